@@ -1,0 +1,145 @@
+//! CBOR read in pieces, the counterpart of [`json`](crate::json).
+//!
+//! [`check`] is the edge: it walks a whole item without recursion and refuses what is truncated,
+//! too deep, not UTF-8 where it should be, or followed by more bytes. Everything after it may
+//! assume a well-formed item.
+
+use minicbor::data::Type;
+use minicbor::decode::{Decoder, Error};
+use serde::Deserialize;
+
+use crate::raw::{DecodeError, Kind, MAX_DEPTH, Raw};
+
+pub(crate) fn kind(bytes: &[u8]) -> Kind {
+    match Decoder::new(bytes).datatype() {
+        Ok(Type::Map | Type::MapIndef) => Kind::Object,
+        Ok(Type::Array | Type::ArrayIndef) => Kind::Array,
+        Ok(Type::String | Type::StringIndef) => Kind::String,
+        Ok(Type::Bool) => Kind::Boolean,
+        Ok(Type::Null | Type::Undefined) => Kind::Null,
+        Ok(
+            Type::U8 | Type::U16 | Type::U32 | Type::U64 | Type::I8 | Type::I16 | Type::I32
+            | Type::I64 | Type::Int | Type::F16 | Type::F32 | Type::F64,
+        ) => Kind::Number,
+        _ => Kind::Other,
+    }
+}
+
+pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
+    minicbor_serde::from_slice(bytes).map_err(|error| DecodeError::Shape(error.to_string()))
+}
+
+pub(crate) fn members<'a, const N: usize>(
+    bytes: &'a [u8],
+    names: [&str; N],
+) -> Result<[Option<Raw<'a>>; N], DecodeError> {
+    if kind(bytes) != Kind::Object {
+        return Err(DecodeError::Shape("expected an object".to_owned()));
+    }
+    let mut decoder = Decoder::new(bytes);
+    let length = decoder.map()?;
+    let mut found = [None; N];
+    let mut seen = 0;
+    while !at_end(&mut decoder, length, seen)? {
+        seen += 1;
+        let name = decoder.str()?;
+        let value = skip(&mut decoder, bytes)?;
+        let Some(index) = names.iter().position(|wanted| *wanted == name) else { continue };
+        if found[index].replace(Raw::Cbor(value)).is_some() {
+            return Err(DecodeError::Shape(format!("`{name}` appears twice")));
+        }
+    }
+    Ok(found)
+}
+
+pub(crate) fn elements(bytes: &[u8]) -> Result<Vec<Raw<'_>>, DecodeError> {
+    let mut decoder = Decoder::new(bytes);
+    let length = decoder.array()?;
+    let mut elements = Vec::new();
+    while !at_end(&mut decoder, length, elements.len() as u64)? {
+        elements.push(Raw::Cbor(skip(&mut decoder, bytes)?));
+    }
+    Ok(elements)
+}
+
+pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
+    Decoder::new(bytes).str().ok()
+}
+
+/// Walks one whole item and refuses anything that later steps could stumble over.
+pub(crate) fn check(bytes: &[u8]) -> Result<(), DecodeError> {
+    let mut decoder = Decoder::new(bytes);
+    // For each open container: how many items are still to come, or none if it says so itself.
+    let mut open: Vec<Option<u64>> = Vec::new();
+    loop {
+        match open.last_mut() {
+            Some(Some(0)) => {
+                open.pop();
+            }
+            Some(None) if decoder.datatype()? == Type::Break => {
+                decoder.skip()?;
+                open.pop();
+            }
+            remaining => {
+                if let Some(Some(count)) = remaining {
+                    *count -= 1;
+                }
+                open.extend(enter(&mut decoder)?);
+                if open.len() > MAX_DEPTH {
+                    return Err(DecodeError::Syntax(format!("nested deeper than {MAX_DEPTH}")));
+                }
+            }
+        }
+        if open.is_empty() {
+            break;
+        }
+    }
+    match decoder.position() {
+        end if end == bytes.len() => Ok(()),
+        end => Err(DecodeError::Syntax(format!("{} bytes follow the message", bytes.len() - end))),
+    }
+}
+
+/// Steps over a plain item, or into a container, whose count of items it returns.
+fn enter(decoder: &mut Decoder<'_>) -> Result<Option<Option<u64>>, DecodeError> {
+    Ok(match decoder.datatype()? {
+        Type::Array | Type::ArrayIndef => Some(decoder.array()?),
+        Type::Map | Type::MapIndef => Some(decoder.map()?.map(|pairs| pairs.saturating_mul(2))),
+        Type::Tag => {
+            decoder.tag()?;
+            Some(Some(1))
+        }
+        Type::String => {
+            decoder.str()?;
+            None
+        }
+        Type::Break => return Err(DecodeError::Syntax("unexpected break".to_owned())),
+        _ => {
+            decoder.skip()?;
+            None
+        }
+    })
+}
+
+fn at_end(decoder: &mut Decoder<'_>, length: Option<u64>, seen: u64) -> Result<bool, DecodeError> {
+    match length {
+        Some(length) => Ok(seen == length),
+        None => Ok(decoder.datatype()? == Type::Break),
+    }
+}
+
+fn skip<'a>(decoder: &mut Decoder<'a>, bytes: &'a [u8]) -> Result<&'a [u8], DecodeError> {
+    let start = decoder.position();
+    decoder.skip()?;
+    Ok(&bytes[start..decoder.position()])
+}
+
+impl From<Error> for DecodeError {
+    fn from(error: Error) -> Self {
+        if error.is_type_mismatch() {
+            Self::Shape(error.to_string())
+        } else {
+            Self::Syntax(error.to_string())
+        }
+    }
+}

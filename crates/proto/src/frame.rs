@@ -1,0 +1,181 @@
+//! Bytes to frames.
+//!
+//! A frame is one complete text that nobody has looked inside yet. This module finds where each
+//! frame ends; [`message`](crate::message) says what it means.
+//!
+//! Nothing here does I/O or waits. Put in what arrived, take out what is complete.
+
+/// Cuts a stream of bytes into lines, keeping no line longer than its limit.
+///
+/// The buffer is reused, so a connection that only sees small messages allocates once. A line
+/// that grows past the limit is reported as soon as it does, and its rest is thrown away as it
+/// arrives.
+///
+/// ```
+/// use mcp_flow_proto::frame::{LineDecoder, Line};
+///
+/// let mut decoder = LineDecoder::new(1024);
+/// decoder.buffer().extend_from_slice(b"{\"a\":1}\r\n{\"b\"");
+/// assert_eq!(decoder.next_line(), Some(Line::Frame(b"{\"a\":1}")));
+/// assert_eq!(decoder.next_line(), None);
+/// ```
+#[derive(Debug)]
+pub struct LineDecoder {
+    buffer: Vec<u8>,
+    /// Where the line being looked for begins.
+    start: usize,
+    /// Up to where the buffer is known to hold no newline.
+    searched: usize,
+    limit: usize,
+    discarding: bool,
+}
+
+/// What came out of a [`LineDecoder`].
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line<'a> {
+    /// One line without its line end. Never empty.
+    Frame(&'a [u8]),
+    /// A line went past the limit; it is being skipped.
+    TooLong,
+}
+
+impl LineDecoder {
+    /// Accepts lines of up to `limit` bytes, not counting the line end.
+    pub fn new(limit: usize) -> Self {
+        Self { buffer: Vec::new(), start: 0, searched: 0, limit, discarding: false }
+    }
+
+    /// The place to append arriving bytes to.
+    ///
+    /// Drops what was already taken out, so ask for it only when [`next_line`](Self::next_line)
+    /// has nothing more to give.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        if self.start > 0 {
+            self.buffer.drain(..self.start);
+            self.searched -= self.start;
+            self.start = 0;
+        }
+        // One huge message must not keep its memory for the rest of a connection's life.
+        if self.buffer.capacity() > KEEP_CAPACITY && self.buffer.len() < KEEP_CAPACITY / 2 {
+            self.buffer.shrink_to(KEEP_CAPACITY);
+        }
+        &mut self.buffer
+    }
+
+    /// The next complete line, or `None` until more bytes are put in. Blank lines are skipped.
+    pub fn next_line(&mut self) -> Option<Line<'_>> {
+        loop {
+            let Some(found) = memchr::memchr(b'\n', &self.buffer[self.searched..]) else {
+                return self.unfinished_line();
+            };
+            let (start, end) = (self.start, self.searched + found);
+            self.start = end + 1;
+            self.searched = self.start;
+            if std::mem::take(&mut self.discarding) {
+                continue;
+            }
+            let line = trim_line_end(&self.buffer[start..end]);
+            if line.len() > self.limit {
+                return Some(Line::TooLong);
+            }
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                // Sliced again because the borrow above cannot be returned from a loop.
+                let length = line.len();
+                return Some(Line::Frame(&self.buffer[start..start + length]));
+            }
+        }
+    }
+
+    /// What is left when the stream has ended: a last line without a line end.
+    pub fn last_line(&mut self) -> Option<Line<'_>> {
+        let line = trim_line_end(&self.buffer[self.start..]);
+        let (start, length) = (self.start, line.len());
+        self.start = self.buffer.len();
+        self.searched = self.start;
+        let rest = &self.buffer[start..start + length];
+        (!self.discarding && !rest.iter().all(u8::is_ascii_whitespace)).then_some(Line::Frame(rest))
+    }
+
+    fn unfinished_line(&mut self) -> Option<Line<'_>> {
+        self.searched = self.buffer.len();
+        let length = self.buffer.len() - self.start;
+        if self.discarding {
+            self.start = self.buffer.len();
+            return None;
+        }
+        // One more byte than the limit may be the carriage return of a line end.
+        if length > self.limit + 1 {
+            self.discarding = true;
+            self.start = self.buffer.len();
+            return Some(Line::TooLong);
+        }
+        None
+    }
+}
+
+fn trim_line_end(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Largest buffer kept between messages.
+const KEEP_CAPACITY: usize = 256 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::{Line, LineDecoder};
+
+    /// MCP-051, MCP-053: one message per line, however the bytes arrive.
+    #[test]
+    fn frames_do_not_depend_on_how_bytes_arrive() {
+        check(&["{}\n"], &["{}"]);
+        check(&["{", "}", "\n"], &["{}"]);
+        check(&["{}\n[", "]\n"], &["{}", "[]"]);
+        check(&["{}\n["], &["{}", "last ["]);
+        check(&["{}\r\n[]\r", "\n"], &["{}", "[]"]);
+        check(&["\n\r\n  \n{}\n"], &["{}"]);
+        check(&["{}", "\n\n", "[]"], &["{}", "last []"]);
+    }
+
+    #[test]
+    fn a_line_past_the_limit_is_reported_once_and_skipped() {
+        check(&["12345678\n{}\n"], &["12345678", "{}"]);
+        check(&["12345678\r\n{}\n"], &["12345678", "{}"]);
+        check(&["123456789\n{}\n"], &["too long", "{}"]);
+        check(&["1234567890", "1234567890", "\n{}\n"], &["too long", "{}"]);
+        check(&["1234567890", "1234567890"], &["too long"]);
+        check(&["12345678\r", "\n"], &["12345678"]);
+        check(&["123456789\r", "\n{}\n"], &["too long", "{}"]);
+    }
+
+    #[test]
+    fn one_huge_line_does_not_keep_its_memory() {
+        let mut decoder = LineDecoder::new(16 << 20);
+        decoder.buffer().resize(8 << 20, b'x');
+        decoder.buffer().push(b'\n');
+        assert!(decoder.next_line().is_some());
+        assert!(decoder.buffer().capacity() <= super::KEEP_CAPACITY);
+    }
+
+    /// Feeds the pieces to a decoder with a limit of eight bytes and compares all it gives.
+    fn check(pieces: &[&str], expected: &[&str]) {
+        let mut decoder = LineDecoder::new(8);
+        let mut seen = Vec::new();
+        for piece in pieces {
+            decoder.buffer().extend_from_slice(piece.as_bytes());
+            while let Some(line) = decoder.next_line() {
+                seen.push(describe(&line, ""));
+            }
+        }
+        if let Some(line) = decoder.last_line() {
+            seen.push(describe(&line, "last "));
+        }
+        assert_eq!(seen, expected, "from {pieces:?}");
+    }
+
+    fn describe(line: &Line<'_>, prefix: &str) -> String {
+        match line {
+            Line::Frame(bytes) => format!("{prefix}{}", String::from_utf8_lossy(bytes)),
+            Line::TooLong => "too long".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The types handlers decode their params into and build their results from.
+//!
+//! Members the official text does not name are tolerated on receipt everywhere here.
+
+mod capability;
+mod content;
+mod lifecycle;
+mod meta;
+mod notification;
+mod tool;
+
+pub use capability::{ClientCapabilities, Implementation, ListCapability, ServerCapabilities};
+pub use content::{Annotations, Audience, Blob, Content, ResourceContents, ResourceLink};
+pub use lifecycle::{DiscoverResult, InitializeParams, InitializeResult, RequestedVersion};
+pub use meta::{Meta, RequestMeta};
+pub use notification::{
+    CancelParams, LogLevel, LogMessage, ProgressParams, SetLevelParams, UnknownLevel,
+};
+pub use tool::{CallParams, CallResult, ListParams, ListToolsResult, ToolAnnotations, ToolDefinition};

@@ -1,0 +1,116 @@
+//! `_meta`: what rides along with params and results.
+
+use serde_json::{Map, Value};
+
+use super::{ClientCapabilities, Implementation, LogLevel};
+use crate::id::RequestId;
+use crate::raw::{Kind, Params, Raw};
+
+/// Free members beside params or a result.
+pub type Meta = Map<String, Value>;
+
+/// What a request's `_meta` tells the server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RequestMeta {
+    /// Where progress of this request should be reported to.
+    pub progress_token: Option<RequestId>,
+    /// The version the request is written in. Its presence makes the request a stateless one.
+    pub protocol_version: Option<String>,
+    /// Who is asking.
+    pub client_info: Option<Implementation>,
+    /// What the asking client can do.
+    pub client_capabilities: Option<ClientCapabilities>,
+    /// The least severe log messages wanted for this request.
+    pub log_level: Option<LogLevel>,
+}
+
+impl RequestMeta {
+    /// Reads `_meta` out of params, in a fraction of the time where there plainly is none.
+    ///
+    /// The error says which member is malformed.
+    pub fn from_params(params: Params<'_>) -> Result<Self, String> {
+        let object = params.object();
+        if !may_hold_meta(object) {
+            return Ok(Self::default());
+        }
+        let [meta] = object.members(["_meta"]).map_err(|error| error.to_string())?;
+        match meta {
+            Some(raw) if raw.kind() == Kind::Object => Self::from_raw(raw),
+            Some(raw) if raw.kind() != Kind::Null => Err("_meta must be an object".to_owned()),
+            _ => Ok(Self::default()),
+        }
+    }
+
+    fn from_raw(raw: Raw<'_>) -> Result<Self, String> {
+        let [token, version, info, capabilities, level] = raw
+            .members([
+                "progressToken",
+                "io.modelcontextprotocol/protocolVersion",
+                "io.modelcontextprotocol/clientInfo",
+                "io.modelcontextprotocol/clientCapabilities",
+                "io.modelcontextprotocol/logLevel",
+            ])
+            .map_err(|error| error.to_string())?;
+        let progress_token = match token.filter(|raw| raw.kind() != Kind::Null) {
+            Some(token) => Some(RequestId::from_raw(token).ok_or_else(|| {
+                "_meta.progressToken must be a string or a number".to_owned()
+            })?),
+            None => None,
+        };
+        Ok(Self {
+            progress_token,
+            protocol_version: read("protocolVersion", version)?,
+            client_info: read("clientInfo", info)?,
+            client_capabilities: read("clientCapabilities", capabilities)?,
+            log_level: read("logLevel", level)?,
+        })
+    }
+}
+
+/// Whether an object might have a member `_meta`: it does not if its bytes do not hold the name,
+/// unless an escape hides it.
+fn may_hold_meta(object: Raw<'_>) -> bool {
+    let Raw::Json(text) = object else { return true };
+    memchr::memmem::find(text.as_bytes(), b"_meta").is_some() || text.contains('\\')
+}
+
+fn read<'a, T: serde::Deserialize<'a>>(
+    name: &str,
+    raw: Option<Raw<'a>>,
+) -> Result<Option<T>, String> {
+    raw.map(Raw::decode)
+        .transpose()
+        .map_err(|error| format!("_meta[\"io.modelcontextprotocol/{name}\"] is malformed: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RequestMeta;
+    use crate::raw::{Params, Raw};
+
+    #[test]
+    fn meta_is_found_wherever_it_hides() {
+        let token = |text| {
+            RequestMeta::from_params(Params::new(Some(Raw::Json(text)))).unwrap().progress_token
+        };
+        assert_eq!(token(r#"{"_meta":{"progressToken":7}}"#), Some(7.into()));
+        assert_eq!(token(r#"{"_\u006deta":{"progressToken":"a"}}"#), Some("a".into()));
+        assert_eq!(token(r#"{"_meta":null}"#), None);
+        assert_eq!(token(r#"{"name":"_meta"}"#), None);
+        assert_eq!(token("{}"), None);
+    }
+
+    #[test]
+    fn malformed_meta_is_named() {
+        for (text, word) in [
+            (r#"{"_meta":5}"#, "_meta"),
+            (r#"{"_meta":{"progressToken":{}}}"#, "progressToken"),
+            (r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":7}}"#, "protocolVersion"),
+            (r#"{"_meta":{"io.modelcontextprotocol/clientInfo":{}}}"#, "clientInfo"),
+            (r#"{"_meta":{"io.modelcontextprotocol/logLevel":"loud"}}"#, "logLevel"),
+        ] {
+            let details = RequestMeta::from_params(Params::new(Some(Raw::Json(text)))).unwrap_err();
+            assert!(details.contains(word), "{details}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Tools: how they are listed, called and answered.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Content, Meta};
+use crate::raw::{Params, Raw};
+use crate::revision::Revision;
+
+/// A tool as its author describes it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolDefinition {
+    /// The name it is called by.
+    pub name: String,
+    /// Name for people.
+    pub title: Option<String>,
+    /// What it does, for a model to choose by.
+    pub description: Option<String>,
+    /// JSON Schema of its arguments; its type is `object`.
+    pub input_schema: Map<String, Value>,
+    /// JSON Schema of its structured result.
+    pub output_schema: Option<Map<String, Value>>,
+    /// Hints on what it does to the world.
+    pub annotations: Option<ToolAnnotations>,
+    /// Anything else.
+    pub meta: Meta,
+}
+
+impl ToolDefinition {
+    /// The definition as a client of this revision knows it.
+    pub fn wire(&self, revision: Revision) -> impl Serialize + '_ {
+        let features = revision.features();
+        WireTool {
+            name: &self.name,
+            title: self.title.as_deref().filter(|_| features.titles),
+            description: self.description.as_deref(),
+            input_schema: &self.input_schema,
+            output_schema: self.output_schema.as_ref().filter(|_| features.structured_content),
+            annotations: self.annotations.as_ref().filter(|_| features.tool_annotations),
+            meta: Some(&self.meta).filter(|meta| features.structured_content && !meta.is_empty()),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireTool<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    input_schema: &'a Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_schema: Option<&'a Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<&'a ToolAnnotations>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<&'a Meta>,
+}
+
+/// Hints on what a tool does to the world, which a client may show and must not trust.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolAnnotations {
+    /// Name for people, from before tools had titles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// It changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_only_hint: Option<bool>,
+    /// It may destroy something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destructive_hint: Option<bool>,
+    /// Calling it again changes nothing more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotent_hint: Option<bool>,
+    /// It reaches out to the world.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_world_hint: Option<bool>,
+}
+
+/// The params of a list method.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct ListParams {
+    /// Where to go on, from the page before.
+    #[serde(default)]
+    pub cursor: Option<String>,
+}
+
+/// One page of tools.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListToolsResult<T> {
+    /// `complete`, under revisions that have result types.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result_type: Option<&'static str>,
+    /// The tools of this page.
+    pub tools: Vec<T>,
+    /// Where the next page begins, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// How long this may be kept, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
+    /// Who may share it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_scope: Option<&'static str>,
+    /// Who answered.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Meta>,
+}
+
+/// The params of `tools/call`, its arguments still raw.
+#[derive(Clone, Debug)]
+pub struct CallParams<'a> {
+    /// Which tool.
+    pub name: std::borrow::Cow<'a, str>,
+    /// With what: an object.
+    pub arguments: Raw<'a>,
+}
+
+impl<'a> CallParams<'a> {
+    /// Reads the params; the error is a sentence naming the member at fault.
+    pub fn from_params(params: Params<'a>) -> Result<Self, String> {
+        let [name, arguments] =
+            params.members(["name", "arguments"]).map_err(|error| error.to_string())?;
+        let name = match name {
+            Some(name) => name.as_text().ok_or("name must be a string")?,
+            None => return Err("name is required".to_owned()),
+        };
+        let arguments = Params::new(arguments);
+        if !arguments.are_named() {
+            return Err("arguments must be an object".to_owned());
+        }
+        Ok(Self { name, arguments: arguments.object() })
+    }
+}
+
+/// What a call gives back, as it goes over the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallResult<'a> {
+    /// `complete`, under revisions that have result types.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result_type: Option<&'static str>,
+    /// What a person or model reads.
+    pub content: &'a [Content],
+    /// What a program reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured_content: Option<&'a Value>,
+    /// Whether the tool failed at its work.
+    pub is_error: bool,
+    /// The failure once more, where seed 002 looks for it (C-24).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_message: Option<&'a str>,
+    /// Anything else.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<&'a Meta>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CallParams;
+    use crate::raw::{Kind, Params, Raw};
+
+    /// MCP-017: `name` is a string, `arguments` an object or nothing.
+    #[test]
+    fn a_malformed_call_is_explained() {
+        for (text, expected) in [
+            ("{}", "name is required"),
+            (r#"{"name":7}"#, "name must be a string"),
+            (r#"{"name":null}"#, "name must be a string"),
+            (r#"{"name":"a","arguments":[1]}"#, "arguments must be an object"),
+            (r#"{"name":"a","arguments":"x"}"#, "arguments must be an object"),
+        ] {
+            let error = CallParams::from_params(Params::new(Some(Raw::Json(text)))).unwrap_err();
+            assert_eq!(error, expected);
+        }
+        for text in [r#"{"name":"a"}"#, r#"{"name":"a","arguments":null}"#] {
+            let call = CallParams::from_params(Params::new(Some(Raw::Json(text)))).unwrap();
+            assert_eq!(call.arguments.kind(), Kind::Object);
+        }
+    }
+}

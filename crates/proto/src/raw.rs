@@ -1,0 +1,225 @@
+//! Values that are known to be well formed and not decoded yet.
+//!
+//! Params stay raw from the edge to the handler, which decodes them straight into its own type.
+//! One type carries both encodings, so no handler knows which of them a message came in.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{cbor, json};
+
+/// How messages are written on a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// UTF-8 JSON text, on every transport.
+    #[default]
+    Json,
+    /// CBOR (RFC 8949), on `/mcp-flow` once both ends have agreed on it.
+    Cbor,
+}
+
+impl Encoding {
+    /// Encodes a value.
+    ///
+    /// ```
+    /// use mcp_flow_proto::Encoding;
+    ///
+    /// assert_eq!(Encoding::Json.encode(&[1, 2]).unwrap(), b"[1,2]");
+    /// assert_eq!(Encoding::Cbor.encode(&[1, 2]).unwrap(), [0x82, 1, 2]);
+    /// ```
+    pub fn encode<T: Serialize + ?Sized>(self, value: &T) -> Result<Vec<u8>, EncodeError> {
+        match self {
+            Self::Json => serde_json::to_vec(value).map_err(|error| EncodeError(error.to_string())),
+            Self::Cbor => {
+                minicbor_serde::to_vec(value).map_err(|error| EncodeError(error.to_string()))
+            }
+        }
+    }
+}
+
+/// One encoded value that nobody has decoded yet.
+///
+/// ```
+/// use mcp_flow_proto::{Kind, Raw};
+///
+/// let raw = Raw::Json(r#"{"name":"add","arguments":{"a":1}}"#);
+/// let [name, arguments, absent] = raw.members(["name", "arguments", "cursor"]).unwrap();
+///
+/// assert_eq!(name.unwrap().decode::<&str>().unwrap(), "add");
+/// assert_eq!(arguments.unwrap().kind(), Kind::Object);
+/// assert!(absent.is_none());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raw<'a> {
+    /// JSON text without surrounding white space.
+    Json(&'a str),
+    /// One CBOR data item.
+    Cbor(&'a [u8]),
+}
+
+/// What a value is, seen from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `null`, or CBOR's undefined.
+    Null,
+    /// `true` or `false`.
+    Boolean,
+    /// Any number.
+    Number,
+    /// Text.
+    String,
+    /// A list.
+    Array,
+    /// Members by name.
+    Object,
+    /// Something JSON cannot say, such as CBOR bytes or tags.
+    Other,
+}
+
+impl<'a> Raw<'a> {
+    /// What the value is, without decoding it.
+    pub fn kind(self) -> Kind {
+        match self {
+            Self::Json(text) => json::kind(text),
+            Self::Cbor(bytes) => cbor::kind(bytes),
+        }
+    }
+
+    /// How the value is written.
+    pub fn encoding(self) -> Encoding {
+        match self {
+            Self::Json(_) => Encoding::Json,
+            Self::Cbor(_) => Encoding::Cbor,
+        }
+    }
+
+    /// Decodes the value. Nesting deeper than 128 is refused here.
+    pub fn decode<T: Deserialize<'a>>(self) -> Result<T, DecodeError> {
+        match self {
+            Self::Json(text) => serde_json::from_str(text).map_err(DecodeError::from),
+            Self::Cbor(bytes) => cbor::decode(bytes),
+        }
+    }
+
+    /// Picks members of an object by name in one pass, leaving each of them raw.
+    ///
+    /// A name that appears twice is refused: which of the two counts is for no one to guess.
+    pub fn members<const N: usize>(
+        self,
+        names: [&str; N],
+    ) -> Result<[Option<Raw<'a>>; N], DecodeError> {
+        match self {
+            Self::Json(text) => json::members(text, names),
+            Self::Cbor(bytes) => cbor::members(bytes, names),
+        }
+    }
+
+    /// The elements of an array, each still raw.
+    pub fn elements(self) -> Result<Vec<Raw<'a>>, DecodeError> {
+        match self {
+            Self::Json(text) => json::elements(text),
+            Self::Cbor(bytes) => cbor::elements(bytes),
+        }
+    }
+
+    /// The text, if the value is one.
+    pub fn as_text(self) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Json(text) => json::text(text),
+            Self::Cbor(bytes) => cbor::text(bytes).map(Cow::Borrowed),
+        }
+    }
+
+    /// Copies the value, for keeping it past the message it came in.
+    pub fn to_owned(self) -> OwnedRaw {
+        match self {
+            Self::Json(text) => OwnedRaw::Json(text.into()),
+            Self::Cbor(bytes) => OwnedRaw::Cbor(bytes.into()),
+        }
+    }
+}
+
+/// A [`Raw`] that owns its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnedRaw {
+    /// JSON text.
+    Json(Box<str>),
+    /// One CBOR data item.
+    Cbor(Box<[u8]>),
+}
+
+impl OwnedRaw {
+    /// The value, borrowed.
+    pub fn as_raw(&self) -> Raw<'_> {
+        match self {
+            Self::Json(text) => Raw::Json(text),
+            Self::Cbor(bytes) => Raw::Cbor(bytes),
+        }
+    }
+}
+
+/// The params of a request or notification: an object, or nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Params<'a> {
+    raw: Option<Raw<'a>>,
+}
+
+impl<'a> Params<'a> {
+    /// Params as they came; `null` is the same as none at all.
+    pub fn new(raw: Option<Raw<'a>>) -> Self {
+        Self { raw: raw.filter(|raw| raw.kind() != Kind::Null) }
+    }
+
+    /// Whether these are params MCP allows: an object, null or absent.
+    pub fn are_named(self) -> bool {
+        self.raw.is_none_or(|raw| raw.kind() == Kind::Object)
+    }
+
+    /// Decodes the params; absent ones decode like an empty object.
+    pub fn decode<T: Deserialize<'a>>(self) -> Result<T, DecodeError> {
+        self.object().decode()
+    }
+
+    /// Picks members by name, see [`Raw::members`].
+    pub fn members<const N: usize>(
+        self,
+        names: [&str; N],
+    ) -> Result<[Option<Raw<'a>>; N], DecodeError> {
+        self.object().members(names)
+    }
+
+    /// The params as an object.
+    pub fn object(self) -> Raw<'a> {
+        self.raw.unwrap_or(Raw::Json("{}"))
+    }
+}
+
+/// Why a value could not be decoded.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// The bytes are not well formed.
+    #[error("{0}")]
+    Syntax(String),
+    /// The bytes are well formed and say something else than was asked for.
+    #[error("{0}")]
+    Shape(String),
+}
+
+impl From<serde_json::Error> for DecodeError {
+    fn from(error: serde_json::Error) -> Self {
+        let message = error.to_string();
+        match error.classify() {
+            serde_json::error::Category::Data => Self::Shape(message),
+            _ => Self::Syntax(message),
+        }
+    }
+}
+
+/// A value of ours that cannot be written in the encoding asked for.
+#[derive(Debug, thiserror::Error)]
+#[error("the value cannot be encoded: {0}")]
+pub struct EncodeError(String);
+
+/// How deep values may nest, in every encoding.
+pub const MAX_DEPTH: usize = 128;
