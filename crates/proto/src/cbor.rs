@@ -6,7 +6,8 @@
 
 use minicbor::data::Type;
 use minicbor::decode::{Decoder, Error};
-use serde::Deserialize;
+use serde::de::DeserializeSeed;
+use serde::{Deserialize, Serialize};
 
 use crate::raw::{DecodeError, Kind, MAX_DEPTH, Raw};
 
@@ -27,6 +28,22 @@ pub(crate) fn kind(bytes: &[u8]) -> Kind {
 
 pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
     minicbor_serde::from_slice(bytes).map_err(|error| DecodeError::Shape(error.to_string()))
+}
+
+pub(crate) fn decode_with<'a, S: DeserializeSeed<'a>>(
+    bytes: &'a [u8],
+    seed: S,
+) -> Result<S::Value, DecodeError> {
+    let mut deserializer = minicbor_serde::Deserializer::new(bytes);
+    seed.deserialize(&mut deserializer).map_err(|error| DecodeError::Shape(error.to_string()))
+}
+
+pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, String> {
+    let mut serializer = minicbor_serde::Serializer::new(Vec::new());
+    // What JSON writes as null must be read as null, not as an empty array.
+    serializer.serialize_unit_as_null(true);
+    value.serialize(&mut serializer).map_err(|error| error.to_string())?;
+    Ok(serializer.into_encoder().into_writer())
 }
 
 pub(crate) fn members<'a, const N: usize>(

@@ -105,6 +105,12 @@ pub const UNSUPPORTED_PROTOCOL_VERSION: Fault = Fault {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcError {
+    // Boxed, so that the results it is the rare half of stay small.
+    parts: Box<Parts>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Parts {
     fault: Fault,
     message: Cow<'static, str>,
     data: Map<String, Value>,
@@ -113,20 +119,21 @@ pub struct RpcError {
 impl RpcError {
     /// An error with its standard message and no data but its name.
     pub fn new(fault: Fault) -> Self {
-        Self { fault, message: Cow::Borrowed(fault.message), data: Map::new() }
+        let parts = Parts { fault, message: Cow::Borrowed(fault.message), data: Map::new() };
+        Self { parts: Box::new(parts) }
     }
 
     /// Replaces the message.
     #[must_use]
     pub fn message(mut self, message: impl Into<Cow<'static, str>>) -> Self {
-        self.message = message.into();
+        self.parts.message = message.into();
         self
     }
 
     /// Adds a member to `data`.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.data.insert(name.to_owned(), value.into());
+        self.parts.data.insert(name.to_owned(), value.into());
         self
     }
 
@@ -198,28 +205,28 @@ impl RpcError {
     /// Puts another number on a fault whose number depends on more than the revision.
     #[must_use]
     pub fn code_for_handshake(mut self, code: i32) -> Self {
-        self.fault.code = code;
+        self.parts.fault.code = code;
         self
     }
 
     /// The number under handshake revisions.
     pub fn code(&self) -> i32 {
-        self.fault.code
+        self.parts.fault.code
     }
 
     /// The name a program branches on.
     pub fn name(&self) -> &'static str {
-        self.fault.name
+        self.parts.fault.name
     }
 
     /// The sentence for people.
     pub fn text(&self) -> &str {
-        &self.message
+        &self.parts.message
     }
 
     /// A member of `data`.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.data.get(name)
+        self.parts.data.get(name)
     }
 
     /// The error object as a client of this revision expects it.
@@ -237,11 +244,11 @@ pub struct WireError<'a> {
 
 impl Serialize for WireError<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fault = &self.error.fault;
+        let Parts { fault, message, .. } = &*self.error.parts;
         let code = if self.stateless { fault.stateless_code } else { fault.code };
         let mut map = serializer.serialize_map(Some(3))?;
         map.serialize_entry("code", &code)?;
-        map.serialize_entry("message", &self.error.message)?;
+        map.serialize_entry("message", message)?;
         map.serialize_entry("data", &WireData { error: self.error, code })?;
         map.end()
     }
@@ -254,7 +261,7 @@ struct WireData<'a> {
 
 impl Serialize for WireData<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let RpcError { fault, data, .. } = self.error;
+        let Parts { fault, data, .. } = &*self.error.parts;
         // Only faults whose seed number is forbidden need the old one beside the new.
         let renumbered = self.code != fault.code && fault.name != UNSUPPORTED_PROTOCOL_VERSION.name;
         let mut map = serializer.serialize_map(Some(2 + usize::from(renumbered) + data.len()))?;

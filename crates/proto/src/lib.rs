@@ -16,6 +16,7 @@ pub mod method;
 pub mod model;
 pub mod raw;
 pub mod revision;
+pub mod write;
 
 pub use error::RpcError;
 pub use id::RequestId;

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use serde::de::DeserializeSeed;
 use serde::{Deserialize, Serialize};
 
 use crate::{cbor, json};
@@ -31,9 +32,7 @@ impl Encoding {
     pub fn encode<T: Serialize + ?Sized>(self, value: &T) -> Result<Vec<u8>, EncodeError> {
         match self {
             Self::Json => serde_json::to_vec(value).map_err(|error| EncodeError(error.to_string())),
-            Self::Cbor => {
-                minicbor_serde::to_vec(value).map_err(|error| EncodeError(error.to_string()))
-            }
+            Self::Cbor => cbor::encode(value).map_err(EncodeError),
         }
     }
 }
@@ -102,6 +101,19 @@ impl<'a> Raw<'a> {
         }
     }
 
+    /// Decodes the value by a seed, for those who need to know more than a type can say.
+    pub fn decode_with<S: DeserializeSeed<'a>>(self, seed: S) -> Result<S::Value, DecodeError> {
+        match self {
+            Self::Json(text) => {
+                let mut deserializer = serde_json::Deserializer::from_str(text);
+                let value = seed.deserialize(&mut deserializer)?;
+                deserializer.end()?;
+                Ok(value)
+            }
+            Self::Cbor(bytes) => cbor::decode_with(bytes, seed),
+        }
+    }
+
     /// Picks members of an object by name in one pass, leaving each of them raw.
     ///
     /// A name that appears twice is refused: which of the two counts is for no one to guess.
@@ -128,6 +140,14 @@ impl<'a> Raw<'a> {
         match self {
             Self::Json(text) => json::text(text),
             Self::Cbor(bytes) => cbor::text(bytes).map(Cow::Borrowed),
+        }
+    }
+
+    /// The encoded bytes.
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Json(text) => text.as_bytes(),
+            Self::Cbor(bytes) => bytes,
         }
     }
 

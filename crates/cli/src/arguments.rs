@@ -1,0 +1,43 @@
+//! What can be typed after `mcp-flow`.
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::command::stdio::Stdio;
+
+/// MCP tools that hold a conversation, survive a crash, and speak every revision
+#[derive(Debug, Parser)]
+#[command(name = "mcp-flow", version, propagate_version = true, after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// How much to say on standard error
+    #[arg(long, global = true, value_enum, default_value_t = LogLevel::Warn, env = "MCP_FLOW_LOG")]
+    pub(crate) log_level: LogLevel,
+
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// What to do; `stdio` if nothing is said.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Stdio(Stdio),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  mcp-flow stdio                      serve the built-in tools to the program that started this
+  mcp-flow stdio --diagnostics        with echo, sleep, fail and panic for trying a client out
+
+Exit codes:
+  0  the client left, or asked for shutdown
+  1  the client sent exit without shutdown, or went away in the middle
+  2  the command line is wrong";

@@ -1,0 +1,14 @@
+//! The commands, one module each.
+
+pub(crate) mod stdio;
+
+use std::process::ExitCode;
+
+use crate::arguments::{Arguments, Command};
+
+/// Runs what was asked for.
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    match arguments.command.unwrap_or_else(|| Command::Stdio(stdio::Stdio::default())) {
+        Command::Stdio(stdio) => stdio.run(),
+    }
+}

@@ -1,0 +1,122 @@
+//! `mcp-flow stdio`: serve the program that started this one.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use mcp_flow_proto::Revision;
+use mcp_flow_server::{Ended, Limits, Server, VersionPolicy};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::builtin;
+
+/// Serve one client over standard input and output
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Stdio {
+    /// Whose rules to follow where documents disagree
+    #[arg(long, value_enum, default_value_t)]
+    profile: Profile,
+
+    /// Answer requests strictly in the order they came
+    #[arg(long)]
+    ordered: bool,
+
+    /// How many calls may run at the same time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    max_concurrency: Option<u32>,
+
+    /// Refuse clients that need an older protocol revision
+    #[arg(long, value_name = "REVISION", value_parser = handshake_revision)]
+    minimum_version: Option<Revision>,
+
+    /// Add the tools echo, sleep, fail and panic
+    #[arg(long)]
+    diagnostics: bool,
+}
+
+/// Whose rules to follow where documents disagree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Profile {
+    /// The official specification: negotiate the version, run calls at the same time
+    #[default]
+    Standard,
+    /// The workflowlookup document: exactly its version, replies in order
+    Workflowlookup,
+}
+
+impl Stdio {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        if std::io::stdin().is_terminal() {
+            eprintln!("{TERMINAL_HELP}");
+        }
+        let server = self.server()?;
+        // One client, one thread: a second one would only be woken to be told of the first.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let ended = runtime.block_on(async {
+            let stop = stop_signal()?;
+            mcp_flow_stdio::serve_until(&server, stop).await.context("stdio")
+        });
+        // A read of a terminal or file cannot be taken back; do not wait for it.
+        runtime.shutdown_background();
+        Ok(match ended? {
+            Ended::Drained | Ended::Exit { after_shutdown: true } => ExitCode::SUCCESS,
+            _ => ExitCode::FAILURE,
+        })
+    }
+
+    fn server(&self) -> anyhow::Result<Server> {
+        let mut limits = Limits::default();
+        let strict = self.profile == Profile::Workflowlookup;
+        if self.ordered || strict {
+            limits.concurrency = 1;
+        }
+        if let Some(concurrency) = self.max_concurrency {
+            limits.concurrency = concurrency as usize;
+        }
+        let versions = match self.profile {
+            Profile::Standard => VersionPolicy::Negotiate { minimum: self.minimum_version },
+            Profile::Workflowlookup => VersionPolicy::Only(Revision::V2024_11_05),
+        };
+        let mut tools = builtin::calculator::tools()?;
+        if self.diagnostics {
+            tools.extend(builtin::diagnostics::tools()?);
+        }
+        Ok(Server::builder("mcp-flow", env!("CARGO_PKG_VERSION"))
+            .description("MCP Flow with its built-in example tools")
+            .versions(versions)
+            .limits(limits)
+            .tools(tools)
+            .build()?)
+    }
+}
+
+fn handshake_revision(name: &str) -> Result<Revision, String> {
+    Revision::handshake().find(|revision| revision.name() == name).ok_or_else(|| {
+        let names: Vec<_> = Revision::handshake().map(Revision::name).collect();
+        format!("use one of {}", names.join(", "))
+    })
+}
+
+/// Completes when the process is asked to end, by SIGTERM or ctrl-c.
+fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+const TERMINAL_HELP: &str = "\
+mcp-flow stdio: an MCP server, waiting for one JSON-RPC message per line on standard input.
+It is meant to be started by an MCP client. To try it by hand, paste these lines:
+
+{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{}}}
+{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\"}
+{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":\"calculator.add\",\"arguments\":{\"a\":2,\"b\":3}}}
+
+ctrl-d ends it. For the other commands: mcp-flow --help
+";

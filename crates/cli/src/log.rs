@@ -1,0 +1,18 @@
+//! What the program says about itself, on standard error.
+
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::arguments::LogLevel;
+
+/// Sends log lines of at least this level to standard error; standard output is for messages.
+pub(crate) fn to_stderr(level: LogLevel) {
+    let level = match level {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
+}

@@ -1,0 +1,22 @@
+//! The `mcp-flow` command.
+
+mod arguments;
+mod builtin;
+mod command;
+mod log;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let arguments = arguments::Arguments::parse();
+    log::to_stderr(arguments.log_level);
+    match command::run(arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("mcp-flow: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

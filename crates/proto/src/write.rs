@@ -1,0 +1,191 @@
+//! Messages to frames.
+//!
+//! Payloads arrive encoded; these functions put the envelope around them, in the same encoding,
+//! without decoding or copying them twice.
+
+use serde::Serialize;
+
+use crate::error::RpcError;
+use crate::id::RequestId;
+use crate::raw::{EncodeError, Encoding};
+use crate::revision::Revision;
+
+/// Appends a response that carries a result.
+///
+/// ```
+/// use mcp_flow_proto::{Encoding, write};
+///
+/// let mut out = Vec::new();
+/// write::result(&mut out, Encoding::Json, &7.into(), b"{}");
+/// assert_eq!(out, br#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
+/// ```
+pub fn result(out: &mut Vec<u8>, encoding: Encoding, id: &RequestId, result: &[u8]) {
+    begin(out, encoding, 3);
+    member_id(out, encoding, Some(id));
+    member(out, encoding, "result", result);
+    end(out, encoding);
+}
+
+/// Appends a response that carries an error; without an id it says `null`.
+pub fn error(
+    out: &mut Vec<u8>,
+    encoding: Encoding,
+    id: Option<&RequestId>,
+    error: &RpcError,
+    revision: Revision,
+) {
+    begin(out, encoding, 3);
+    member_id(out, encoding, id);
+    member(out, encoding, "error", &known(encoding, &error.wire(revision)));
+    end(out, encoding);
+}
+
+/// Appends a notification.
+pub fn notification<P: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    encoding: Encoding,
+    method: &str,
+    params: &P,
+) -> Result<(), EncodeError> {
+    let params = encoding.encode(params)?;
+    begin(out, encoding, 3);
+    member(out, encoding, "method", &known(encoding, method));
+    member(out, encoding, "params", &params);
+    end(out, encoding);
+    Ok(())
+}
+
+/// Appends a request of ours.
+pub fn request<P: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    encoding: Encoding,
+    id: &RequestId,
+    method: &str,
+    params: &P,
+) -> Result<(), EncodeError> {
+    let params = encoding.encode(params)?;
+    begin(out, encoding, 4);
+    member_id(out, encoding, Some(id));
+    member(out, encoding, "method", &known(encoding, method));
+    member(out, encoding, "params", &params);
+    end(out, encoding);
+    Ok(())
+}
+
+/// Appends an array of messages that are already encoded.
+pub fn batch(out: &mut Vec<u8>, encoding: Encoding, messages: &[Vec<u8>]) {
+    match encoding {
+        Encoding::Json => {
+            out.push(b'[');
+            for (index, message) in messages.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                out.extend_from_slice(message);
+            }
+            out.push(b']');
+        }
+        Encoding::Cbor => {
+            let header = minicbor::Encoder::new(&mut *out).array(messages.len() as u64).map(|_| ());
+            header.expect("memory can be written to");
+            messages.iter().for_each(|message| out.extend_from_slice(message));
+        }
+    }
+}
+
+fn begin(out: &mut Vec<u8>, encoding: Encoding, members: u8) {
+    match encoding {
+        Encoding::Json => out.extend_from_slice(br#"{"jsonrpc":"2.0""#),
+        Encoding::Cbor => {
+            // A map header of up to 23 pairs is one byte, 0xa0 plus their number.
+            out.push(0xa0 + members);
+            out.extend_from_slice(b"\x67jsonrpc\x632.0");
+        }
+    }
+}
+
+fn member(out: &mut Vec<u8>, encoding: Encoding, name: &str, value: &[u8]) {
+    member_name(out, encoding, name);
+    out.extend_from_slice(value);
+}
+
+fn member_id(out: &mut Vec<u8>, encoding: Encoding, id: Option<&RequestId>) {
+    member_name(out, encoding, "id");
+    match (encoding, id) {
+        (Encoding::Json, Some(id)) => id.write_json(out),
+        (Encoding::Json, None) => out.extend_from_slice(b"null"),
+        (Encoding::Cbor, Some(id)) => out.extend_from_slice(&known(encoding, id)),
+        (Encoding::Cbor, None) => out.push(0xf6),
+    }
+}
+
+/// Appends the name of a member, all of which are shorter than 24 bytes and need no escapes.
+fn member_name(out: &mut Vec<u8>, encoding: Encoding, name: &str) {
+    match encoding {
+        Encoding::Json => {
+            out.extend_from_slice(b",\"");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"\":");
+        }
+        Encoding::Cbor => {
+            out.extend(u8::try_from(name.len()).map(|length| 0x60 + length));
+            out.extend_from_slice(name.as_bytes());
+        }
+    }
+}
+
+fn end(out: &mut Vec<u8>, encoding: Encoding) {
+    if encoding == Encoding::Json {
+        out.push(b'}');
+    }
+}
+
+/// Encodes a type of ours that is known to fit every encoding.
+fn known<T: Serialize + ?Sized>(encoding: Encoding, value: &T) -> Vec<u8> {
+    encoding.encode(value).expect("ids, names and errors can be encoded")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{batch, error, notification, request, result};
+    use crate::error::RpcError;
+    use crate::raw::{Encoding, Raw};
+    use crate::revision::Revision;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn both_encodings_say_the_same() {
+        for encoding in [Encoding::Json, Encoding::Cbor] {
+            let write = |write: &dyn Fn(&mut Vec<u8>)| {
+                let mut out = Vec::new();
+                write(&mut out);
+                let raw = match encoding {
+                    Encoding::Json => Raw::Json(std::str::from_utf8(&out).unwrap()),
+                    Encoding::Cbor => Raw::Cbor(&out),
+                };
+                raw.decode::<Value>().unwrap()
+            };
+            let body = encoding.encode(&json!({"a": 1})).unwrap();
+            assert_eq!(
+                write(&|out| result(out, encoding, &"x".into(), &body)),
+                json!({"jsonrpc": "2.0", "id": "x", "result": {"a": 1}})
+            );
+            assert_eq!(
+                write(&|out| notification(out, encoding, "n", &json!({})).unwrap()),
+                json!({"jsonrpc": "2.0", "method": "n", "params": {}})
+            );
+            assert_eq!(
+                write(&|out| request(out, encoding, &1.into(), "m", &json!({})).unwrap()),
+                json!({"jsonrpc": "2.0", "id": 1, "method": "m", "params": {}})
+            );
+            let fault = RpcError::parse_error("why");
+            let written = write(&|out| error(out, encoding, None, &fault, Revision::V2024_11_05));
+            assert_eq!(written["id"], Value::Null);
+            assert_eq!(written["error"]["code"], -32700);
+            assert_eq!(
+                write(&|out| batch(out, encoding, &[body.clone(), body.clone()])),
+                json!([{"a": 1}, {"a": 1}])
+            );
+        }
+    }
+}

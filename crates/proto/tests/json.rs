@@ -1,0 +1,102 @@
+//! The walk through JSON text agrees with serde_json on every text.
+
+use mcp_flow_proto::{Encoding, Incoming, Message, Raw};
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// MCP-022: near-misses of JSON are refused exactly where a general parser refuses them.
+    #[test]
+    fn the_walk_and_serde_json_agree_on_syntax(text in json_like()) {
+        let expected = serde_json::from_str::<IgnoredAny>(&text).is_ok();
+        let object = format!("{{\"x\":{text}}}");
+        let found = Raw::Json(&object).members(["x"]).is_ok();
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn members_are_what_serde_json_finds(value in value(), other in value()) {
+        let text = serde_json::json!({"other": other, "a\"b": 1, "value": value}).to_string();
+        // Space between the pieces must not matter; where it falls inside a text it changes both
+        // sides alike.
+        for text in [text.clone(), text.replace(',', " , ").replace(':', " : ")] {
+            let [found] = Raw::Json(&text).members(["value"]).unwrap();
+            let expected: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(found.unwrap().decode::<Value>().unwrap(), expected["value"]);
+        }
+    }
+
+    /// MCP-022: no bytes whatever make decoding panic.
+    #[test]
+    fn no_frame_is_fatal(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        for encoding in [Encoding::Json, Encoding::Cbor] {
+            let _ = Incoming::decode(&bytes, encoding);
+        }
+    }
+
+    #[test]
+    fn cbor_says_the_same_as_json(value in value()) {
+        let message = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "m", "params": {"v": value}});
+        let frame = Encoding::Cbor.encode(&message).unwrap();
+        let Ok(Incoming::Message(Message::Request(request))) = Incoming::decode(&frame, Encoding::Cbor) else {
+            panic!("not a request: {message}");
+        };
+        let [found] = request.params.members(["v"]).unwrap();
+        assert_eq!(found.unwrap().decode::<Value>().unwrap(), value);
+    }
+}
+
+#[test]
+fn deep_nesting_is_walked_without_recursion() {
+    for depth in [63, 64, 65, 127, 128, 129, 1000, 1_000_000] {
+        let text = format!("{{\"x\":{}1{}}}", "[{\"a\":".repeat(depth / 2), "}]".repeat(depth / 2));
+        assert!(Raw::Json(&text).members(["x"]).is_ok(), "{depth}");
+        let wrong = text.replacen("}]", "]}", 1);
+        assert!(depth < 2 || Raw::Json(&wrong).members(["x"]).is_err(), "{depth}");
+    }
+}
+
+/// Texts made of the pieces of JSON, most of them almost right.
+fn json_like() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        4 => prop::sample::select(vec![
+            "{", "}", "[", "]", ":", ",", "\"", "\\", "\\u00e9", "\\u00", "\\n", "\\x", "1", "0", "-",
+            ".", "e", "+", "true", "false", "null", "tru", " ", "\n", "\t", "\u{1}", "é", "\"a\"",
+            "{\"a\":1}", "[1,2]", "1.5e3", "-0", "01",
+        ]).prop_map(str::to_owned),
+        1 => "[ -~]{0,12}",
+    ];
+    prop_oneof![
+        prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat()),
+        value().prop_map(|value| value.to_string()),
+        (value(), any::<prop::sample::Index>()).prop_map(|(value, index)| {
+            let mut text = value.to_string();
+            let at = index.index(text.len());
+            if text.is_char_boundary(at) && text.is_char_boundary(at + 1) {
+                text.remove(at);
+            }
+            text
+        }),
+    ]
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u32>().prop_map(|number| Value::from(f64::from(number) / 8.0)),
+        "\\PC{0,20}".prop_map(Value::from),
+        "[\"\\\\\u{0}-\u{7f}]{0,20}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::btree_map("[a-z\"\\\\]{0,6}", inner, 0..6)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}

@@ -1,0 +1,320 @@
+//! A connection: what a transport holds, from its first byte to its last.
+//!
+//! A transport hands in frames and takes out segments of encoded messages; everything between is
+//! here. [`dispatch`] takes messages up, [`calls`] knows which are running or waiting,
+//! [`work`] runs them, [`outbound`] holds what is to be sent, [`client`] what the client was
+//! asked, [`batch`] gathers the replies of a batch, and [`lifecycle`] knows how far the
+//! handshake has come and how the connection ends.
+
+mod batch;
+mod calls;
+pub(crate) mod client;
+mod dispatch;
+mod lifecycle;
+mod outbound;
+mod work;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mcp_flow_proto::model::LogLevel;
+use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError, write};
+use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
+
+use crate::builder::Server;
+use crate::event::{Event, Veto};
+use crate::extensions::Extensions;
+use crate::handler::Outcome;
+use crate::identity::Principal;
+use batch::BatchReply;
+use calls::Calls;
+use client::ClientRequests;
+use lifecycle::Lifecycle;
+use outbound::Outbound;
+
+pub use lifecycle::Ended;
+pub use outbound::Segment;
+
+/// One client's connection, as its transport sees it.
+///
+/// Dropping it ends it: running calls are stopped and the close event is raised.
+///
+/// ```
+/// # use mcp_flow_server::{ConnectionInfo, Server};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let server = Server::builder("demo", "1.0.0").build().unwrap();
+/// let connection = server.connect(ConnectionInfo::new("memory")).unwrap();
+///
+/// connection.receive(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+///
+/// let segment = connection.output().await.unwrap();
+/// assert_eq!(segment.lines(), b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Connection {
+    shared: Arc<Shared>,
+}
+
+/// What a transport knows of a connection when it opens.
+#[derive(Clone, Debug)]
+pub struct ConnectionInfo {
+    /// The kind of transport, such as `stdio`.
+    pub transport: &'static str,
+    /// Whom its calls are made for.
+    pub principal: Principal,
+    /// How its messages are written.
+    pub encoding: Encoding,
+    /// Whatever else the transport wants handlers to know.
+    pub extensions: Extensions,
+}
+
+impl ConnectionInfo {
+    /// A connection of the local principal that speaks JSON.
+    pub fn new(transport: &'static str) -> Self {
+        Self {
+            transport,
+            principal: Principal::local(),
+            encoding: Encoding::Json,
+            extensions: Extensions::default(),
+        }
+    }
+}
+
+impl Connection {
+    pub(crate) fn open(server: Server, info: ConnectionInfo) -> Result<Self, Veto> {
+        server.raise(&info, &Event::Connected)?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                client: ClientRequests::new(server.limits().client_requests),
+                server,
+                info,
+                state: Mutex::default(),
+                running: AtomicUsize::new(0),
+                outbound: Outbound::default(),
+                wake: Notify::new(),
+                tasks: TaskTracker::new(),
+            }),
+        })
+    }
+
+    /// Takes up one frame. Never waits; what it leads to comes out of [`output`](Self::output).
+    pub fn receive(&self, frame: &[u8]) {
+        self.shared.receive(frame);
+    }
+
+    /// Answers something that did not even become a frame, such as a line past the limit.
+    pub fn refuse(&self, error: RpcError) {
+        self.shared.refuse(None, error);
+    }
+
+    /// Whether the transport should go on reading.
+    ///
+    /// It should stop only when requests wait for a place to run up to their limit, or replies
+    /// wait to be sent far past theirs; cancels, pings and answers are read until then.
+    pub fn accepts_input(&self) -> bool {
+        self.shared.accepts_input()
+    }
+
+    /// The transport has read everything there will ever be. What is running may finish.
+    pub fn end_of_input(&self) {
+        self.shared.begin_ending();
+    }
+
+    /// Starts calls that were waiting for a place, and ends what is due to end.
+    pub fn advance(&self) {
+        self.shared.advance();
+    }
+
+    /// Takes what is ready to be sent, without waiting.
+    pub fn take_output(&self) -> Option<Segment> {
+        self.shared.outbound.take()
+    }
+
+    /// Gives a sent segment back, so that its memory is used again.
+    pub fn recycle(&self, segment: Segment) {
+        self.shared.outbound.recycle(segment);
+    }
+
+    /// How the connection ended, once it has and all its output was taken.
+    pub fn ended(&self) -> Option<Ended> {
+        let ended = self.shared.state().lifecycle.ended();
+        ended.filter(|_| self.shared.outbound.is_empty())
+    }
+
+    /// Waits until there may be something to do: output, a free place, or the end.
+    ///
+    /// To be awaited by one task only.
+    pub async fn changed(&self) {
+        self.shared.changed().await;
+    }
+
+    /// Waits for output; `None` once the connection has ended.
+    ///
+    /// To be awaited by one task only, instead of [`changed`](Self::changed).
+    pub async fn output(&self) -> Option<Segment> {
+        loop {
+            self.advance();
+            if let Some(segment) = self.take_output() {
+                return Some(segment);
+            }
+            if self.ended().is_some() {
+                return None;
+            }
+            self.changed().await;
+        }
+    }
+
+    /// Speaks to the client outside any call, once it is ready (C-21).
+    pub fn client(&self) -> client::Client {
+        client::Client::new(self.shared.clone(), None)
+    }
+
+    /// The server this connection belongs to.
+    pub fn server(&self) -> &Server {
+        &self.shared.server
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let ended = self.shared.close();
+        // Nothing can be stopped any more, so a veto has no meaning here.
+        let _ = self.shared.server.raise(&self.shared.info, &Event::Closed(ended));
+    }
+}
+
+/// What a connection shares with its running calls.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) server: Server,
+    pub(crate) info: ConnectionInfo,
+    state: Mutex<State>,
+    /// Calls that hold a place. Calls that wait for the client give theirs up meanwhile.
+    running: AtomicUsize,
+    outbound: Outbound,
+    wake: Notify,
+    client: ClientRequests,
+    tasks: TaskTracker,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) log_level: LogLevel,
+    calls: Calls,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            lifecycle: Lifecycle::default(),
+            log_level: LogLevel::Info,
+            calls: Calls::default(),
+        }
+    }
+}
+
+/// Where the reply to a request goes.
+#[derive(Clone, Debug)]
+pub(crate) enum Route {
+    /// Out, by itself.
+    Direct,
+    /// Into the reply of its batch.
+    Batch(Arc<BatchReply>),
+}
+
+impl Shared {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        // The state is consistent between any two statements that could panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn encoding(&self) -> Encoding {
+        self.info.encoding
+    }
+
+    /// Sends a message, or a call's message unless the call has been answered meanwhile.
+    pub(crate) fn send(&self, allowed: impl FnOnce() -> bool, write: impl FnOnce(&mut Vec<u8>)) {
+        let was_empty = self.outbound.push(0, allowed, write);
+        if was_empty {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Sends the one reply to a request. `first` tells whether it is the first, under the lock
+    /// that orders it after all notifications of the same call.
+    pub(crate) fn reply(
+        &self,
+        route: &Route,
+        id: &RequestId,
+        revision: Revision,
+        outcome: &Outcome,
+        first: impl FnOnce() -> bool,
+    ) {
+        let encoding = self.encoding();
+        let write = |out: &mut Vec<u8>| match outcome {
+            Ok(payload) => write::result(out, encoding, id, &payload.0),
+            Err(error) => write::error(out, encoding, Some(id), error, revision),
+        };
+        if let Err(error) = outcome {
+            self.raise_error(error);
+        }
+        match route {
+            Route::Direct => {
+                let size = outcome.as_ref().map_or(0, |payload| payload.0.len());
+                if self.outbound.push(size, first, write) {
+                    self.wake.notify_one();
+                }
+            }
+            Route::Batch(batch) if first() => {
+                let mut reply = Vec::new();
+                write(&mut reply);
+                self.gather(batch, Some(reply));
+            }
+            Route::Batch(_) => {}
+        }
+    }
+
+    /// Answers what never became a request.
+    fn refuse(&self, id: Option<&RequestId>, error: RpcError) {
+        let encoding = self.encoding();
+        let revision = self.revision();
+        self.raise_error(&error);
+        self.send(|| true, |out| write::error(out, encoding, id, &error, revision));
+    }
+
+    fn raise_error(&self, error: &RpcError) {
+        tracing::debug!(name = error.name(), code = error.code(), "request refused or failed");
+        let _ = self.server.raise(&self.info, &Event::Error(error));
+    }
+
+    /// The revision to write errors in when no request says its own.
+    fn revision(&self) -> Revision {
+        self.state().lifecycle.peer().map_or(Revision::V2024_11_05, |peer| peer.revision)
+    }
+
+    fn accepts_input(&self) -> bool {
+        let limits = self.server.limits();
+        self.outbound.bytes() < 2 * limits.outbound_bytes && !self.state().calls.is_full(limits)
+    }
+
+    /// Whether replies are not being read as fast as they come.
+    pub(crate) fn is_congested(&self) -> bool {
+        self.outbound.bytes() >= self.server.limits().outbound_bytes
+    }
+
+    /// The least severe log messages this connection wants.
+    pub(crate) fn log_level(&self) -> LogLevel {
+        self.state().log_level
+    }
+
+    /// Whether a request must wait: no place is free, or replies are not being read.
+    fn is_busy(&self) -> bool {
+        let limits = self.server.limits();
+        self.running.load(Ordering::Acquire) >= limits.concurrency
+            || self.is_congested()
+    }
+}

@@ -1,0 +1,208 @@
+//! Which requests are open: running, or waiting for a place to run.
+//!
+//! Plain bookkeeping: nothing here runs, sends or waits.
+
+use std::collections::{HashMap, VecDeque};
+
+use mcp_flow_proto::{RequestId, RpcError};
+use tokio::task::AbortHandle;
+
+use super::Route;
+use crate::context::Context;
+use crate::limits::Limits;
+
+/// The open requests of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    open: HashMap<RequestId, Open>,
+    parked: VecDeque<Parked>,
+    parked_bytes: usize,
+    tickets: u64,
+}
+
+/// Tells two requests apart that use the same id one after the other.
+pub(crate) type Ticket = u64;
+
+#[derive(Debug)]
+struct Open {
+    ticket: Ticket,
+    stage: Stage,
+}
+
+/// How far an open request has come.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// It waits for a place; its reply will go this way.
+    Parked(Route),
+    /// It runs.
+    Running(Running),
+}
+
+/// What it takes to stop a call.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) context: Context,
+    pub(crate) abort: AbortHandle,
+}
+
+impl Running {
+    /// Stops the call: a waiting one is dropped, a blocking one is told.
+    pub(crate) fn stop(self) {
+        self.context.cancel();
+        self.abort.abort();
+    }
+}
+
+/// Something that waits for its turn.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub(crate) ticket: Ticket,
+    pub(crate) work: ParkedWork,
+}
+
+#[derive(Debug)]
+pub(crate) enum ParkedWork {
+    /// A request, still encoded.
+    Request(Box<[u8]>),
+    /// An error that must not overtake the replies before it.
+    Fault(Box<(Option<RequestId>, RpcError, Route)>),
+}
+
+impl Calls {
+    /// Whether a request with this id is still unanswered.
+    pub(crate) fn is_open(&self, id: &RequestId) -> bool {
+        !self.open.is_empty() && self.open.contains_key(id)
+    }
+
+    /// Whether nothing is running and nothing waits.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.parked.is_empty()
+    }
+
+    pub(crate) fn has_parked(&self) -> bool {
+        !self.parked.is_empty()
+    }
+
+    /// Whether no more may wait.
+    pub(crate) fn is_full(&self, limits: &Limits) -> bool {
+        self.parked_bytes >= limits.parked_bytes || self.parked.len() >= limits.parked_calls
+    }
+
+    /// Lets a request wait.
+    pub(crate) fn park(&mut self, id: RequestId, frame: &[u8], route: Route) {
+        let ticket = self.ticket();
+        self.parked_bytes += frame.len();
+        self.open.insert(id, Open { ticket, stage: Stage::Parked(route) });
+        self.parked.push_back(Parked { ticket, work: ParkedWork::Request(frame.into()) });
+    }
+
+    /// Lets an error wait behind the requests before it.
+    pub(crate) fn park_fault(&mut self, id: Option<RequestId>, error: RpcError, route: Route) {
+        let ticket = self.ticket();
+        let work = ParkedWork::Fault(Box::new((id, error, route)));
+        self.parked.push_back(Parked { ticket, work });
+    }
+
+    /// Takes out what has waited longest.
+    pub(crate) fn unpark(&mut self) -> Option<Parked> {
+        let parked = self.parked.pop_front()?;
+        if let ParkedWork::Request(frame) = &parked.work {
+            self.parked_bytes -= frame.len();
+        }
+        if self.parked.is_empty() {
+            // A burst must not keep its memory for the rest of a connection's life.
+            self.parked.shrink_to(1024);
+            self.open.shrink_to(1024);
+        }
+        Some(parked)
+    }
+
+    /// Notes that a request that waited begins, and where its reply goes; `None` if it was
+    /// stopped meanwhile.
+    pub(crate) fn begin(&mut self, id: &RequestId, ticket: Ticket) -> Option<Route> {
+        match self.close(id, ticket)? {
+            Stage::Parked(route) => Some(route),
+            Stage::Running(_) => None,
+        }
+    }
+
+    /// Notes that a call runs on as a task, made by `spawn` while nothing else can look.
+    pub(crate) fn run(&mut self, id: RequestId, spawn: impl FnOnce(Ticket) -> Running) {
+        let ticket = self.ticket();
+        let stage = Stage::Running(spawn(ticket));
+        self.open.insert(id, Open { ticket, stage });
+    }
+
+    /// Forgets a request, if the ticket is still the one that goes with its id.
+    pub(crate) fn close(&mut self, id: &RequestId, ticket: Ticket) -> Option<Stage> {
+        self.open.get(id).filter(|open| open.ticket == ticket)?;
+        self.open.remove(id).map(|open| open.stage)
+    }
+
+    /// Takes out a request that is to be stopped.
+    pub(crate) fn stop(&mut self, id: &RequestId) -> Option<Stage> {
+        self.open.remove(id).map(|open| open.stage)
+    }
+
+    /// Takes out everything that runs, and forgets what waits.
+    pub(crate) fn stop_all(&mut self) -> Vec<Running> {
+        self.parked.clear();
+        self.parked_bytes = 0;
+        let running = |open: Open| match open.stage {
+            Stage::Running(running) => Some(running),
+            Stage::Parked(_) => None,
+        };
+        self.open.drain().filter_map(|(_, open)| running(open)).collect()
+    }
+
+    fn ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        self.tickets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Calls, ParkedWork, Stage};
+    use crate::connection::Route;
+    use crate::limits::Limits;
+
+    #[test]
+    fn requests_wait_in_order_and_are_counted() {
+        let mut calls = Calls::default();
+        let limits = Limits { parked_bytes: 8, ..Limits::default() };
+        calls.park(1.into(), b"first", Route::Direct);
+        assert!(calls.is_open(&1.into()) && !calls.is_full(&limits));
+        calls.park(2.into(), b"second", Route::Direct);
+        assert!(calls.is_full(&limits));
+        assert_eq!(next(&mut calls), "first");
+        assert!(!calls.is_full(&limits));
+        assert_eq!(next(&mut calls), "second");
+        assert!(calls.unpark().is_none());
+    }
+
+    #[test]
+    fn a_ticket_tells_reused_ids_apart() {
+        let mut calls = Calls::default();
+        calls.park(1.into(), b"old", Route::Direct);
+        assert!(matches!(calls.stop(&1.into()), Some(Stage::Parked(_))));
+        calls.park(1.into(), b"new", Route::Direct);
+        let old = calls.unpark().unwrap();
+        assert!(calls.begin(&1.into(), old.ticket).is_none(), "what was stopped must not run");
+        let new = calls.unpark().unwrap();
+        assert!(calls.begin(&1.into(), new.ticket).is_some());
+        assert!(calls.is_idle());
+    }
+
+    #[test]
+    fn what_is_not_open_cannot_be_stopped() {
+        assert!(Calls::default().stop(&1.into()).is_none());
+    }
+
+    fn next(calls: &mut Calls) -> String {
+        match calls.unpark().unwrap().work {
+            ParkedWork::Request(frame) => String::from_utf8(frame.into()).unwrap(),
+            ParkedWork::Fault(_) => "fault".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What the server asks of the client: requests with a time limit, and notifications.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mcp_flow_proto::raw::EncodeError;
+use mcp_flow_proto::{DecodeError, OwnedRaw, Raw, RequestId, method, write};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use super::Shared;
+use crate::context::Context;
+
+/// Speaks to the client of one connection.
+#[derive(Clone, Debug)]
+pub struct Client {
+    shared: Arc<Shared>,
+    /// The call that speaks, whose place others may have while it waits for the answer.
+    call: Option<Context>,
+}
+
+impl Client {
+    pub(crate) fn new(shared: Arc<Shared>, call: Option<Context>) -> Self {
+        Self { shared, call }
+    }
+
+    /// Asks the client something and waits for its answer, up to the server's time limit.
+    ///
+    /// A client that does not answer in time is told that the request is cancelled.
+    pub async fn request<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &(impl Serialize + Sync),
+    ) -> Result<T, ClientError> {
+        if self.call.as_ref().is_some_and(|call| call.revision().is_stateless()) {
+            return Err(ClientError::NotAllowed);
+        }
+        if self.call.is_none() {
+            let ready = self.shared.state().lifecycle.ready();
+            ready.wait().await;
+        }
+        let (mut open, answer) = OpenRequest::new(&self.shared)?;
+        let (encoding, id) = (self.shared.encoding(), RequestId::Integer(open.id));
+        let mut message = Vec::new();
+        write::request(&mut message, encoding, &id, method, params)?;
+        self.shared.send(|| true, |out| out.extend_from_slice(&message));
+        let limit = self.shared.server.limits().client_request_time;
+        let answer = {
+            let _place = self.call.as_ref().map(|_| FreedPlace::new(&self.shared));
+            tokio::time::timeout(limit, answer).await.map_err(|_| ClientError::TimedOut(limit))?
+        };
+        open.answered = true;
+        match answer.map_err(|_| ClientError::Closed)? {
+            Ok(result) => Ok(result.as_raw().decode()?),
+            Err(error) => Err(ClientError::Refused(error.as_raw().decode().unwrap_or_default())),
+        }
+    }
+
+    /// Tells the client something, once it is ready to be told.
+    pub async fn notify(
+        &self,
+        method: &str,
+        params: &(impl Serialize + Sync),
+    ) -> Result<(), ClientError> {
+        let mut message = Vec::new();
+        write::notification(&mut message, self.shared.encoding(), method, params)?;
+        let ready = self.shared.state().lifecycle.ready();
+        ready.wait().await;
+        self.shared.send(|| true, |out| out.extend_from_slice(&message));
+        Ok(())
+    }
+}
+
+/// Why the client did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The revision has no requests from server to client.
+    #[error("a client of this revision cannot be sent requests")]
+    NotAllowed,
+    /// Too many requests wait for this client already. Ask again when some are answered.
+    #[error("the client has not answered {0} requests; ask again later")]
+    TooMany(usize),
+    /// No answer came in time. The client was told that the request is cancelled.
+    #[error("the client did not answer within {0:?}")]
+    TimedOut(Duration),
+    /// The connection ended before an answer came.
+    #[error("the connection ended before the client answered")]
+    Closed,
+    /// The client answered with an error.
+    #[error("the client refused: {}", .0["message"].as_str().unwrap_or("no reason given"))]
+    Refused(serde_json::Value),
+    /// The client answered with something else than was asked for.
+    #[error("the client's answer cannot be used: {0}")]
+    Malformed(#[from] DecodeError),
+    /// What was to be sent cannot be written.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+}
+
+/// Requests that wait for the client, by id.
+#[derive(Debug)]
+pub(crate) struct ClientRequests {
+    open: Mutex<OpenRequests>,
+    limit: usize,
+}
+
+#[derive(Debug, Default)]
+struct OpenRequests {
+    waiting: HashMap<i64, oneshot::Sender<Answer>>,
+    last_id: i64,
+    closed: bool,
+}
+
+type Answer = Result<OwnedRaw, OwnedRaw>;
+
+impl ClientRequests {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { open: Mutex::default(), limit }
+    }
+
+    /// Hands an answer to whoever waits for it.
+    pub(crate) fn settle(&self, id: i64, outcome: Result<Raw<'_>, Raw<'_>>) {
+        let waiting = self.open().waiting.remove(&id);
+        if let Some(waiting) = waiting {
+            // Whoever asked may have stopped waiting at this very moment.
+            let _ = waiting.send(outcome.map(Raw::to_owned).map_err(Raw::to_owned));
+        }
+    }
+
+    /// Ends all waiting: no answer will come any more.
+    pub(crate) fn close(&self) {
+        let mut open = self.open();
+        open.closed = true;
+        open.waiting.clear();
+    }
+
+    fn open(&self) -> MutexGuard<'_, OpenRequests> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One open request; forgotten, and cancelled at the client, when nobody waits for it any more.
+struct OpenRequest<'a> {
+    shared: &'a Shared,
+    id: i64,
+    answered: bool,
+}
+
+impl<'a> OpenRequest<'a> {
+    fn new(shared: &'a Shared) -> Result<(Self, oneshot::Receiver<Answer>), ClientError> {
+        let requests = &shared.client;
+        let mut open = requests.open();
+        if open.closed {
+            return Err(ClientError::Closed);
+        }
+        if open.waiting.len() >= requests.limit {
+            return Err(ClientError::TooMany(requests.limit));
+        }
+        open.last_id += 1;
+        let id = open.last_id;
+        let (sender, receiver) = oneshot::channel();
+        open.waiting.insert(id, sender);
+        Ok((Self { shared, id, answered: false }, receiver))
+    }
+}
+
+impl Drop for OpenRequest<'_> {
+    fn drop(&mut self) {
+        if self.answered {
+            return;
+        }
+        self.shared.client.open().waiting.remove(&self.id);
+        let params = json!({"requestId": self.id, "reason": "the server stopped waiting"});
+        let encoding = self.shared.encoding();
+        self.shared.send(
+            || true,
+            |out| {
+                write::notification(out, encoding, method::CANCELLED, &params)
+                    .expect("a number and a text can be encoded");
+            },
+        );
+    }
+}
+
+/// Lends a waiting call's place to others.
+struct FreedPlace<'a>(&'a Shared);
+
+impl<'a> FreedPlace<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        shared.free_place();
+        Self(shared)
+    }
+}
+
+impl Drop for FreedPlace<'_> {
+    fn drop(&mut self) {
+        self.0.take_place();
+    }
+}

@@ -1,0 +1,312 @@
+//! Frames in, work out: the main path.
+//!
+//! Messages are taken up strictly in the order they came; what differs is when they finish
+//! (C-17). Notifications, responses and ping act on arrival. A request that finds no free place
+//! waits, and everything behind it waits too.
+
+use std::sync::Arc;
+
+use mcp_flow_proto::error::{DUPLICATE_ID, NOT_INITIALIZED, SHUTTING_DOWN};
+use mcp_flow_proto::model::{CancelParams, RequestMeta};
+use mcp_flow_proto::{
+    Encoding, Incoming, Message, Notification, Params, Request, RequestId, Response, Revision, RpcError, method,
+};
+
+use super::calls::{Parked, ParkedWork, Stage};
+use super::{Route, Shared};
+use crate::context::Context;
+use crate::event::Event;
+use crate::handler::Handler;
+use crate::identity::Peer;
+
+impl Shared {
+    /// Answers one frame: decode, then take up what it holds.
+    pub(super) fn receive(self: &Arc<Self>, frame: &[u8]) {
+        match Incoming::decode(frame, self.encoding()) {
+            Ok(Incoming::Message(message)) => self.take_up(message, frame, Route::Direct),
+            Ok(Incoming::Batch(elements)) => self.receive_batch(elements),
+            Err(refusal) => {
+                self.take_up_fault(refusal.id.as_ref(), refusal.error, &Route::Direct);
+            }
+        }
+    }
+
+    /// Takes up one message; `frame` is what it was decoded from, kept if it must wait.
+    pub(super) fn take_up(self: &Arc<Self>, message: Message<'_>, frame: &[u8], route: Route) {
+        self.raise_message(&message);
+        match message {
+            Message::Request(request) => self.take_up_request(request, frame, route),
+            Message::Notification(notification) => {
+                self.notice(&notification);
+                self.skip(&route);
+            }
+            Message::Response(response) => {
+                self.settle_response(&response);
+                self.skip(&route);
+            }
+        }
+    }
+
+    fn take_up_request(self: &Arc<Self>, request: Request<'_>, frame: &[u8], route: Route) {
+        let mut state = self.state();
+        if state.calls.is_open(&request.id) {
+            drop(state);
+            let error = RpcError::new(DUPLICATE_ID)
+                .details("This id belongs to a request that is still unanswered; use another.");
+            return self.reply_now(&route, &request.id, &error);
+        }
+        if state.lifecycle.is_ending() {
+            drop(state);
+            return self.reply_now(&route, &request.id, &shutting_down());
+        }
+        let must_wait = state.calls.has_parked() || self.is_busy();
+        if must_wait && !acts_on_arrival(&request.method) {
+            return state.calls.park(request.id, frame, route);
+        }
+        drop(state);
+        self.start(request, route);
+    }
+
+    /// Answers an error in its turn.
+    pub(super) fn take_up_fault(&self, id: Option<&RequestId>, error: RpcError, route: &Route) {
+        let mut state = self.state();
+        if state.calls.has_parked() || (self.is_in_order() && self.is_busy()) {
+            return state.calls.park_fault(id.cloned(), error, route.clone());
+        }
+        drop(state);
+        self.fault(id, error, route);
+    }
+
+    fn fault(&self, id: Option<&RequestId>, error: RpcError, route: &Route) {
+        match (route, id) {
+            (Route::Direct, _) => self.refuse(id, error),
+            (Route::Batch(_), Some(id)) => self.reply_now(route, id, &error),
+            (Route::Batch(batch), None) => {
+                let mut reply = Vec::new();
+                let (encoding, revision) = (self.encoding(), self.revision());
+                mcp_flow_proto::write::error(&mut reply, encoding, None, &error, revision);
+                self.raise_error(&error);
+                self.gather(batch, Some(reply));
+            }
+        }
+    }
+
+    /// Answers what still waits when there is no more time for it.
+    pub(super) fn give_up_parked(&self) {
+        while let Some(parked) = self.state().calls.unpark() {
+            match parked.work {
+                ParkedWork::Fault(fault) => {
+                    let (id, error, route) = *fault;
+                    self.fault(id.as_ref(), error, &route);
+                }
+                ParkedWork::Request(frame) => {
+                    let id = parked_request(&frame, self.encoding()).id;
+                    let route = self.state().calls.begin(&id, parked.ticket);
+                    if let Some(route) = route {
+                        self.reply_now(&route, &id, &shutting_down());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Starts what has waited, as far as there are places, and ends what is due to end.
+    pub(super) fn advance(self: &Arc<Self>) {
+        while !self.is_busy() {
+            let Some(parked) = self.state().calls.unpark() else { break };
+            self.start_parked(parked);
+        }
+        self.settle();
+    }
+
+    fn start_parked(self: &Arc<Self>, parked: Parked) {
+        match parked.work {
+            ParkedWork::Fault(fault) => {
+                let (id, error, route) = *fault;
+                self.fault(id.as_ref(), error, &route);
+            }
+            ParkedWork::Request(frame) => {
+                let request = parked_request(&frame, self.encoding());
+                let route = self.state().calls.begin(&request.id, parked.ticket);
+                if let Some(route) = route {
+                    self.start(request, route);
+                }
+            }
+        }
+    }
+
+    /// Runs one request that has its place.
+    fn start(self: &Arc<Self>, request: Request<'_>, route: Route) {
+        let Request { id, method, params } = request;
+        let (peer, meta) = match self.identify(&method, params) {
+            Ok(identified) => identified,
+            Err((error, revision)) => {
+                return self.reply(&route, &id, revision, &Err(error), || true);
+            }
+        };
+        let revision = peer.as_ref().map_or(Revision::V2024_11_05, |peer| peer.revision);
+        let handler = match self.find(&method, peer.as_deref()) {
+            Ok(handler) => handler,
+            Err(error) => return self.reply(&route, &id, revision, &Err(error), || true),
+        };
+        let context = Context::new(self.clone(), id, route, peer, meta);
+        match handler {
+            Found::Handler(handler) => self.run(&context, |context| handler.call(context, params)),
+            Found::Shutdown => self.shut_down(context),
+        }
+    }
+
+    /// Settles on whose behalf and under which revision a request runs (C-21, C-52).
+    fn identify(
+        &self,
+        method: &str,
+        params: Params<'_>,
+    ) -> Result<Identified, (RpcError, Revision)> {
+        let handshake = self.state().lifecycle.peer_taking_up(method);
+        let revision = handshake.as_ref().map_or(Revision::V2024_11_05, |peer| peer.revision);
+        if !params.are_named() {
+            return Err((RpcError::invalid_params("params must be an object"), revision));
+        }
+        let mut meta = RequestMeta::from_params(params)
+            .map_err(|details| (RpcError::invalid_params(details), revision))?;
+        let peer = match meta.as_mut().and_then(|meta| Some((meta.protocol_version.take()?, meta))) {
+            Some((version, meta)) => {
+                let stateless = Revision::V2026_07_28;
+                let peer = self.stateless_peer(&version, meta);
+                Some(Arc::new(peer.map_err(|error| (error, stateless))?))
+            }
+            None => handshake,
+        };
+        Ok((peer, meta))
+    }
+
+    /// Reads who asks from a request that stands alone.
+    fn stateless_peer(&self, version: &str, meta: &mut RequestMeta) -> Result<Peer, RpcError> {
+        let revision = Revision::from_name(version).filter(|revision| revision.is_stateless());
+        let Some(revision) = revision else {
+            let supported = self.server.versions().supported();
+            return Err(RpcError::unsupported_version(&version.into(), &supported));
+        };
+        let Some(capabilities) = meta.client_capabilities.take() else {
+            return Err(RpcError::invalid_params(
+                "_meta[\"io.modelcontextprotocol/clientCapabilities\"] is required",
+            ));
+        };
+        Ok(Peer { revision, client: meta.client_info.take(), capabilities })
+    }
+
+    fn find(&self, method: &str, peer: Option<&Peer>) -> Result<Found<'_>, RpcError> {
+        let router = self.server.router();
+        match peer {
+            Some(peer) if method == method::SHUTDOWN && !peer.revision.is_stateless() => {
+                Ok(Found::Shutdown)
+            }
+            Some(peer) => match router.find(method, peer.revision) {
+                Some(handler) => Ok(Found::Handler(handler)),
+                None if method == method::SERVER_DISCOVER => Err(needs_meta()),
+                None => Err(RpcError::method_not_found(method)),
+            },
+            None if method == method::SERVER_DISCOVER => Err(needs_meta()),
+            None => router.find_early(method).map(Found::Handler).ok_or_else(|| {
+                RpcError::new(NOT_INITIALIZED).details("Send initialize before other requests.")
+            }),
+        }
+    }
+
+    /// Acts on a notification. Faulty and unknown ones are ignored (MCP-013).
+    fn notice(&self, notification: &Notification<'_>) {
+        match &*notification.method {
+            method::INITIALIZED => self.client_is_ready(),
+            method::CANCELLED | method::CANCEL => {
+                if let Some(cancel) = CancelParams::from_params(notification.params) {
+                    self.cancel(&cancel, notification.method == method::CANCEL);
+                }
+            }
+            method::SHUTDOWN_NOTIFICATION => self.begin_ending(),
+            method::EXIT => self.exit(),
+            _ => {}
+        }
+    }
+
+    /// Stops a request; whether its sender hears of it depends on how it asked (C-12).
+    fn cancel(&self, cancel: &CancelParams, answer: bool) {
+        let id = &cancel.request_id;
+        let Some(stage) = self.state().calls.stop(id) else { return };
+        let error = || RpcError::cancelled(id, cancel.reason.as_deref());
+        match stage {
+            Stage::Parked(route) if answer => self.reply_now(&route, id, &error()),
+            Stage::Parked(route) => self.skip(&route),
+            Stage::Running(call) => {
+                if answer {
+                    call.context.finish(&Err(error()));
+                } else {
+                    call.context.abandon();
+                }
+                call.stop();
+            }
+        }
+        self.wake.notify_one();
+    }
+
+    /// Hands a response to whoever asked. One that nobody asked for is ignored.
+    fn settle_response(&self, response: &Response<'_>) {
+        if let Some(RequestId::Integer(id)) = response.id {
+            self.client.settle(id, response.outcome);
+        }
+    }
+
+    fn reply_now(&self, route: &Route, id: &RequestId, error: &RpcError) {
+        self.reply(route, id, self.revision(), &Err(error.clone()), || true);
+    }
+
+    /// Notes that a message of a batch has no reply.
+    pub(crate) fn skip(&self, route: &Route) {
+        if let Route::Batch(batch) = route {
+            self.gather(batch, None);
+        }
+    }
+
+    fn is_in_order(&self) -> bool {
+        self.server.limits().concurrency == 1
+    }
+
+    fn raise_message(&self, message: &Message<'_>) {
+        let method = match message {
+            Message::Request(request) => Some(&*request.method),
+            Message::Notification(notification) => Some(&*notification.method),
+            Message::Response(_) => None,
+        };
+        let _ = self.server.raise(&self.info, &Event::Message { method });
+    }
+}
+
+/// Who asks, unless it is too early to know, and what came along with the request.
+type Identified = (Option<Arc<Peer>>, Option<Box<RequestMeta>>);
+
+enum Found<'a> {
+    Handler(&'a Arc<dyn Handler>),
+    /// Not a handler's business: it is about the connection itself.
+    Shutdown,
+}
+
+fn parked_request(frame: &[u8], encoding: Encoding) -> Request<'_> {
+    match Incoming::decode(frame, encoding) {
+        Ok(Incoming::Message(Message::Request(request))) => request,
+        _ => unreachable!("only frames that hold a request are parked"),
+    }
+}
+
+/// Whether a request is never kept waiting behind others.
+fn acts_on_arrival(method: &str) -> bool {
+    matches!(method, method::PING | method::SHUTDOWN)
+}
+
+pub(super) fn shutting_down() -> RpcError {
+    RpcError::new(SHUTTING_DOWN).details("The connection is shutting down; open another.")
+}
+
+fn needs_meta() -> RpcError {
+    RpcError::invalid_params(
+        "server/discover needs params._meta[\"io.modelcontextprotocol/protocolVersion\"]",
+    )
+}

@@ -1,0 +1,175 @@
+//! What waits to be sent, bounded by those who look at [`Outbound::bytes`] before adding to it.
+//!
+//! Messages are encoded straight into segments, so replies that are ready at the same time leave
+//! in one write, and no message has an allocation of its own.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Encoded messages, one after the other.
+#[derive(Debug, Default)]
+pub struct Segment {
+    bytes: Vec<u8>,
+    /// Where each message ends; the byte there is a newline.
+    ends: Vec<usize>,
+}
+
+impl Segment {
+    /// All messages, each followed by a newline.
+    pub fn lines(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The messages one by one, without newlines.
+    pub fn messages(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|end| end + 1));
+        starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
+    }
+
+    fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), ends: Vec::new() }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Outbound {
+    queue: Mutex<Queue>,
+    /// Changed under the lock, read without it by those who only need to know about how much.
+    bytes: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    segments: VecDeque<Segment>,
+    spare: Option<Segment>,
+}
+
+impl Outbound {
+    /// Appends what `write` writes if `allowed` says yes, asked under the same lock.
+    ///
+    /// `size` is a guess at the length that saves large messages from being moved as they grow.
+    /// Returns whether the queue was empty before, so that its reader has to be woken.
+    pub(crate) fn push(
+        &self,
+        size: usize,
+        allowed: impl FnOnce() -> bool,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> bool {
+        let mut queue = self.queue();
+        if !allowed() {
+            return false;
+        }
+        let was_empty = queue.segments.is_empty();
+        let segment = queue.tail(size);
+        let before = segment.bytes.len();
+        write(&mut segment.bytes);
+        segment.ends.push(segment.bytes.len());
+        segment.bytes.push(b'\n');
+        let added = segment.bytes.len() - before;
+        self.bytes.fetch_add(added, Ordering::AcqRel);
+        was_empty
+    }
+
+    /// Takes the oldest segment.
+    pub(crate) fn take(&self) -> Option<Segment> {
+        let mut queue = self.queue();
+        let segment = queue.segments.pop_front()?;
+        self.bytes.fetch_sub(segment.bytes.len(), Ordering::AcqRel);
+        Some(segment)
+    }
+
+    /// Keeps the memory of a sent segment for the next one, unless it is unusually large.
+    pub(crate) fn recycle(&self, mut segment: Segment) {
+        if segment.bytes.capacity() <= 2 * SEGMENT {
+            segment.bytes.clear();
+            segment.ends.clear();
+            self.queue().spare = Some(segment);
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes() == 0
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// The segment to append a message of about this size to.
+    fn tail(&mut self, size: usize) -> &mut Segment {
+        let fits = self.segments.back().is_some_and(|last| last.bytes.len() + size < SEGMENT);
+        if !fits {
+            let segment = match self.spare.take() {
+                Some(spare) if size < SEGMENT => spare,
+                // Room for the envelope beside the payload.
+                _ => Segment::with_capacity(size + 256),
+            };
+            self.segments.push_back(segment);
+        }
+        self.segments.back_mut().expect("a segment was just pushed")
+    }
+}
+
+/// How many bytes of small messages share a segment: what a pipe takes in one write.
+const SEGMENT: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::{Outbound, SEGMENT};
+
+    /// MCP-056: messages never mix, and those ready together leave together.
+    #[test]
+    fn messages_ready_together_share_a_segment() {
+        let outbound = Outbound::default();
+        assert!(push(&outbound, b"{}"));
+        assert!(!push(&outbound, b"[]"));
+        let segment = outbound.take().unwrap();
+        assert_eq!(segment.lines(), b"{}\n[]\n");
+        assert_eq!(segment.messages().collect::<Vec<_>>(), [b"{}", b"[]"]);
+        assert!(outbound.take().is_none());
+    }
+
+    #[test]
+    fn bytes_are_counted_until_they_are_taken() {
+        let outbound = Outbound::default();
+        let large = vec![b'x'; 3 * SEGMENT];
+        push(&outbound, b"{}");
+        push(&outbound, &large);
+        push(&outbound, b"{}");
+        assert_eq!(outbound.bytes(), 3 + large.len() + 1 + 3);
+        let lengths: Vec<_> =
+            std::iter::from_fn(|| outbound.take()).map(|segment| segment.lines().len()).collect();
+        assert_eq!(lengths.iter().sum::<usize>(), 3 + large.len() + 1 + 3);
+        assert_eq!(outbound.bytes(), 0);
+    }
+
+    /// MCP-074: buffers are reused.
+    #[test]
+    fn a_sent_segment_is_used_again() {
+        let outbound = Outbound::default();
+        push(&outbound, b"{}");
+        let segment = outbound.take().unwrap();
+        let memory = segment.lines().as_ptr();
+        outbound.recycle(segment);
+        push(&outbound, b"[]");
+        assert_eq!(outbound.take().unwrap().lines().as_ptr(), memory);
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_not_written() {
+        let outbound = Outbound::default();
+        outbound.push(0, || false, |out| out.push(b'x'));
+        assert!(outbound.take().is_none());
+    }
+
+    fn push(outbound: &Outbound, message: &[u8]) -> bool {
+        outbound.push(message.len(), || true, |out| out.extend_from_slice(message))
+    }
+}

@@ -1,0 +1,208 @@
+//! What a handler knows about its call and can do while it runs.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use mcp_flow_proto::model::{LogLevel, LogMessage, ProgressParams, RequestMeta};
+use mcp_flow_proto::{RequestId, Revision, RpcError, method, write};
+use serde::Serialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+pub use crate::connection::client::{Client, ClientError};
+
+use crate::builder::Server;
+use crate::connection::{Route, Shared};
+use crate::handler::{Outcome, Payload};
+use crate::identity::{Peer, Principal};
+use crate::revision::with_wire_output;
+use crate::tool::ToolOutput;
+
+/// One call, as its handler sees it. Cheap to clone and to move into tasks.
+#[derive(Clone, Debug)]
+pub struct Context {
+    call: Arc<Call>,
+}
+
+#[derive(Debug)]
+struct Call {
+    shared: Arc<Shared>,
+    id: RequestId,
+    route: Route,
+    peer: Option<Arc<Peer>>,
+    progress_token: Option<RequestId>,
+    log_level: Option<LogLevel>,
+    answered: AtomicBool,
+    /// The last progress sent, as bits of an `f64`.
+    progress: AtomicU64,
+    cancellation: OnceLock<CancellationToken>,
+}
+
+impl Context {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        id: RequestId,
+        route: Route,
+        peer: Option<Arc<Peer>>,
+        meta: Option<Box<RequestMeta>>,
+    ) -> Self {
+        let (progress_token, log_level) =
+            meta.map_or((None, None), |meta| (meta.progress_token, meta.log_level));
+        Self {
+            call: Arc::new(Call {
+                shared,
+                id,
+                route,
+                peer,
+                progress_token,
+                log_level,
+                answered: AtomicBool::new(false),
+                progress: AtomicU64::new(f64::NEG_INFINITY.to_bits()),
+                cancellation: OnceLock::new(),
+            }),
+        }
+    }
+
+    /// The id of the request.
+    pub fn id(&self) -> &RequestId {
+        &self.call.id
+    }
+
+    /// The revision the request is written in.
+    pub fn revision(&self) -> Revision {
+        self.peer().map_or(Revision::V2024_11_05, |peer| peer.revision)
+    }
+
+    /// What the client says of itself; `None` only before `initialize`.
+    pub fn peer(&self) -> Option<&Peer> {
+        self.call.peer.as_deref()
+    }
+
+    /// Whom the call is made for.
+    pub fn principal(&self) -> &Principal {
+        &self.call.shared.info.principal
+    }
+
+    /// The server that runs the call.
+    pub fn server(&self) -> &Server {
+        &self.call.shared.server
+    }
+
+    /// A value the transport or the application put there, the transport's first.
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        let shared = &self.call.shared;
+        shared.info.extensions.get().or_else(|| shared.server.extensions().get())
+    }
+
+    /// Fires when the call is to stop. A waiting future is dropped by itself; this is for
+    /// blocking functions and for work handed to others.
+    pub fn cancellation(&self) -> &CancellationToken {
+        self.call.cancellation.get_or_init(CancellationToken::new)
+    }
+
+    /// Whether the call is to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.call.cancellation.get().is_some_and(CancellationToken::is_cancelled)
+    }
+
+    /// Whether the caller wants to hear of progress.
+    pub fn wants_progress(&self) -> bool {
+        self.call.progress_token.is_some()
+    }
+
+    /// Tells the caller how far the call has come, if it asked to be told (C-45).
+    ///
+    /// Values that do not rise are dropped, and so is what comes after the reply or faster than
+    /// the caller reads.
+    pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
+        let Some(progress_token) = &self.call.progress_token else { return };
+        let message = message.filter(|_| self.revision().features().progress_message);
+        let params = ProgressParams { progress_token, progress, total, message };
+        let rises = || {
+            let last = f64::from_bits(self.call.progress.load(Ordering::Relaxed));
+            let rises = progress > last;
+            if rises {
+                self.call.progress.store(progress.to_bits(), Ordering::Relaxed);
+            }
+            rises
+        };
+        self.notify(method::PROGRESS, &params, rises);
+    }
+
+    /// Sends the caller a log message, if it is severe enough for what the caller asked for.
+    pub fn log(&self, level: LogLevel, logger: Option<&str>, data: impl Into<Value>) {
+        let wanted = if self.revision().is_stateless() {
+            self.call.log_level
+        } else {
+            Some(self.call.shared.log_level())
+        };
+        if wanted.is_some_and(|wanted| level >= wanted) {
+            let data = data.into();
+            self.notify(method::MESSAGE, &LogMessage { level, logger, data: &data }, || true);
+        }
+    }
+
+    /// Speaks to the client while the call runs.
+    pub fn client(&self) -> Client {
+        Client::new(self.call.shared.clone(), Some(self.clone()))
+    }
+
+    /// Encodes a result for the connection the call came in on.
+    pub fn reply<T: Serialize + ?Sized>(&self, result: &T) -> Outcome {
+        self.call.shared.encoding().encode(result).map(Payload).map_err(|error| {
+            tracing::error!(%error, "a result could not be encoded");
+            RpcError::internal()
+        })
+    }
+
+    /// Encodes a tool's output as the caller's revision has it.
+    pub fn reply_output(&self, output: &ToolOutput) -> Outcome {
+        let server_info = || self.server().info_value(self.revision());
+        with_wire_output(output, self.revision(), server_info, |wire| self.reply(wire))
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.call.shared
+    }
+
+    /// Sends the reply, unless the call has been answered or abandoned before.
+    pub(crate) fn finish(&self, outcome: &Outcome) {
+        let Call { shared, id, route, .. } = &*self.call;
+        shared.reply(route, id, self.revision(), outcome, || self.claim_answer());
+    }
+
+    /// Sends `null` as the result, which only `shutdown` may.
+    pub(crate) fn finish_null(&self) {
+        self.finish(&self.reply(&()));
+    }
+
+    /// Makes sure the call is never answered.
+    pub(crate) fn abandon(&self) {
+        if self.claim_answer() {
+            self.call.shared.skip(&self.call.route);
+        }
+    }
+
+    pub(crate) fn cancel(&self) {
+        self.cancellation().cancel();
+    }
+
+    fn claim_answer(&self) -> bool {
+        !self.call.answered.swap(true, Ordering::AcqRel)
+    }
+
+    fn notify(&self, method: &str, params: &impl Serialize, wanted: impl FnOnce() -> bool) {
+        let shared = &self.call.shared;
+        if shared.is_congested() {
+            return;
+        }
+        let mut message = Vec::new();
+        if let Err(error) = write::notification(&mut message, shared.encoding(), method, params) {
+            tracing::error!(%error, method, "a notification could not be encoded");
+            return;
+        }
+        let allowed = || !self.call.answered.load(Ordering::Acquire) && wanted();
+        shared.send(allowed, |out| out.extend_from_slice(&message));
+    }
+}

@@ -1,0 +1,50 @@
+//! What answers a request.
+
+use std::fmt;
+use std::pin::Pin;
+
+use mcp_flow_proto::{Params, RpcError};
+
+use crate::context::Context;
+
+/// Answers requests of one method.
+///
+/// Params are borrowed from the message and gone when `call` returns, so a handler decodes what
+/// it needs before it starts waiting.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers at once, or returns the work that will.
+    fn call(&self, context: &Context, params: Params<'_>) -> Reply;
+}
+
+impl<F: Fn(&Context, Params<'_>) -> Reply + Send + Sync + 'static> Handler for F {
+    fn call(&self, context: &Context, params: Params<'_>) -> Reply {
+        self(context, params)
+    }
+}
+
+/// How a handler answers.
+pub enum Reply {
+    /// Here it is.
+    Ready(Outcome),
+    /// This future has it. It is polled on the spot, and becomes a task only if it must wait.
+    Later(Pin<Box<dyn Future<Output = Outcome> + Send>>),
+    /// This function computes it, and may block while it does.
+    Blocking(Box<dyn FnOnce() -> Outcome + Send>),
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready(outcome) => formatter.debug_tuple("Ready").field(outcome).finish(),
+            Self::Later(_) => formatter.write_str("Later"),
+            Self::Blocking(_) => formatter.write_str("Blocking"),
+        }
+    }
+}
+
+/// A result, already encoded for its connection, or an error.
+pub type Outcome = Result<Payload, RpcError>;
+
+/// A result in the encoding of the connection it goes out on; made by [`Context::reply`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payload(pub(crate) Vec<u8>);

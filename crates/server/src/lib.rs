@@ -1,0 +1,51 @@
+//! One server behind every transport and revision.
+//!
+//! The path of a call through this crate: a transport hands a frame to its [`Connection`], which
+//! decodes it and takes up the message (`connection::dispatch`); the [`Router`](router::Router)
+//! finds the handler; the handler gets a [`Context`] and answers; the answer leaves through the
+//! connection's bounded queue (`connection::outbound`).
+//!
+//! ```
+//! use mcp_flow_server::{Context, Server, Tool};
+//! use serde_json::json;
+//!
+//! #[derive(serde::Deserialize)]
+//! struct Pair { a: f64, b: f64 }
+//!
+//! let sum = Tool::builder("calculate_sum")
+//!     .description("Calculate the sum of two numbers")
+//!     .input_schema(json!({
+//!         "type": "object",
+//!         "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+//!         "required": ["a", "b"]
+//!     }))
+//!     .quick(|_: &Context, Pair { a, b }: Pair| a + b)
+//!     .unwrap();
+//!
+//! let server = Server::builder("sums", "1.0.0").tool(sum).build().unwrap();
+//! ```
+
+mod builder;
+pub mod connection;
+pub mod context;
+pub mod event;
+mod extensions;
+pub mod handler;
+pub mod identity;
+mod limits;
+mod methods;
+pub mod revision;
+pub mod router;
+pub mod tool;
+
+pub use builder::{BuildError, Server, ServerBuilder};
+pub use connection::{Connection, ConnectionInfo, Ended, Segment};
+pub use context::Context;
+pub use event::{Event, Hook, Veto};
+pub use extensions::Extensions;
+pub use handler::{Handler, Outcome, Payload, Reply};
+pub use identity::{Peer, Principal};
+pub use limits::Limits;
+pub use mcp_flow_proto as proto;
+pub use revision::VersionPolicy;
+pub use tool::{BadTool, IntoToolOutput, Tool, ToolOutput};

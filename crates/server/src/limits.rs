@@ -1,0 +1,51 @@
+//! How much one connection may ask of the server.
+
+use std::time::Duration;
+
+/// Bounds on what one connection can make the server hold or do.
+///
+/// The defaults are safe on an open network: a peer that sends and never reads, or starts calls
+/// and never ends, costs a few tens of megabytes and no more.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Longest message accepted, in bytes. 16 MiB.
+    pub frame: usize,
+    /// Calls running at the same time; one means strictly in order. 1,024.
+    pub concurrency: usize,
+    /// Bytes of requests that wait for a place to run. 16 MiB; one request always fits.
+    pub parked_bytes: usize,
+    /// Requests that wait for a place to run. 131,072.
+    pub parked_calls: usize,
+    /// Bytes of replies that wait to be sent before no further call is started. 4 MiB.
+    pub outbound_bytes: usize,
+    /// Messages in one batch. 1,000.
+    pub batch: usize,
+    /// How long one call may run. 10 minutes.
+    pub call_time: Duration,
+    /// Requests to the client that wait for its answer. 64.
+    pub client_requests: usize,
+    /// How long the client may take to answer one. 1 minute.
+    pub client_request_time: Duration,
+    /// How long running calls may go on once the connection is ending. 30 seconds.
+    pub drain_time: Duration,
+    /// Entries on one page of a list. 1,000.
+    pub page: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            frame: 16 * 1024 * 1024,
+            concurrency: 1024,
+            parked_bytes: 16 * 1024 * 1024,
+            parked_calls: 128 * 1024,
+            outbound_bytes: 4 * 1024 * 1024,
+            batch: 1000,
+            call_time: Duration::from_secs(10 * 60),
+            client_requests: 64,
+            client_request_time: Duration::from_secs(60),
+            drain_time: Duration::from_secs(30),
+            page: 1000,
+        }
+    }
+}

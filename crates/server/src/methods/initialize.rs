@@ -1,0 +1,43 @@
+//! `initialize`: the handshake (C-04, C-21, C-22).
+
+use mcp_flow_proto::error::{ACCESS_DENIED, ALREADY_INITIALIZED};
+use mcp_flow_proto::model::{InitializeParams, InitializeResult};
+use mcp_flow_proto::{Params, RpcError};
+
+use crate::context::Context;
+use crate::event::Event;
+use crate::handler::{Outcome, Reply};
+use crate::identity::Peer;
+
+pub(super) fn initialize(context: &Context, params: Params<'_>) -> Reply {
+    Reply::Ready(answer(context, params))
+}
+
+fn answer(context: &Context, params: Params<'_>) -> Outcome {
+    let server = context.server();
+    let params = InitializeParams::from_params(params).map_err(RpcError::invalid_params)?;
+    if params.capabilities.is_none() && server.is_strict() {
+        return Err(RpcError::invalid_params("capabilities is required"));
+    }
+    let revision = server.versions().agree(&params.protocol_version)?;
+    let peer = Peer {
+        revision,
+        client: params.client_info,
+        capabilities: params.capabilities.unwrap_or_default(),
+    };
+    let shared = context.shared();
+    tracing::debug!(client = peer.name(), %revision, "initialize");
+    server.raise(&shared.info, &Event::Initialize(&peer)).map_err(|veto| {
+        RpcError::new(ACCESS_DENIED).details(veto.to_string())
+    })?;
+    shared.state().lifecycle.initialize(peer).map_err(|_| {
+        RpcError::new(ALREADY_INITIALIZED)
+            .details("This connection has been initialized; open another to start anew.")
+    })?;
+    context.reply(&InitializeResult {
+        protocol_version: revision,
+        capabilities: server.capabilities(),
+        server_info: server.info().for_revision(revision),
+        instructions: server.instructions().map(str::to_owned),
+    })
+}

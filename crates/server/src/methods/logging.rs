@@ -1,0 +1,21 @@
+//! `logging/setLevel`: how severe log messages must be to be sent on a connection.
+
+use mcp_flow_proto::model::{LogLevel, SetLevelParams, UnknownLevel};
+use mcp_flow_proto::{Params, RpcError};
+use serde_json::json;
+
+use crate::context::Context;
+use crate::handler::{Outcome, Reply};
+
+pub(super) fn set_level(context: &Context, params: Params<'_>) -> Reply {
+    Reply::Ready(answer(context, params))
+}
+
+fn answer(context: &Context, params: Params<'_>) -> Outcome {
+    let level: LogLevel = match params.decode::<SetLevelParams>() {
+        Ok(params) => params.level,
+        Err(_) => return Err(RpcError::invalid_params(UnknownLevel.to_string())),
+    };
+    context.shared().state().log_level = level;
+    context.reply(&json!({}))
+}

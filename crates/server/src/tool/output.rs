@@ -1,0 +1,153 @@
+//! What a tool gives back.
+
+use mcp_flow_proto::model::{Content, Meta};
+use serde_json::Value;
+
+/// A tool's result, before it takes the shape of a revision.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolOutput {
+    /// What a person or model reads.
+    pub content: Vec<Content>,
+    /// What a program reads.
+    pub structured: Option<Value>,
+    /// Whether the tool failed at its work.
+    pub is_error: bool,
+    /// Anything else.
+    pub meta: Meta,
+}
+
+impl ToolOutput {
+    /// Plain text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::content([Content::text(text)])
+    }
+
+    /// Any content.
+    pub fn content(content: impl Into<Vec<Content>>) -> Self {
+        Self { content: content.into(), ..Self::default() }
+    }
+
+    /// A value for programs, and the same as JSON text for everyone else.
+    pub fn structured(value: Value) -> Self {
+        Self { structured: Some(value.clone()), ..Self::text(value.to_string()) }
+    }
+
+    /// The tool failed, and this sentence says why.
+    pub fn failure(message: impl Into<String>) -> Self {
+        Self { is_error: true, ..Self::text(message) }
+    }
+
+    /// The sentence of a failure.
+    pub(crate) fn failure_text(&self) -> Option<&str> {
+        let text = |content: &Content| matches!(content, Content::Text { .. });
+        match self.content.iter().find(|content| text(content)) {
+            Some(Content::Text { text, .. }) if self.is_error => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// What a tool's function may return.
+pub trait IntoToolOutput {
+    /// Makes it a result.
+    fn into_tool_output(self) -> ToolOutput;
+}
+
+impl IntoToolOutput for ToolOutput {
+    fn into_tool_output(self) -> ToolOutput {
+        self
+    }
+}
+
+impl IntoToolOutput for Content {
+    fn into_tool_output(self) -> ToolOutput {
+        ToolOutput::content([self])
+    }
+}
+
+impl IntoToolOutput for Vec<Content> {
+    fn into_tool_output(self) -> ToolOutput {
+        ToolOutput::content(self)
+    }
+}
+
+impl IntoToolOutput for String {
+    fn into_tool_output(self) -> ToolOutput {
+        ToolOutput::text(self)
+    }
+}
+
+impl IntoToolOutput for &str {
+    fn into_tool_output(self) -> ToolOutput {
+        ToolOutput::text(self)
+    }
+}
+
+impl IntoToolOutput for () {
+    fn into_tool_output(self) -> ToolOutput {
+        ToolOutput::default()
+    }
+}
+
+impl IntoToolOutput for f64 {
+    /// Whole numbers are written without a point; what JSON cannot say is a failure.
+    fn into_tool_output(self) -> ToolOutput {
+        if !self.is_finite() {
+            return ToolOutput::failure(format!("The result is not a finite number ({self})."));
+        }
+        // Most results are small whole numbers, which integers write in a fraction of the time.
+        #[expect(clippy::cast_possible_truncation, reason = "a whole number below 2^53 fits")]
+        if self.fract() == 0.0 && self.abs() < 9.0e15 {
+            return ToolOutput::text((self as i64).to_string());
+        }
+        ToolOutput::text(self.to_string())
+    }
+}
+
+macro_rules! whole_numbers {
+    ($($number:ty)*) => {$(
+        impl IntoToolOutput for $number {
+            fn into_tool_output(self) -> ToolOutput {
+                ToolOutput::text(self.to_string())
+            }
+        }
+    )*};
+}
+
+whole_numbers!(i8 i16 i32 i64 u8 u16 u32 u64 usize bool);
+
+/// A failure is a result like any other: the caller reads it and can act on it (MCP-028).
+impl<T: IntoToolOutput, E: std::fmt::Display> IntoToolOutput for Result<T, E> {
+    fn into_tool_output(self) -> ToolOutput {
+        match self {
+            Ok(value) => value.into_tool_output(),
+            Err(error) => ToolOutput::failure(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{IntoToolOutput, ToolOutput};
+
+    #[test]
+    fn numbers_are_written_plainly() {
+        for (number, text) in
+            [(5.0, "5"), (0.1 + 0.2, "0.30000000000000004"), (-0.0, "0"), (1e21, "1000000000000000000000")]
+        {
+            assert_eq!(number.into_tool_output(), ToolOutput::text(text));
+        }
+        assert!(f64::NAN.into_tool_output().is_error);
+        assert!(f64::INFINITY.into_tool_output().is_error);
+    }
+
+    /// MCP-028, PAT-032: an error of the tool's own is a result that says so.
+    #[test]
+    fn a_failure_is_a_result() {
+        let failed: Result<i64, &str> = Err("no luck");
+        let output = failed.into_tool_output();
+        assert!(output.is_error);
+        assert_eq!(output.failure_text(), Some("no luck"));
+        assert_eq!(ToolOutput::text("fine").failure_text(), None);
+    }
+}

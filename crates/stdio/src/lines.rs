@@ -1,0 +1,137 @@
+//! Newline-delimited messages over any byte stream.
+
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+use mcp_flow_proto::RpcError;
+use mcp_flow_proto::frame::{Line, LineDecoder};
+use mcp_flow_server::{Connection, Ended, Segment};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// Carries a connection over a stream until it ends, or drains it when `stop` completes.
+///
+/// One task reads, writes and starts calls, so a batch of requests that arrived together is
+/// answered by one write.
+pub async fn drive(
+    connection: &Connection,
+    reader: impl AsyncRead,
+    writer: impl AsyncWrite,
+    stop: impl Future<Output = ()>,
+) -> io::Result<Ended> {
+    let (mut reader, mut writer, mut stop) = (pin!(reader), pin!(writer), pin!(stop));
+    let mut decoder = LineDecoder::new(connection.server().limits().frame);
+    let mut input = vec![0; READ_SIZE];
+    let mut sending: Option<Sending> = None;
+    let mut reading = true;
+    let mut stopping = false;
+    loop {
+        connection.advance();
+        if sending.is_none() {
+            sending = connection.take_output().map(Sending::new);
+        }
+        match (connection.ended(), &sending) {
+            (Some(ended), None) => {
+                writer.flush().await?;
+                return Ok(ended);
+            }
+            (Some(ended @ Ended::Exit { .. }), Some(rest)) => {
+                // At once, but what was already answered may still leave.
+                let flush = async {
+                    writer.write_all(rest.bytes()).await?;
+                    writer.flush().await
+                };
+                let _ = tokio::time::timeout(EXIT_FLUSH, flush).await;
+                return Ok(ended);
+            }
+            _ => {}
+        }
+        let may_read = reading && connection.accepts_input();
+        tokio::select! {
+            biased;
+            written = writer.write(sending.as_ref().map_or(&[], Sending::bytes)),
+                if sending.is_some() =>
+            {
+                let written = some_written(written)?;
+                sending = sending.and_then(|rest| rest.after(written, connection));
+                if sending.is_none() {
+                    writer.flush().await?;
+                }
+            }
+            read = reader.read(&mut input), if may_read => {
+                let read = read?;
+                decoder.buffer().extend_from_slice(&input[..read]);
+                receive(connection, &mut decoder, read == 0);
+                if read == 0 {
+                    reading = false;
+                    connection.end_of_input();
+                }
+            }
+            () = &mut stop, if !stopping => {
+                stopping = true;
+                reading = false;
+                connection.end_of_input();
+            }
+            () = connection.changed() => {}
+        }
+    }
+}
+
+/// Hands over the complete lines, and at the end of input the last one too.
+fn receive(connection: &Connection, decoder: &mut LineDecoder, at_end: bool) {
+    while let Some(line) = decoder.next_line() {
+        receive_line(connection, &line);
+    }
+    if at_end && let Some(line) = decoder.last_line() {
+        receive_line(connection, &line);
+    }
+}
+
+fn receive_line(connection: &Connection, line: &Line<'_>) {
+    match line {
+        Line::Frame(frame) => connection.receive(frame),
+        Line::TooLong => {
+            let limit = connection.server().limits().frame;
+            connection.refuse(RpcError::too_large(limit));
+        }
+    }
+}
+
+/// A segment on its way out.
+struct Sending {
+    segment: Segment,
+    sent: usize,
+}
+
+impl Sending {
+    fn new(segment: Segment) -> Self {
+        Self { segment, sent: 0 }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.segment.lines()[self.sent..]
+    }
+
+    /// What is left after some bytes went out.
+    fn after(mut self, written: usize, connection: &Connection) -> Option<Self> {
+        self.sent += written;
+        if !self.bytes().is_empty() {
+            return Some(self);
+        }
+        connection.recycle(self.segment);
+        None
+    }
+}
+
+fn some_written(written: io::Result<usize>) -> io::Result<usize> {
+    match written? {
+        0 => Err(io::ErrorKind::WriteZero.into()),
+        count => Ok(count),
+    }
+}
+
+/// How much is read at once: what a pipe holds.
+const READ_SIZE: usize = 64 * 1024;
+
+/// How long the last replies may take to leave after `exit`.
+const EXIT_FLUSH: Duration = Duration::from_secs(1);

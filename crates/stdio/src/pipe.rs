@@ -1,0 +1,149 @@
+//! The process's own standard input and output, without a thread between.
+//!
+//! Hosts hand over pipes or Unix sockets, which can be read and written without blocking. What
+//! cannot be, a regular file or a terminal, goes through tokio's blocking threads; that costs
+//! many times as much per message, and nobody benchmarks a terminal.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use rustix::fs::{FileType, OFlags};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, Stdin, Stdout};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe::{Receiver, Sender};
+
+/// Standard input.
+#[derive(Debug)]
+pub(crate) struct Input {
+    source: Source,
+    _mode: OldMode,
+}
+
+#[derive(Debug)]
+enum Source {
+    Pipe(Receiver),
+    Socket(UnixStream),
+    Other(Stdin),
+}
+
+/// Standard output.
+#[derive(Debug)]
+pub(crate) struct Output {
+    target: Target,
+    _mode: OldMode,
+}
+
+#[derive(Debug)]
+enum Target {
+    Pipe(Sender),
+    Socket(UnixStream),
+    Other(Stdout),
+}
+
+impl Input {
+    pub(crate) fn open() -> io::Result<Self> {
+        let stdin = io::stdin();
+        let _mode = OldMode::of(stdin.as_fd())?;
+        let source = match kind(stdin.as_fd())? {
+            FileType::Fifo => Source::Pipe(Receiver::from_owned_fd(duplicate(stdin.as_fd())?)?),
+            FileType::Socket => Source::Socket(socket(stdin.as_fd())?),
+            _ => Source::Other(tokio::io::stdin()),
+        };
+        Ok(Self { source, _mode })
+    }
+}
+
+impl Output {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that owns stdout")]
+    pub(crate) fn open() -> io::Result<Self> {
+        let stdout = io::stdout();
+        let _mode = OldMode::of(stdout.as_fd())?;
+        let target = match kind(stdout.as_fd())? {
+            FileType::Fifo => Target::Pipe(Sender::from_owned_fd(duplicate(stdout.as_fd())?)?),
+            FileType::Socket => Target::Socket(socket(stdout.as_fd())?),
+            _ => Target::Other(tokio::io::stdout()),
+        };
+        Ok(Self { target, _mode })
+    }
+}
+
+fn kind(file: BorrowedFd<'_>) -> io::Result<FileType> {
+    Ok(FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode))
+}
+
+fn duplicate(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    file.try_clone_to_owned()
+}
+
+fn socket(file: BorrowedFd<'_>) -> io::Result<UnixStream> {
+    let socket = std::os::unix::net::UnixStream::from(duplicate(file)?);
+    socket.set_nonblocking(true)?;
+    UnixStream::from_std(socket)
+}
+
+/// Puts a file back into the mode it was in.
+///
+/// Whether reads wait is a property of the open file, which other processes may share, so it is
+/// not ours to leave changed.
+#[derive(Debug)]
+struct OldMode {
+    file: OwnedFd,
+    flags: OFlags,
+}
+
+impl OldMode {
+    fn of(file: BorrowedFd<'_>) -> io::Result<Self> {
+        let file = duplicate(file)?;
+        let flags = rustix::fs::fcntl_getfl(&file)?;
+        Ok(Self { file, flags })
+    }
+}
+
+impl Drop for OldMode {
+    fn drop(&mut self) {
+        // The other end may be gone already; then there is nobody to notice.
+        let _ = rustix::fs::fcntl_setfl(&self.file, self.flags);
+    }
+}
+
+impl AsyncRead for Input {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().source {
+            Source::Pipe(pipe) => Pin::new(pipe).poll_read(task, buffer),
+            Source::Socket(socket) => Pin::new(socket).poll_read(task, buffer),
+            Source::Other(stdin) => Pin::new(stdin).poll_read(task, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Output {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.get_mut().target {
+            Target::Pipe(pipe) => Pin::new(pipe).poll_write(task, bytes),
+            Target::Socket(socket) => Pin::new(socket).poll_write(task, bytes),
+            Target::Other(stdout) => Pin::new(stdout).poll_write(task, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().target {
+            // Pipes and sockets keep nothing back.
+            Target::Pipe(_) | Target::Socket(_) => Poll::Ready(Ok(())),
+            Target::Other(stdout) => Pin::new(stdout).poll_flush(task),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(task)
+    }
+}
