@@ -6,10 +6,9 @@
 
 use minicbor::data::Type;
 use minicbor::decode::{Decoder, Error};
-use serde::de::DeserializeSeed;
 use serde::{Deserialize, Serialize};
 
-use crate::raw::{DecodeError, Kind, MAX_DEPTH, Raw};
+use crate::raw::{DecodeError, Kind, MAX_DEPTH};
 
 pub(crate) fn kind(bytes: &[u8]) -> Kind {
     match Decoder::new(bytes).datatype() {
@@ -30,14 +29,6 @@ pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Decod
     minicbor_serde::from_slice(bytes).map_err(|error| DecodeError::Shape(error.to_string()))
 }
 
-pub(crate) fn decode_with<'a, S: DeserializeSeed<'a>>(
-    bytes: &'a [u8],
-    seed: S,
-) -> Result<S::Value, DecodeError> {
-    let mut deserializer = minicbor_serde::Deserializer::new(bytes);
-    seed.deserialize(&mut deserializer).map_err(|error| DecodeError::Shape(error.to_string()))
-}
-
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, String> {
     let mut serializer = minicbor_serde::Serializer::new(Vec::new());
     // What JSON writes as null must be read as null, not as an empty array.
@@ -46,37 +37,41 @@ pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, String
     Ok(serializer.into_encoder().into_writer())
 }
 
-pub(crate) fn members<'a, const N: usize>(
+/// Calls `visit` with the name and the value of every member of an object, in order.
+pub(crate) fn each_member<'a, E: From<DecodeError>>(
     bytes: &'a [u8],
-    names: [&str; N],
-) -> Result<[Option<Raw<'a>>; N], DecodeError> {
+    mut visit: impl FnMut(&'a str, &'a [u8]) -> Result<(), E>,
+) -> Result<(), E> {
     if kind(bytes) != Kind::Object {
-        return Err(DecodeError::Shape("expected an object".to_owned()));
+        return Err(DecodeError::Shape("expected an object".to_owned()).into());
     }
     let mut decoder = Decoder::new(bytes);
-    let length = decoder.map()?;
-    let mut found = [None; N];
+    let length = decoder.map().map_err(DecodeError::from)?;
     let mut seen = 0;
     while !at_end(&mut decoder, length, seen)? {
         seen += 1;
-        let name = decoder.str()?;
-        let value = skip(&mut decoder, bytes)?;
-        let Some(index) = names.iter().position(|wanted| *wanted == name) else { continue };
-        if found[index].replace(Raw::Cbor(value)).is_some() {
-            return Err(DecodeError::Shape(format!("`{name}` appears twice")));
-        }
+        let name = decoder.str().map_err(DecodeError::from)?;
+        visit(name, skip(&mut decoder, bytes)?)?;
     }
-    Ok(found)
+    Ok(())
 }
 
-pub(crate) fn elements(bytes: &[u8]) -> Result<Vec<Raw<'_>>, DecodeError> {
-    let mut decoder = Decoder::new(bytes);
-    let length = decoder.array()?;
-    let mut elements = Vec::new();
-    while !at_end(&mut decoder, length, elements.len() as u64)? {
-        elements.push(Raw::Cbor(skip(&mut decoder, bytes)?));
+/// Calls `visit` with every element of an array, in order.
+pub(crate) fn each_element<'a, E: From<DecodeError>>(
+    bytes: &'a [u8],
+    mut visit: impl FnMut(&'a [u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    if kind(bytes) != Kind::Array {
+        return Err(DecodeError::Shape("expected an array".to_owned()).into());
     }
-    Ok(elements)
+    let mut decoder = Decoder::new(bytes);
+    let length = decoder.array().map_err(DecodeError::from)?;
+    let mut seen = 0;
+    while !at_end(&mut decoder, length, seen)? {
+        seen += 1;
+        visit(skip(&mut decoder, bytes)?)?;
+    }
+    Ok(())
 }
 
 pub(crate) fn text(bytes: &[u8]) -> Option<&str> {

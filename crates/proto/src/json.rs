@@ -2,12 +2,17 @@
 //!
 //! The walk that finds them also checks the syntax of everything it steps over, without recursion
 //! and without allocating, so a text that came through here once is known to be well formed. It
-//! is on the path of every message, where it takes about a third of the time of a general parser;
+//! is on the path of every message, where it takes a fraction of the time of a general parser;
 //! `tests/json.rs` holds it to serde_json's verdict on random texts.
+//!
+//! Every step is a function from a position to the position after it, or `None` where the text is
+//! not JSON. What exactly is wrong with it is then for serde_json to say.
 
 use std::borrow::Cow;
 
-use crate::raw::{DecodeError, Kind, Raw};
+use serde::de::IgnoredAny;
+
+use crate::raw::{DecodeError, Kind};
 
 pub(crate) fn kind(text: &str) -> Kind {
     match text.as_bytes().first() {
@@ -21,54 +26,70 @@ pub(crate) fn kind(text: &str) -> Kind {
     }
 }
 
-pub(crate) fn members<'a, const N: usize>(
+/// Calls `visit` with the name and the value of every member of an object, in order.
+#[inline]
+pub(crate) fn each_member<'a, E: From<DecodeError>>(
     text: &'a str,
-    names: [&str; N],
-) -> Result<[Option<Raw<'a>>; N], DecodeError> {
-    let mut walk = Walk::new(text);
-    if walk.peek() != Some(b'{') {
-        check(text)?;
-        return Err(DecodeError::Shape("expected an object".to_owned()));
+    mut visit: impl FnMut(Name<'a>, &'a str) -> Result<(), E>,
+) -> Result<(), E> {
+    let bytes = text.as_bytes();
+    let mut at = after_space(bytes, 0);
+    if byte(bytes, at) != b'{' {
+        return Err(not_a(text, "expected an object").into());
     }
-    let mut found = [None; N];
-    walk.position += 1;
-    if !walk.eat(b'}') {
-        loop {
-            let name = walk.name()?;
-            let value = walk.value()?;
-            let is_it = |wanted: &&str| self::text(name).is_some_and(|name| name == **wanted);
-            if let Some(index) = names.iter().position(is_it)
-                && found[index].replace(Raw::Json(value)).is_some()
-            {
-                return Err(DecodeError::Shape(format!("`{}` appears twice", names[index])));
-            }
-            if !walk.goes_on(b'}')? {
-                break;
-            }
-        }
+    at = after_space(bytes, at + 1);
+    let mut more = byte(bytes, at) != b'}';
+    at += usize::from(!more);
+    while more {
+        let (quoted, start) = after_name(bytes, at).ok_or_else(|| fault(text))?;
+        let end = after_value(bytes, start).ok_or_else(|| fault(text))?;
+        visit(Name(slice(text, at, quoted)), slice(text, start, end))?;
+        at = after_space(bytes, end);
+        more = goes_on(bytes, at, b'}').ok_or_else(|| fault(text))?;
+        at = after_space(bytes, at + 1);
     }
-    walk.end()?;
-    Ok(found)
+    Ok(end(text, at)?)
 }
 
-pub(crate) fn elements(text: &str) -> Result<Vec<Raw<'_>>, DecodeError> {
-    let mut walk = Walk::new(text);
-    if walk.peek() != Some(b'[') {
-        check(text)?;
-        return Err(DecodeError::Shape("expected an array".to_owned()));
+/// Calls `visit` with every element of an array, in order.
+pub(crate) fn each_element<'a, E: From<DecodeError>>(
+    text: &'a str,
+    mut visit: impl FnMut(&'a str) -> Result<(), E>,
+) -> Result<(), E> {
+    let bytes = text.as_bytes();
+    let mut at = after_space(bytes, 0);
+    if byte(bytes, at) != b'[' {
+        return Err(not_a(text, "expected an array").into());
     }
-    let mut elements = Vec::new();
-    walk.position += 1;
-    if !walk.eat(b']') {
-        loop {
-            elements.push(Raw::Json(walk.value()?));
-            if !walk.goes_on(b']')? {
-                break;
-            }
+    at = after_space(bytes, at + 1);
+    let mut more = byte(bytes, at) != b']';
+    at += usize::from(!more);
+    while more {
+        let end = after_value(bytes, at).ok_or_else(|| fault(text))?;
+        visit(slice(text, at, end))?;
+        at = after_space(bytes, end);
+        more = goes_on(bytes, at, b']').ok_or_else(|| fault(text))?;
+        at = after_space(bytes, at + 1);
+    }
+    Ok(end(text, at)?)
+}
+
+/// The name of a member, with its quotes.
+#[derive(Clone, Copy)]
+pub(crate) struct Name<'a>(&'a str);
+
+impl Name<'_> {
+    /// Where the name stands among others.
+    #[inline]
+    pub(crate) fn position<T: AsRef<str>>(self, names: &[T]) -> Option<usize> {
+        let name = &self.0[1..self.0.len() - 1];
+        let found = names.iter().position(|wanted| wanted.as_ref() == name);
+        if found.is_none() && name.as_bytes().contains(&b'\\') {
+            let name = text(self.0)?;
+            return names.iter().position(|wanted| wanted.as_ref() == name);
         }
+        found
     }
-    walk.end()?;
-    Ok(elements)
 }
 
 /// The text a JSON string stands for.
@@ -82,215 +103,187 @@ pub(crate) fn text(raw: &str) -> Option<Cow<'_, str>> {
 
 /// Checks the syntax of a whole text.
 pub(crate) fn check(text: &str) -> Result<(), DecodeError> {
-    let mut walk = Walk::new(text);
-    walk.value()?;
-    walk.end()
+    let bytes = text.as_bytes();
+    let start = after_space(bytes, 0);
+    let at = after_value(bytes, start).ok_or_else(|| fault(text))?;
+    end(text, after_space(bytes, at))
 }
 
-/// A place in a text, moving forward.
-struct Walk<'a> {
-    text: &'a str,
-    position: usize,
-}
-
-impl<'a> Walk<'a> {
-    fn new(text: &'a str) -> Self {
-        let mut walk = Self { text, position: 0 };
-        walk.skip_space();
-        walk
+/// The end of the value that begins here.
+#[inline]
+fn after_value(bytes: &[u8], at: usize) -> Option<usize> {
+    match byte(bytes, at) {
+        b'"' => after_string(bytes, at),
+        b'{' | b'[' => after_container(bytes, at),
+        _ => after_plain(bytes, at),
     }
+}
 
-    /// Steps over one value and the space around it, and returns the value.
-    fn value(&mut self) -> Result<&'a str, DecodeError> {
-        self.skip_space();
-        let start = self.position;
-        let mut nesting = Nesting::default();
-        loop {
-            self.skip_space();
-            match self.peek() {
-                Some(b'"') => self.skip_string()?,
-                Some(b'{') => {
-                    self.position += 1;
-                    if !self.eat(b'}') {
-                        nesting.open(true);
-                        self.name()?;
-                        continue;
+/// The end of the object or array that begins here, with all it holds.
+fn after_container(bytes: &[u8], mut at: usize) -> Option<usize> {
+    let mut nesting = Nesting::default();
+    loop {
+        at = match byte(bytes, at) {
+            b'"' => after_string(bytes, at)?,
+            opening @ (b'{' | b'[') => {
+                let is_object = opening == b'{';
+                at = after_space(bytes, at + 1);
+                if byte(bytes, at) == if is_object { b'}' } else { b']' } {
+                    at + 1
+                } else {
+                    nesting.open(is_object);
+                    if is_object {
+                        at = after_name(bytes, at)?.1;
                     }
+                    continue;
                 }
-                Some(b'[') => {
-                    self.position += 1;
-                    if !self.eat(b']') {
-                        nesting.open(false);
-                        continue;
-                    }
-                }
-                Some(b'-' | b'0'..=b'9') => self.skip_number()?,
-                Some(b't') => self.skip_word("true")?,
-                Some(b'f') => self.skip_word("false")?,
-                Some(b'n') => self.skip_word("null")?,
-                _ => return Err(self.unexpected("a value")),
             }
-            if self.close(&mut nesting)? {
+            _ => after_plain(bytes, at)?,
+        };
+        // Close what ends here; if something goes on, so does the walk.
+        loop {
+            let Some(in_object) = nesting.innermost() else { return Some(at) };
+            at = after_space(bytes, at);
+            if goes_on(bytes, at, if in_object { b'}' } else { b']' })? {
+                at = after_space(bytes, at + 1);
+                if in_object {
+                    at = after_name(bytes, at)?.1;
+                }
+                break;
+            }
+            at += 1;
+            nesting.close();
+        }
+    }
+}
+
+/// After a member or element: whether another follows, or the container ends.
+#[inline]
+fn goes_on(bytes: &[u8], at: usize, end: u8) -> Option<bool> {
+    match byte(bytes, at) {
+        b',' => Some(true),
+        found if found == end => Some(false),
+        _ => None,
+    }
+}
+
+/// The end of the name that begins here, and the start of the value that follows.
+#[inline]
+fn after_name(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
+    if byte(bytes, at) != b'"' {
+        return None;
+    }
+    let quoted = after_string(bytes, at)?;
+    let colon = after_space(bytes, quoted);
+    (byte(bytes, colon) == b':').then(|| (quoted, after_space(bytes, colon + 1)))
+}
+
+/// The end of the string whose opening quote is here.
+#[inline]
+fn after_string(bytes: &[u8], mut at: usize) -> Option<usize> {
+    at += 1;
+    loop {
+        // Eight bytes at a time, as long as none of them needs a look.
+        while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+            let special = special_bytes(u64::from_le_bytes(*chunk));
+            at += special.trailing_zeros() as usize / 8;
+            if special != 0 {
                 break;
             }
         }
-        let end = self.position;
-        self.skip_space();
-        Ok(&self.text[start..end])
-    }
-
-    /// After a value: closes what ends here. Returns whether everything is closed.
-    fn close(&mut self, nesting: &mut Nesting) -> Result<bool, DecodeError> {
-        while let Some(in_object) = nesting.innermost() {
-            self.skip_space();
-            if self.goes_on(if in_object { b'}' } else { b']' })? {
-                if in_object {
-                    self.name()?;
-                }
-                return Ok(false);
-            }
-            nesting.close();
-        }
-        Ok(true)
-    }
-
-    /// After a member or element: whether another follows, or the container ends.
-    fn goes_on(&mut self, end: u8) -> Result<bool, DecodeError> {
-        match self.peek() {
-            Some(b',') => {
-                self.position += 1;
-                Ok(true)
-            }
-            Some(byte) if byte == end => {
-                self.position += 1;
-                Ok(false)
-            }
-            _ => Err(self.unexpected("a comma or the end of what was opened")),
+        match byte(bytes, at) {
+            b'"' => return Some(at + 1),
+            b'\\' => at = after_escape(bytes, at)?,
+            0..b' ' => return None,
+            _ => at += 1,
         }
     }
+}
 
-    /// Steps over a member's name and its colon, and returns the name with its quotes.
-    fn name(&mut self) -> Result<&'a str, DecodeError> {
-        self.skip_space();
-        let start = self.position;
-        if self.peek() != Some(b'"') {
-            return Err(self.unexpected("a name in quotes"));
+fn after_escape(bytes: &[u8], at: usize) -> Option<usize> {
+    match byte(bytes, at + 1) {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(at + 2),
+        b'u' => {
+            let digits = bytes.get(at + 2..at + 6)?;
+            digits.iter().all(u8::is_ascii_hexdigit).then_some(at + 6)
         }
-        self.skip_string()?;
-        let name = &self.text[start..self.position];
-        self.skip_space();
-        if self.peek() != Some(b':') {
-            return Err(self.unexpected("a colon"));
-        }
-        self.position += 1;
-        Ok(name)
+        _ => None,
     }
+}
 
-    fn skip_string(&mut self) -> Result<(), DecodeError> {
-        self.position += 1;
-        loop {
-            self.position += plain_length(&self.bytes()[self.position..]);
-            match self.peek() {
-                Some(b'"') => {
-                    self.position += 1;
-                    return Ok(());
-                }
-                Some(b'\\') => self.skip_escape()?,
-                Some(_) => return Err(self.unexpected("no control character in a text")),
-                None => return Err(self.unexpected("a closing quote")),
-            }
-        }
+/// The end of the number or word that begins here.
+#[inline]
+fn after_plain(bytes: &[u8], at: usize) -> Option<usize> {
+    match byte(bytes, at) {
+        b'-' | b'0'..=b'9' => after_number(bytes, at),
+        b't' => bytes[at..].starts_with(b"true").then_some(at + 4),
+        b'f' => bytes[at..].starts_with(b"false").then_some(at + 5),
+        b'n' => bytes[at..].starts_with(b"null").then_some(at + 4),
+        _ => None,
     }
+}
 
-    fn skip_escape(&mut self) -> Result<(), DecodeError> {
-        let rest = &self.bytes()[self.position + 1..];
-        let length = match rest.first() {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
-            Some(b'u') if rest.len() > 4 && rest[1..5].iter().all(u8::is_ascii_hexdigit) => 6,
-            _ => return Err(self.unexpected("a good escape")),
-        };
-        self.position += length;
-        Ok(())
+#[inline]
+fn after_number(bytes: &[u8], mut at: usize) -> Option<usize> {
+    at += usize::from(byte(bytes, at) == b'-');
+    at = if byte(bytes, at) == b'0' { at + 1 } else { after_digits(bytes, at)? };
+    if byte(bytes, at) == b'.' {
+        at = after_digits(bytes, at + 1)?;
     }
-
-    fn skip_number(&mut self) -> Result<(), DecodeError> {
-        if self.peek() == Some(b'-') {
-            self.position += 1;
-        }
-        match self.peek() {
-            Some(b'0') => self.position += 1,
-            _ => self.skip_digits()?,
-        }
-        if self.peek() == Some(b'.') {
-            self.position += 1;
-            self.skip_digits()?;
-        }
-        if matches!(self.peek(), Some(b'e' | b'E')) {
-            self.position += 1;
-            if matches!(self.peek(), Some(b'+' | b'-')) {
-                self.position += 1;
-            }
-            self.skip_digits()?;
-        }
-        Ok(())
+    if matches!(byte(bytes, at), b'e' | b'E') {
+        at += 1;
+        at += usize::from(matches!(byte(bytes, at), b'+' | b'-'));
+        at = after_digits(bytes, at)?;
     }
+    Some(at)
+}
 
-    fn skip_digits(&mut self) -> Result<(), DecodeError> {
-        let rest = &self.bytes()[self.position..];
-        match rest.iter().take_while(|byte| byte.is_ascii_digit()).count() {
-            0 => Err(self.unexpected("a digit")),
-            count => {
-                self.position += count;
-                Ok(())
-            }
-        }
+#[inline]
+fn after_digits(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut at = start;
+    while byte(bytes, at).is_ascii_digit() {
+        at += 1;
     }
+    (at > start).then_some(at)
+}
 
-    fn skip_word(&mut self, word: &str) -> Result<(), DecodeError> {
-        if !self.bytes()[self.position..].starts_with(word.as_bytes()) {
-            return Err(self.unexpected("a value"));
-        }
-        self.position += word.len();
-        Ok(())
+#[inline]
+fn after_space(bytes: &[u8], mut at: usize) -> usize {
+    while byte(bytes, at) <= b' ' && matches!(byte(bytes, at), b' ' | b'\t' | b'\n' | b'\r') {
+        at += 1;
     }
+    at
+}
 
-    fn skip_space(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
-            self.position += 1;
-        }
+/// The byte at a position; zero, which no JSON text may hold, past the end.
+#[inline]
+fn byte(bytes: &[u8], at: usize) -> u8 {
+    bytes.get(at).copied().unwrap_or_default()
+}
+
+#[inline]
+fn slice(text: &str, start: usize, end: usize) -> &str {
+    text.get(start..end).expect("values begin and end at ASCII characters")
+}
+
+fn end(text: &str, at: usize) -> Result<(), DecodeError> {
+    if at < text.len() { Err(fault(text)) } else { Ok(()) }
+}
+
+#[cold]
+fn not_a(text: &str, expected: &str) -> DecodeError {
+    match check(text) {
+        Ok(()) => DecodeError::Shape(expected.to_owned()),
+        Err(error) => error,
     }
+}
 
-    /// Steps over a byte if it is the next one after space.
-    fn eat(&mut self, byte: u8) -> bool {
-        self.skip_space();
-        let found = self.peek() == Some(byte);
-        self.position += usize::from(found);
-        found
-    }
-
-    fn end(&mut self) -> Result<(), DecodeError> {
-        self.skip_space();
-        match self.peek() {
-            None => Ok(()),
-            Some(_) => Err(self.unexpected("nothing more")),
-        }
-    }
-
-    fn peek(&self) -> Option<u8> {
-        self.bytes().get(self.position).copied()
-    }
-
-    fn bytes(&self) -> &'a [u8] {
-        self.text.as_bytes()
-    }
-
-    fn unexpected(&self, expected: &str) -> DecodeError {
-        let found = match self.text.get(self.position..).and_then(|rest| rest.chars().next()) {
-            Some(character) => format!("{character:?}"),
-            None => "the end".to_owned(),
-        };
-        let place = self.position + 1;
-        DecodeError::Syntax(format!("expected {expected} at byte {place}, found {found}"))
+/// Says what is wrong with a text that is known to be no JSON.
+#[cold]
+fn fault(text: &str) -> DecodeError {
+    match serde_json::from_str::<IgnoredAny>(text) {
+        Err(error) => DecodeError::Syntax(error.to_string()),
+        Ok(_) => DecodeError::Syntax("the text is not JSON".to_owned()),
     }
 }
 
@@ -327,26 +320,10 @@ impl Nesting {
     }
 }
 
-/// How many bytes from the start need no look: no quote, no backslash, no control character.
-fn plain_length(bytes: &[u8]) -> usize {
-    const EIGHT: usize = 8;
-    let mut length = 0;
-    let mut chunks = bytes.chunks_exact(EIGHT);
-    for chunk in chunks.by_ref() {
-        let word = u64::from_le_bytes(chunk.try_into().expect("chunks are eight bytes long"));
-        let special = special_bytes(word);
-        if special != 0 {
-            return length + special.trailing_zeros() as usize / EIGHT;
-        }
-        length += EIGHT;
-    }
-    let is_plain = |byte: &&u8| **byte >= b' ' && **byte != b'"' && **byte != b'\\';
-    length + chunks.remainder().iter().take_while(is_plain).count()
-}
-
 /// Sets the top bit of the first byte that is a quote, a backslash or a control character.
 ///
 /// Bytes after the first one found may be marked wrongly, which is why only the first counts.
+#[inline]
 fn special_bytes(word: u64) -> u64 {
     const ONES: u64 = u64::MAX / 255;
     const TOPS: u64 = ONES << 7;

@@ -121,7 +121,7 @@ impl<'a> Message<'a> {
             Err(DecodeError::Shape(details)) => return Err(malformed(lone_id(raw), &details)),
         };
         let named = id.and_then(RequestId::from_raw);
-        if version.and_then(Raw::as_text).as_deref() != Some("2.0") {
+        if !version.is_some_and(is_two) {
             return Err(malformed(named, "`jsonrpc` must be \"2.0\""));
         }
         let params = Params::new(params);
@@ -147,6 +147,11 @@ impl<'a> Message<'a> {
             },
         }
     }
+}
+
+/// Whether this is the one version of JSON-RPC, hardly ever written in any other way.
+fn is_two(version: Raw<'_>) -> bool {
+    version == Raw::Json("\"2.0\"") || version.as_text().as_deref() == Some("2.0")
 }
 
 /// The id of an object whose members could not all be read, if it has exactly one.

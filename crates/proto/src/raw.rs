@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 
-use serde::de::DeserializeSeed;
 use serde::{Deserialize, Serialize};
 
 use crate::{cbor, json};
@@ -101,19 +100,6 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Decodes the value by a seed, for those who need to know more than a type can say.
-    pub fn decode_with<S: DeserializeSeed<'a>>(self, seed: S) -> Result<S::Value, DecodeError> {
-        match self {
-            Self::Json(text) => {
-                let mut deserializer = serde_json::Deserializer::from_str(text);
-                let value = seed.deserialize(&mut deserializer)?;
-                deserializer.end()?;
-                Ok(value)
-            }
-            Self::Cbor(bytes) => cbor::decode_with(bytes, seed),
-        }
-    }
-
     /// Picks members of an object by name in one pass, leaving each of them raw.
     ///
     /// A name that appears twice is refused: which of the two counts is for no one to guess.
@@ -121,17 +107,63 @@ impl<'a> Raw<'a> {
         self,
         names: [&str; N],
     ) -> Result<[Option<Raw<'a>>; N], DecodeError> {
+        let mut found = [None; N];
+        self.each_member(&names, |position, value| {
+            let Some(index) = position else { return Ok(()) };
+            if found[index].replace(value).is_some() {
+                return Err(DecodeError::Shape(format!("`{}` appears twice", names[index])));
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Calls `visit` for every member of an object, with the position of its name among `names`
+    /// and its value. Stops at the first error, its own or that of `visit`.
+    pub fn each_member<T: AsRef<str>, E: From<DecodeError>>(
+        self,
+        names: &[T],
+        mut visit: impl FnMut(Option<usize>, Raw<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
         match self {
-            Self::Json(text) => json::members(text, names),
-            Self::Cbor(bytes) => cbor::members(bytes, names),
+            Self::Json(text) => json::each_member(text, |name, value| {
+                visit(name.position(names), Raw::Json(value))
+            }),
+            Self::Cbor(bytes) => cbor::each_member(bytes, |name, value| {
+                let position = names.iter().position(|wanted| wanted.as_ref() == name);
+                visit(position, Raw::Cbor(value))
+            }),
+        }
+    }
+
+    /// Calls `visit` for every element of an array. Stops at the first error, its own or that of
+    /// `visit`.
+    pub fn each_element<E: From<DecodeError>>(
+        self,
+        mut visit: impl FnMut(Raw<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Self::Json(text) => json::each_element(text, |value| visit(Raw::Json(value))),
+            Self::Cbor(bytes) => cbor::each_element(bytes, |value| visit(Raw::Cbor(value))),
         }
     }
 
     /// The elements of an array, each still raw.
     pub fn elements(self) -> Result<Vec<Raw<'a>>, DecodeError> {
+        let mut elements = Vec::new();
+        self.each_element(|element| {
+            elements.push(element);
+            Ok::<_, DecodeError>(())
+        })?;
+        Ok(elements)
+    }
+
+    /// The number, as near as a float comes to it, if the value is one.
+    pub fn as_number(self) -> Option<f64> {
         match self {
-            Self::Json(text) => json::elements(text),
-            Self::Cbor(bytes) => cbor::elements(bytes),
+            Self::Json(text) if self.kind() == Kind::Number => text.parse().ok(),
+            Self::Json(_) => None,
+            Self::Cbor(_) => self.decode().ok(),
         }
     }
 

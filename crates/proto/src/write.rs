@@ -20,6 +20,16 @@ use crate::revision::Revision;
 /// assert_eq!(out, br#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
 /// ```
 pub fn result(out: &mut Vec<u8>, encoding: Encoding, id: &RequestId, result: &[u8]) {
+    if encoding == Encoding::Json {
+        // The message sent most often by far is worth fewer, longer copies.
+        out.reserve(result.len() + 64);
+        out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        id.write_json(out);
+        out.extend_from_slice(br#","result":"#);
+        out.extend_from_slice(result);
+        out.push(b'}');
+        return;
+    }
     begin(out, encoding, 3);
     member_id(out, encoding, Some(id));
     member(out, encoding, "result", result);
@@ -93,6 +103,18 @@ pub fn batch(out: &mut Vec<u8>, encoding: Encoding, messages: &[Vec<u8>]) {
     }
 }
 
+/// The result of a call that returned nothing but plain text, as JSON.
+///
+/// The same as [`CallResult`](crate::model::CallResult) would be written, in a fraction of the
+/// time: this is what most calls of most tools return.
+pub fn text_result(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 64);
+    out.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
+    serde_json::to_writer(&mut out, text).expect("memory can be written to");
+    out.extend_from_slice(br#"}],"isError":false}"#);
+    out
+}
+
 fn begin(out: &mut Vec<u8>, encoding: Encoding, members: u8) {
     match encoding {
         Encoding::Json => out.extend_from_slice(br#"{"jsonrpc":"2.0""#),
@@ -147,11 +169,28 @@ fn known<T: Serialize + ?Sized>(encoding: Encoding, value: &T) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{batch, error, notification, request, result};
+    use super::{batch, error, notification, request, result, text_result};
     use crate::error::RpcError;
+    use crate::model::{CallResult, Content};
     use crate::raw::{Encoding, Raw};
     use crate::revision::Revision;
     use serde_json::{Value, json};
+
+    #[test]
+    fn a_text_result_is_written_like_any_other() {
+        for text in ["", "5", "a \"quoted\"\n\u{1}\u{e9}"] {
+            let content = [Content::text(text)];
+            let result = CallResult {
+                result_type: None,
+                content: &content,
+                structured_content: None,
+                is_error: false,
+                error_message: None,
+                meta: None,
+            };
+            assert_eq!(text_result(text), serde_json::to_vec(&result).unwrap());
+        }
+    }
 
     #[test]
     fn both_encodings_say_the_same() {

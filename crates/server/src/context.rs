@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use mcp_flow_proto::model::{LogLevel, LogMessage, ProgressParams, RequestMeta};
-use mcp_flow_proto::{RequestId, Revision, RpcError, method, write};
+use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError, method, write};
 use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -158,6 +158,12 @@ impl Context {
 
     /// Encodes a tool's output as the caller's revision has it.
     pub fn reply_output(&self, output: &ToolOutput) -> Outcome {
+        if let Some(text) = output.plain_text()
+            && self.call.shared.encoding() == Encoding::Json
+            && !self.revision().is_stateless()
+        {
+            return Ok(Payload(write::text_result(text)));
+        }
         let server_info = || self.server().info_value(self.revision());
         with_wire_output(output, self.revision(), server_info, |wire| self.reply(wire))
     }

@@ -206,7 +206,7 @@ mod tests {
         let link = ResourceLink { uri: "a:b".into(), name: "b".into(), ..ResourceLink::default() };
         let output = ToolOutput::content([
             Content::audio([1], "audio/wav"),
-            Content::ResourceLink(link),
+            Content::ResourceLink(Box::new(link)),
         ]);
         let types = |revision| {
             let wire = wire(&output, revision);

@@ -1,6 +1,5 @@
 //! Which handler answers which method.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use mcp_flow_proto::Revision;
@@ -10,10 +9,12 @@ use crate::handler::Handler;
 /// Methods by name.
 #[derive(Default)]
 pub struct Router {
-    routes: HashMap<&'static str, Route>,
+    // There are a few dozen methods at most; comparing them one by one beats hashing.
+    routes: Vec<Route>,
 }
 
 struct Route {
+    method: &'static str,
     handler: Arc<dyn Handler>,
     era: Era,
     before_initialize: bool,
@@ -43,26 +44,33 @@ impl Era {
 impl Router {
     /// Adds a method, replacing one of the same name.
     pub fn add(&mut self, method: &'static str, era: Era, handler: impl Handler) {
-        let route = Route { handler: Arc::new(handler), era, before_initialize: false };
-        self.routes.insert(method, route);
+        self.insert(Route { method, handler: Arc::new(handler), era, before_initialize: false });
     }
 
     /// Adds a method of the handshake era that is served before `initialize` too.
     pub fn add_early(&mut self, method: &'static str, handler: impl Handler) {
-        let route =
-            Route { handler: Arc::new(handler), era: Era::Handshake, before_initialize: true };
-        self.routes.insert(method, route);
+        let (era, handler) = (Era::Handshake, Arc::new(handler));
+        self.insert(Route { method, handler, era, before_initialize: true });
     }
 
     /// The handler of a method under a revision.
     pub fn find(&self, method: &str, revision: Revision) -> Option<&Arc<dyn Handler>> {
-        let route = self.routes.get(method)?;
+        let route = self.route(method)?;
         route.era.includes(revision).then_some(&route.handler)
     }
 
     /// The handler of a method that may come before `initialize`.
     pub fn find_early(&self, method: &str) -> Option<&Arc<dyn Handler>> {
-        let route = self.routes.get(method)?;
+        let route = self.route(method)?;
         route.before_initialize.then_some(&route.handler)
+    }
+
+    fn route(&self, method: &str) -> Option<&Route> {
+        self.routes.iter().find(|route| route.method == method)
+    }
+
+    fn insert(&mut self, route: Route) {
+        self.routes.retain(|other| other.method != route.method);
+        self.routes.push(route);
     }
 }

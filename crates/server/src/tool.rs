@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::handler::Reply;
-use schema::Schema;
+use schema::{ArgumentFault, Schema};
 
 pub use output::{IntoToolOutput, ToolOutput};
 pub use registry::RegisterError;
@@ -67,7 +67,11 @@ impl Tool {
                 Ok(reply) => return reply,
                 Err(violation) => vec![violation],
             },
-            Err(violations) => violations,
+            Err(ArgumentFault::Violations(violations)) => violations,
+            Err(ArgumentFault::Unreadable(error)) => {
+                let details = format!("the arguments cannot be read: {error}");
+                return Reply::Ready(Err(RpcError::invalid_params(details)));
+            }
         };
         Reply::Ready(refuse_arguments(context, &violations))
     }

@@ -1,1 +1,16 @@
-//! x
+//! For tests only: what it takes to try a server from outside.
+//!
+//! A [`Peer`] is a scripted client. [`memory`] connects one to a server without any I/O,
+//! [`process`] to a program over its pipes. [`scenario`] is the suite every transport passes, run
+//! against the server of [`fixture`].
+
+// A peer that is not answered panics with the reason: that is how a test learns of it.
+#![allow(clippy::panic, clippy::unwrap_used)]
+
+pub mod fixture;
+pub mod memory;
+mod peer;
+pub mod process;
+pub mod scenario;
+
+pub use peer::Peer;

@@ -57,7 +57,7 @@ pub enum Content {
         annotations: Option<Box<Annotations>>,
     },
     /// A resource, by reference.
-    ResourceLink(ResourceLink),
+    ResourceLink(Box<ResourceLink>),
 }
 
 impl Content {
@@ -204,11 +204,11 @@ mod tests {
             &json!({"type": "resource", "resource": {"uri": "file:///a", "text": "x"}}),
         );
         check(
-            &Content::ResourceLink(ResourceLink {
+            &Content::ResourceLink(Box::new(ResourceLink {
                 uri: "file:///a".into(),
                 name: "a".into(),
                 ..ResourceLink::default()
-            }),
+            })),
             &json!({"type": "resource_link", "uri": "file:///a", "name": "a"}),
         );
     }

@@ -73,7 +73,9 @@ impl RequestMeta {
 /// unless an escape hides it.
 fn may_hold_meta(object: Raw<'_>) -> bool {
     let Raw::Json(text) = object else { return true };
-    memchr::memmem::find(text.as_bytes(), b"_meta").is_some() || text.contains('\\')
+    let bytes = text.as_bytes();
+    memchr::memchr2_iter(b'_', b'\\', bytes)
+        .any(|at| bytes[at] == b'\\' || bytes[at..].starts_with(b"_meta"))
 }
 
 fn read<'a, T: serde::Deserialize<'a>>(

@@ -37,6 +37,15 @@ impl ToolOutput {
         Self { is_error: true, ..Self::text(message) }
     }
 
+    /// The text of an output that is nothing else.
+    pub(crate) fn plain_text(&self) -> Option<&str> {
+        let plain = !self.is_error && self.structured.is_none() && self.meta.is_empty();
+        match self.content.as_slice() {
+            [Content::Text { text, annotations: None }] if plain => Some(text),
+            _ => None,
+        }
+    }
+
     /// The sentence of a failure.
     pub(crate) fn failure_text(&self) -> Option<&str> {
         let text = |content: &Content| matches!(content, Content::Text { .. });

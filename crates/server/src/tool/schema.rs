@@ -25,6 +25,15 @@ pub(crate) struct Schema {
     complete: OnceLock<Validator>,
 }
 
+/// Why a tool is not called with the arguments it was given.
+#[derive(Debug)]
+pub(crate) enum ArgumentFault {
+    /// They cannot even be decoded; they nest too deep, for example.
+    Unreadable(DecodeError),
+    /// They break the schema.
+    Violations(Vec<Violation>),
+}
+
 /// One way in which arguments break their schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -46,21 +55,19 @@ impl Schema {
     }
 
     /// Checks arguments that are still encoded.
-    pub(crate) fn check(&self, arguments: Raw<'_>) -> Result<(), Vec<Violation>> {
+    pub(crate) fn check(&self, arguments: Raw<'_>) -> Result<(), ArgumentFault> {
         if self.quick.as_ref().is_some_and(|quick| quick.accepts(arguments)) {
             return Ok(());
         }
-        let unreadable = |error: DecodeError| {
-            vec![Violation::whole(format!("the arguments cannot be read: {error}"))]
-        };
-        let arguments: Value = arguments.decode().map_err(unreadable)?;
+        let arguments: Value = arguments.decode().map_err(ArgumentFault::Unreadable)?;
         let complete = self.complete.get_or_init(|| {
             validator(&self.source).expect("the quick check only understands good schemas")
         });
         if complete.is_valid(&arguments) {
             return Ok(());
         }
-        Err(complete.iter_errors(&arguments).flat_map(|error| explain(&error)).collect())
+        let violations = complete.iter_errors(&arguments).flat_map(|error| explain(&error));
+        Err(ArgumentFault::Violations(violations.collect()))
     }
 }
 
@@ -157,7 +164,7 @@ fn shorten(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Schema;
+    use super::{ArgumentFault, Schema, Violation};
     use mcp_flow_proto::Raw;
     use serde_json::{Value, json};
 
@@ -199,19 +206,26 @@ mod tests {
     fn long_values_are_not_repeated_in_full() {
         let schema = Schema::compile(&json!({"properties": {"a": {"type": "number"}}})).unwrap();
         let arguments = json!({"a": "é".repeat(10_000)}).to_string();
-        let violations = schema.check(Raw::Json(&arguments)).unwrap_err();
+        let violations = violations(&schema, &arguments);
         assert!(violations[0].sentence.len() < 200);
     }
 
     fn check(schema: &Value, arguments: Value, expected: &[&str]) {
         let schema = Schema::compile(schema).unwrap();
-        let text = arguments.to_string();
-        let violations = schema.check(Raw::Json(&text)).err().unwrap_or_default();
+        let violations = violations(&schema, &arguments.to_string());
         let mut found: Vec<_> = violations
             .iter()
             .map(|violation| format!("{} {}", violation.pointer, violation.sentence))
             .collect();
         found.sort();
         assert_eq!(found, expected, "{arguments}");
+    }
+
+    fn violations(schema: &Schema, arguments: &str) -> Vec<Violation> {
+        match schema.check(Raw::Json(arguments)) {
+            Ok(()) => Vec::new(),
+            Err(ArgumentFault::Violations(violations)) => violations,
+            Err(ArgumentFault::Unreadable(error)) => panic!("{arguments}: {error}"),
+        }
     }
 }

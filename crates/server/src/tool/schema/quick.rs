@@ -3,11 +3,8 @@
 //! It understands the schemas most tools have, objects of plain values, and nothing else. It may
 //! say no to good arguments, such as a member given twice; it never says yes to bad ones.
 
-use std::fmt;
-
-use mcp_flow_proto::Raw;
-use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use mcp_flow_proto::{DecodeError, Kind, Raw};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// A compiled schema of the plain kind.
@@ -22,7 +19,7 @@ impl Quick {
 
     /// Whether the arguments are known to be good.
     pub(crate) fn accepts(&self, arguments: Raw<'_>) -> bool {
-        arguments.decode_with(&self.0).is_ok()
+        self.0.accept(arguments).is_ok()
     }
 }
 
@@ -45,8 +42,10 @@ struct Range {
 
 #[derive(Debug)]
 struct Members {
-    known: Vec<(String, Check)>,
-    /// One bit for each known member that must be there.
+    names: Vec<String>,
+    /// One for each name.
+    checks: Vec<Check>,
+    /// One bit for each name that must be there.
     required: u64,
     others_allowed: bool,
 }
@@ -114,35 +113,40 @@ impl Range {
     #[expect(clippy::cast_precision_loss, reason = "no length in memory comes near 2^53")]
     fn holds_length(self, length: impl FnOnce() -> usize) -> bool {
         // Counting characters takes time; do not when any count will do.
-        let any = self.from.is_infinite() && self.to.is_infinite();
-        any || self.holds(length() as f64)
+        self.is_unbounded() || self.holds(length() as f64)
+    }
+
+    fn is_unbounded(self) -> bool {
+        self.from.is_infinite() && self.to.is_infinite()
     }
 }
 
 impl Members {
     fn compile(schema: &Map<String, Value>) -> Option<Self> {
-        let known = match schema.get("properties") {
-            Some(properties) => {
-                let compile = |(name, schema): (&String, &Value)| {
-                    Some((name.clone(), Check::compile(schema)?))
-                };
-                properties.as_object()?.iter().map(compile).collect::<Option<Vec<_>>>()?
+        let mut names = Vec::new();
+        let mut checks = Vec::new();
+        if let Some(properties) = schema.get("properties") {
+            for (name, schema) in properties.as_object()? {
+                names.push(name.clone());
+                checks.push(Check::compile(schema)?);
             }
-            None => Vec::new(),
-        };
+        }
         let others_allowed = match schema.get("additionalProperties") {
             None | Some(Value::Bool(true)) => true,
             Some(Value::Bool(false)) => false,
             Some(_) => return None,
         };
         let mut required = 0;
-        if let Some(names) = schema.get("required") {
-            for name in names.as_array()? {
-                let position = known.iter().position(|(known, _)| Some(&**known) == name.as_str())?;
+        if names.len() > 64 {
+            return None;
+        }
+        if let Some(wanted) = schema.get("required") {
+            for wanted in wanted.as_array()? {
+                let position = names.iter().position(|name| Some(&**name) == wanted.as_str())?;
                 required |= 1 << position;
             }
         }
-        (known.len() <= 64).then_some(Self { known, required, others_allowed })
+        Some(Self { names, checks, required, others_allowed })
     }
 }
 
@@ -153,104 +157,61 @@ fn only(schema: &Map<String, Value>, words: &[&str]) -> bool {
     schema.keys().all(|key| words.contains(&key.as_str()) || HARMLESS.contains(&key.as_str()))
 }
 
-impl<'de> DeserializeSeed<'de> for &Check {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        match self {
-            Check::Anything => IgnoredAny::deserialize(deserializer).map(|_| ()),
-            _ => deserializer.deserialize_any(self),
-        }
-    }
-}
-
-impl<'de> Visitor<'de> for &Check {
-    type Value = ();
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("something else")
-    }
-
-    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
-        accept(matches!(self, Check::Boolean))
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<(), E> {
-        #[expect(clippy::cast_precision_loss, reason = "bounds are floats too")]
-        self.visit_number(number as f64, true)
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<(), E> {
-        #[expect(clippy::cast_precision_loss, reason = "bounds are floats too")]
-        self.visit_number(number as f64, true)
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
-        self.visit_number(number, number.fract() == 0.0)
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
-        let Check::Text { length, options } = self else { return accept(false) };
-        let is_option = options.as_ref().is_none_or(|all| all.iter().any(|one| one == text));
-        accept(is_option && length.holds_length(|| text.chars().count()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let Check::List { items, length } = self else { return accept(false) };
-        let mut count = 0;
-        while list.next_element_seed(&**items)?.is_some() {
-            count += 1;
-        }
-        accept(length.holds_length(|| count))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Check::Object(members) = self else { return accept(false) };
-        let mut seen = 0u64;
-        while let Some(position) = map.next_key_seed(members)? {
-            let Some(position) = position else {
-                accept::<A::Error>(members.others_allowed)?;
-                map.next_value::<IgnoredAny>()?;
-                continue;
-            };
-            accept::<A::Error>(seen & 1 << position == 0)?;
-            seen |= 1 << position;
-            map.next_value_seed(&members.known[position].1)?;
-        }
-        accept(seen & members.required == members.required)
-    }
-}
-
 impl Check {
-    fn visit_number<E: Error>(&self, number: f64, is_whole: bool) -> Result<(), E> {
-        let Self::Number { whole, range } = self else { return accept(false) };
-        // Where floats are not exact, the complete check decides on bounds.
-        let exact = number.abs() < 9.0e15;
-        accept((is_whole || !whole) && range.holds(number) && exact)
+    fn accept(&self, value: Raw<'_>) -> Result<(), NotKnown> {
+        match self {
+            Self::Anything => Ok(()),
+            Self::Boolean => known(value.kind() == Kind::Boolean),
+            Self::Number { whole: false, range } if range.is_unbounded() => {
+                known(value.kind() == Kind::Number)
+            }
+            Self::Number { whole, range } => {
+                let number = value.as_number().ok_or(NotKnown)?;
+                // Where floats are not exact, the complete check decides.
+                let exact = number.abs() < 9.0e15;
+                known(exact && range.holds(number) && (!whole || number.fract() == 0.0))
+            }
+            Self::Text { length, options } => {
+                let text = value.as_text().ok_or(NotKnown)?;
+                let is_option = options.as_ref().is_none_or(|all| all.iter().any(|one| *one == text));
+                known(is_option && length.holds_length(|| text.chars().count()))
+            }
+            Self::List { items, length } => {
+                let mut count = 0;
+                value.each_element(|element| {
+                    count += 1;
+                    items.accept(element)
+                })?;
+                known(length.holds_length(|| count))
+            }
+            Self::Object(members) => members.accept(value),
+        }
     }
 }
 
-fn accept<E: Error>(good: bool) -> Result<(), E> {
-    if good { Ok(()) } else { Err(E::custom("not known to be good")) }
-}
-
-/// Finds a member's position by its name.
-impl<'de> DeserializeSeed<'de> for &Members {
-    type Value = Option<usize>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<usize>, D::Error> {
-        deserializer.deserialize_str(self)
+impl Members {
+    fn accept(&self, value: Raw<'_>) -> Result<(), NotKnown> {
+        let mut seen = 0u64;
+        value.each_member(&self.names, |position, member| {
+            let Some(position) = position else { return known(self.others_allowed) };
+            known(seen & 1 << position == 0)?;
+            seen |= 1 << position;
+            self.checks[position].accept(member)
+        })?;
+        known(seen & self.required == self.required)
     }
 }
 
-impl Visitor<'_> for &Members {
-    type Value = Option<usize>;
+/// The value is bad, or not of the kind this check can tell.
+#[derive(Debug)]
+struct NotKnown;
 
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a name")
+impl From<DecodeError> for NotKnown {
+    fn from(_: DecodeError) -> Self {
+        Self
     }
+}
 
-    fn visit_str<E: Error>(self, name: &str) -> Result<Option<usize>, E> {
-        Ok(self.known.iter().position(|(known, _)| known == name))
-    }
+fn known(good: bool) -> Result<(), NotKnown> {
+    if good { Ok(()) } else { Err(NotKnown) }
 }

@@ -1,0 +1,114 @@
+//! The load: a window of small calls, kept full until all have been made.
+
+use std::{
+    io::Write,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::ensure;
+use clap::builder::RangedU64ValueParser;
+use serde::Serialize;
+
+use crate::{
+    ledger::Ledger,
+    peer::{Peer, Pipes, REST},
+    placement::Placement,
+    process::{CpuTime, Memory},
+    report::megabytes,
+};
+
+/// How many calls to make, and how many of them at once.
+#[derive(Clone, Copy, Debug, Serialize, clap::Args)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Load {
+    /// Calls made to each server in each round
+    #[arg(long, value_name = "N", default_value = "200000")]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    pub(crate) calls: usize,
+
+    // The driver writes a window before it reads, so both directions of a window must fit a pipe.
+    /// Calls kept in flight, at most 256
+    #[arg(long, value_name = "N", default_value = "64")]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
+    pub(crate) in_flight: usize,
+}
+
+/// What one server needed to answer one load.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Sample {
+    pub(crate) calls_per_second: f64,
+    pub(crate) cpu_microseconds_per_call: f64,
+    pub(crate) peak_rss_megabytes: f64,
+    pub(crate) idle_rss_megabytes: f64,
+}
+
+/// Starts a server, puts the load on it, and says what that took.
+pub(crate) fn measure(
+    command: Command,
+    load: Load,
+    placement: Placement,
+) -> anyhow::Result<Sample> {
+    let (mut peer, mut pipes) = Peer::start(command, placement)?;
+    let mut ledger = Ledger::new(load.calls);
+    let idle = Memory::of(peer.process())?;
+    let cpu_before = CpuTime::of(peer.process())?;
+
+    let limit = Duration::from_secs(60) + Duration::from_millis(1) * u32::try_from(load.calls)?;
+    let elapsed = peer.within(limit, || drive(&mut pipes, &mut ledger, load))?;
+
+    // What a server does after its last reply is part of the price of the calls.
+    thread::sleep(REST);
+    let cpu = CpuTime::of(peer.process())?.since(cpu_before);
+    let peak = Memory::of(peer.process())?.peak;
+    peer.finish(pipes, |line| ledger.enter(line, is_sum).map(drop))?;
+
+    let calls = load.calls as f64;
+    Ok(Sample {
+        calls_per_second: calls / elapsed.as_secs_f64(),
+        cpu_microseconds_per_call: cpu.as_secs_f64() * 1e6 / calls,
+        peak_rss_megabytes: megabytes(peak),
+        idle_rss_megabytes: megabytes(idle.resident),
+    })
+}
+
+/// Makes all calls, a new one for each reply, and returns how long that took.
+fn drive(pipes: &mut Pipes, ledger: &mut Ledger, load: Load) -> anyhow::Result<Duration> {
+    let start = Instant::now();
+    let mut ids = 0..load.calls;
+    let mut requests = Vec::new();
+    let mut room = load.in_flight;
+    while ledger.open() > 0 {
+        for id in ids.by_ref().take(room) {
+            write_request(&mut requests, id)?;
+        }
+        pipes.requests.write_all(&requests)?;
+        requests.clear();
+
+        room = 0;
+        let more = pipes.replies.read_batch(|line| {
+            room += usize::from(ledger.enter(line, is_sum)?);
+            anyhow::Ok(())
+        })?;
+        ensure!(more, "the server closed its output with {} calls unanswered", ledger.open());
+    }
+    Ok(start.elapsed())
+}
+
+fn write_request(requests: &mut Vec<u8>, id: usize) -> std::io::Result<()> {
+    let (a, b) = addends(id);
+    let params = format_args!(r#"{{"name":"calculator.add","arguments":{{"a":{a},"b":{b}}}}}"#);
+    writeln!(requests, r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#)
+}
+
+fn is_sum(id: usize, text: &str) -> bool {
+    let (a, b) = addends(id);
+    text.parse() == Ok((a + b) as f64)
+}
+
+/// Neighbouring calls have different sums, so a reply under the wrong id is noticed.
+fn addends(id: usize) -> (usize, usize) {
+    (id % 1000, 3)
+}

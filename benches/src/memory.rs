@@ -1,0 +1,199 @@
+//! A client that sends much and reads nothing, beside the same server at rest.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Write},
+    process::{ChildStdin, Command},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use anyhow::{bail, ensure};
+use clap::builder::RangedU64ValueParser;
+use serde::Serialize;
+
+use crate::{
+    binary::{McpFlow, Target},
+    ledger::Ledger,
+    peer::{Peer, Pipes},
+    placement::Cores,
+    process::Memory,
+    report::{self, Environment, Hold, megabytes},
+};
+
+/// Measure how far memory grows while replies are not read
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Calls of `echo` to send
+    #[arg(long, value_name = "N", default_value = "10000")]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    calls: usize,
+
+    #[command(flatten)]
+    mcp_flow: McpFlow,
+}
+
+impl Arguments {
+    /// Measures, writes `memory.json`, and returns the report.
+    pub(crate) fn run(self) -> anyhow::Result<String> {
+        let target = Target::find()?;
+        let mut command = Command::new(self.mcp_flow.locate(&target)?);
+        command.args(["stdio", "--diagnostics"]);
+        let readings = flood(command, self.calls)?;
+        let growth = megabytes(readings.stalled_rss_bytes.saturating_sub(readings.idle_rss_bytes));
+        let results = Results {
+            environment: Environment::describe()?,
+            calls: self.calls,
+            text_bytes: TEXT_BYTES,
+            holds: vec![
+                Hold::new("mcp-flow idle RSS, MB", 8.0, megabytes(readings.idle_rss_bytes)),
+                Hold::new("mcp-flow RSS growth while nobody reads, MB", 32.0, growth),
+            ],
+            readings,
+        };
+        let saved = report::save(&target, "memory.json", &results)?;
+        Ok(format!("{}\n{saved}", results.show()))
+    }
+}
+
+/// Sends every call before reading any reply, and weighs the server at each stage.
+fn flood(command: Command, calls: usize) -> anyhow::Result<Readings> {
+    let (mut peer, Pipes { requests, mut replies }) = Peer::start(command, Cores::Free.place()?)?;
+    let process = peer.process();
+    let idle = Memory::of(process)?;
+
+    eprintln!("sending {calls} calls of {TEXT_BYTES} bytes, reading nothing");
+    let sent = Arc::new(AtomicUsize::new(0));
+    let writer = write_calls(requests, calls, Arc::clone(&sent));
+    let stalled = wait_until_stable(process)?;
+    let calls_sent_while_stalled = sent.load(Ordering::Relaxed);
+
+    eprintln!("{calls_sent_while_stalled} calls were taken; now reading every reply");
+    let mut ledger = Ledger::new(calls);
+    let text = text();
+    peer.within(DRAIN_LIMIT, || {
+        while ledger.open() > 0 {
+            let more =
+                replies.read_batch(|line| ledger.enter(line, |_, echo| echo == text).map(drop))?;
+            ensure!(more, "the server closed its output with {} calls unanswered", ledger.open());
+        }
+        Ok(())
+    })?;
+    let requests = writer.join().expect("the writer does not panic")?;
+    let drained = Memory::of(process)?;
+    peer.finish(Pipes { requests, replies }, |line| ledger.enter(line, |_, _| true).map(drop))?;
+
+    Ok(Readings {
+        idle_rss_bytes: idle.resident,
+        stalled_rss_bytes: stalled.resident,
+        stalled_peak_rss_bytes: stalled.peak,
+        calls_sent_while_stalled,
+        drained_peak_rss_bytes: drained.peak,
+    })
+}
+
+/// Sends from a thread of its own, which is expected to stop at a full pipe until someone reads.
+///
+/// If the server dies the thread ends with an error, so it needs nobody to wait for it.
+fn write_calls(
+    mut requests: ChildStdin,
+    calls: usize,
+    sent: Arc<AtomicUsize>,
+) -> JoinHandle<io::Result<ChildStdin>> {
+    thread::spawn(move || {
+        let params = format!(r#"{{"name":"echo","arguments":{{"text":"{}"}}}}"#, text());
+        let mut request = Vec::new();
+        for id in 0..calls {
+            request.clear();
+            writeln!(
+                request,
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#
+            )?;
+            requests.write_all(&request)?;
+            sent.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(requests)
+    })
+}
+
+fn text() -> String {
+    "x".repeat(TEXT_BYTES)
+}
+
+/// Waits until the memory of a process has hardly moved for two seconds.
+fn wait_until_stable(process: u32) -> anyhow::Result<Memory> {
+    let start = Instant::now();
+    let mut recent = VecDeque::new();
+    while start.elapsed() < STABLE_LIMIT {
+        thread::sleep(SAMPLE_INTERVAL);
+        let memory = Memory::of(process)?;
+        recent.push_back(memory.resident);
+        if recent.len() > STABLE_SAMPLES {
+            recent.pop_front();
+            let (least, most) = recent.iter().fold((u64::MAX, 0), |(least, most), &resident| {
+                (least.min(resident), most.max(resident))
+            });
+            if most - least <= STABLE_BYTES {
+                return Ok(memory);
+            }
+        }
+    }
+    bail!("the memory of the server has not settled in {STABLE_LIMIT:?}")
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Results {
+    environment: Environment,
+    calls: usize,
+    text_bytes: usize,
+    readings: Readings,
+    holds: Vec<Hold>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Readings {
+    idle_rss_bytes: u64,
+    stalled_rss_bytes: u64,
+    stalled_peak_rss_bytes: u64,
+    calls_sent_while_stalled: usize,
+    /// The most there was until every reply had been read.
+    drained_peak_rss_bytes: u64,
+}
+
+impl Results {
+    fn show(&self) -> String {
+        let readings = &self.readings;
+        let row = |stage: &str, bytes| [stage.to_owned(), format!("{:.1}", megabytes(bytes))];
+        let rows = [
+            ["stage", "RSS MB"].map(str::to_owned),
+            row("idle", readings.idle_rss_bytes),
+            row("nobody reads", readings.stalled_rss_bytes),
+            row("nobody reads, peak", readings.stalled_peak_rss_bytes),
+            row("all replies read, peak", readings.drained_peak_rss_bytes),
+        ];
+        let holds: Vec<String> = self.holds.iter().map(Hold::to_string).collect();
+        format!(
+            "{} calls of echo with {} bytes over stdio, {}\n\n{}\n{} calls were taken while nobody \
+             read; afterwards each was answered exactly once\n{}",
+            self.calls,
+            self.text_bytes,
+            self.environment,
+            report::table(&rows),
+            readings.calls_sent_while_stalled,
+            holds.join("\n"),
+        )
+    }
+}
+
+const TEXT_BYTES: usize = 64 * 1024;
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+const STABLE_SAMPLES: usize = 20;
+const STABLE_BYTES: u64 = 256 * 1024;
+const STABLE_LIMIT: Duration = Duration::from_secs(120);
+const DRAIN_LIMIT: Duration = Duration::from_secs(300);

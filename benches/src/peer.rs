@@ -1,0 +1,150 @@
+//! A server under measurement: a child process at the other end of two pipes.
+//!
+//! Everything here blocks. A client that is one plain thread leaves the most of a small machine to
+//! the server it measures.
+
+use std::{
+    io::Write,
+    panic,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+use crate::{lines::Lines, placement::Placement};
+
+/// A server process, killed when this is dropped.
+pub(crate) struct Peer(Child);
+
+/// The two ends that a client holds. They outlive nothing: closing `requests` ends the server.
+pub(crate) struct Pipes {
+    pub(crate) requests: ChildStdin,
+    pub(crate) replies: Lines<ChildStdout>,
+}
+
+impl Peer {
+    /// Starts a server, completes the handshake, and lets it come to rest.
+    pub(crate) fn start(
+        mut command: Command,
+        placement: Placement,
+    ) -> anyhow::Result<(Self, Pipes)> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child =
+            placement.spawn(&mut command).with_context(|| format!("cannot start {command:?}"))?;
+        let mut pipes = Pipes {
+            requests: child.stdin.take().expect("stdin was asked to be piped"),
+            replies: Lines::new(child.stdout.take().expect("stdout was asked to be piped")),
+        };
+        let mut peer = Self(child);
+        peer.within(HANDSHAKE_LIMIT, || pipes.shake_hands())
+            .with_context(|| format!("no handshake with {command:?}"))?;
+        thread::sleep(REST);
+        Ok((peer, pipes))
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Runs work that waits for the server, and kills the server if the work takes too long.
+    ///
+    /// Killing it closes its pipes, which ends whatever the work was waiting for.
+    pub(crate) fn within<T: Send>(
+        &mut self,
+        limit: Duration,
+        work: impl FnOnce() -> anyhow::Result<T> + Send,
+    ) -> anyhow::Result<T> {
+        let (working, done) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let worker = scope.spawn(move || {
+                let outcome = work();
+                drop(working);
+                outcome
+            });
+            let is_late = done.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+            if is_late {
+                self.0.kill().context("cannot kill a server that takes too long")?;
+            }
+            match worker.join() {
+                Ok(outcome) if is_late => {
+                    outcome.with_context(|| format!("the server was killed after {limit:?}"))
+                }
+                Ok(outcome) => outcome,
+                Err(panic) => panic::resume_unwind(panic),
+            }
+        })
+    }
+
+    /// Closes the server's input and hands over what it still says before it exits.
+    pub(crate) fn finish(
+        mut self,
+        pipes: Pipes,
+        mut each: impl FnMut(&[u8]) -> anyhow::Result<()> + Send,
+    ) -> anyhow::Result<()> {
+        let Pipes { requests, mut replies } = pipes;
+        drop(requests);
+        self.within(EXIT_LIMIT, || {
+            while replies.read_batch(&mut each)? {}
+            Ok(())
+        })
+        .context("the server did not end well after its input was closed")
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // An error means that it has exited already, which is what was wanted.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Pipes {
+    fn shake_hands(&mut self) -> anyhow::Result<()> {
+        let initialize = json!({
+            "jsonrpc": "2.0",
+            "id": "initialize",
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": { "name": "mcp-flow-benches", "version": env!("CARGO_PKG_VERSION") },
+            },
+        });
+        let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        writeln!(self.requests, "{initialize}")?;
+        let reply = self.read_reply()?;
+        if reply["result"]["protocolVersion"].as_str().is_none() {
+            bail!("initialize was answered with {reply}");
+        }
+        writeln!(self.requests, "{initialized}")?;
+        Ok(())
+    }
+
+    fn read_reply(&mut self) -> anyhow::Result<Value> {
+        let mut reply = None;
+        while reply.is_none() {
+            let more = self.replies.read_batch(|line| {
+                let message: Value = serde_json::from_slice(line)?;
+                if message.get("id").is_some() {
+                    reply = Some(message);
+                }
+                anyhow::Ok(())
+            })?;
+            if !more {
+                bail!("the server closed its output");
+            }
+        }
+        reply.context("the loop ends with a reply")
+    }
+}
+
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+const EXIT_LIMIT: Duration = Duration::from_secs(30);
+
+/// Long enough for a server to go back to waiting, so that what it does next is what is measured.
+pub(crate) const REST: Duration = Duration::from_millis(100);

@@ -1,0 +1,113 @@
+//! What the kernel says a process has used.
+
+use std::{fs, time::Duration};
+
+use anyhow::Context;
+
+/// The processor time that all threads of a process have used, in user and kernel mode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CpuTime {
+    /// To the nanosecond, but only of threads that are alive.
+    living: Option<Duration>,
+    /// Of all threads there have been, but to the hundredth of a second.
+    whole: Duration,
+}
+
+impl CpuTime {
+    pub(crate) fn of(process: u32) -> anyhow::Result<Self> {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat"))
+            .context("cannot read the processor time of the server; has it exited?")?;
+        let whole = whole_of(&stat).context("/proc/PID/stat is not as documented")?;
+        Ok(Self { living: living_of(process), whole })
+    }
+
+    /// The time used since an earlier reading of the same process.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        let whole = self.whole.saturating_sub(earlier.whole);
+        let Some((now, then)) = self.living.zip(earlier.living) else { return whole };
+        let living = now.saturating_sub(then);
+        // A thread that has ended takes its nanoseconds with it, but its ticks stay.
+        if whole > living.mul_f64(1.05) + 2 * TICK { whole } else { living }
+    }
+}
+
+/// The memory of a process that is in RAM, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    pub(crate) resident: u64,
+    /// The most it has been since the process started.
+    pub(crate) peak: u64,
+}
+
+impl Memory {
+    pub(crate) fn of(process: u32) -> anyhow::Result<Self> {
+        let status = fs::read_to_string(format!("/proc/{process}/status"))
+            .context("cannot read the memory of the server; has it exited?")?;
+        let field = |name| {
+            kilobytes_of(&status, name)
+                .map(|kilobytes| kilobytes * 1024)
+                .with_context(|| format!("/proc/PID/status has no {name}; has the server exited?"))
+        };
+        Ok(Self { resident: field("VmRSS:")?, peak: field("VmHWM:")? })
+    }
+}
+
+/// None where the kernel was built without schedstat.
+fn living_of(process: u32) -> Option<Duration> {
+    let mut total = Duration::ZERO;
+    for thread in fs::read_dir(format!("/proc/{process}/task")).ok()? {
+        // A thread may end between being listed and being read.
+        let Ok(schedstat) = fs::read_to_string(thread.ok()?.path().join("schedstat")) else {
+            continue;
+        };
+        total += Duration::from_nanos(schedstat.split(' ').next()?.parse().ok()?);
+    }
+    (total > Duration::ZERO).then_some(total)
+}
+
+fn whole_of(stat: &str) -> Option<Duration> {
+    // The second field is the name of the program in brackets, and may itself hold any of them.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11).map(str::parse::<u32>);
+    let (user, system) = (fields.next()?.ok()?, fields.next()?.ok()?);
+    Some(TICK * (user + system))
+}
+
+fn kilobytes_of(status: &str, name: &str) -> Option<u64> {
+    let value = status.lines().find_map(|line| line.strip_prefix(name))?;
+    value.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+/// The unit of /proc/PID/stat, which Linux fixes at a hundredth of a second for programs.
+const TICK: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_behind_any_program_name() {
+        let stat = "42 (a) R (b)) S 1 42 42 0 -1 4194560 100 0 0 0 7 5 0 0 20 0 1 0 99";
+        assert_eq!(whole_of(stat), Some(TICK * 12));
+        assert_eq!(kilobytes_of("VmPeak:\t 9 kB\nVmRSS:\t    2152 kB\n", "VmRSS:"), Some(2152));
+    }
+
+    #[test]
+    fn ticks_count_only_when_a_thread_has_ended() {
+        let reading = |living, whole| CpuTime {
+            living: Some(Duration::from_millis(living)),
+            whole: Duration::from_millis(whole),
+        };
+        assert_eq!(reading(207, 210).since(reading(3, 0)), Duration::from_millis(204));
+        assert_eq!(reading(100, 900).since(reading(3, 0)), Duration::from_millis(900));
+        assert_eq!(reading(1, 900).since(reading(3, 0)), Duration::from_millis(900));
+    }
+
+    #[test]
+    fn this_process_can_be_read() {
+        let process = std::process::id();
+        let memory = Memory::of(process).unwrap();
+        assert!(memory.resident > 0 && memory.peak >= memory.resident);
+        CpuTime::of(process).unwrap();
+    }
+}

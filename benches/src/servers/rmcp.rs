@@ -1,0 +1,101 @@
+//! The same tool, served by the official SDK the way its documentation says is fastest.
+//!
+//! The router is kept in a field: left to its default, `#[tool_handler]` builds it anew for every
+//! call. No subscriber is installed, so nothing is logged.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use rmcp::{
+    ServerHandler, ServiceExt,
+    handler::server::{router::tool::ToolRouter, wrapper::Parameters},
+    schemars, tool, tool_handler, tool_router, transport,
+};
+use tokio::runtime::Builder;
+
+use crate::report::name;
+
+/// What the SDK leaves to its user to choose.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Settings {
+    #[arg(long, value_enum)]
+    pub(crate) runtime: Runtime,
+    #[arg(long, value_enum)]
+    pub(crate) transport: Transport,
+}
+
+/// How many threads run the server's tasks.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Runtime {
+    CurrentThread,
+    MultiThread,
+}
+
+/// Which of the SDK's two ways to reach a pipe.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Transport {
+    /// Blocking reads and writes on tokio's pool of threads
+    Stdio,
+    /// Non-blocking reads and writes on tokio's reactor
+    StdioPipes,
+}
+
+pub(crate) fn serve(settings: Settings) -> anyhow::Result<()> {
+    let mut runtime = match settings.runtime {
+        Runtime::CurrentThread => Builder::new_current_thread(),
+        Runtime::MultiThread => Builder::new_multi_thread(),
+    };
+    runtime.enable_all().build()?.block_on(async {
+        let calculator = Calculator { tool_router: Calculator::tool_router() };
+        let service = match settings.transport {
+            Transport::Stdio => calculator.serve(transport::stdio()).await?,
+            Transport::StdioPipes => calculator.serve(transport::stdio_pipes()).await?,
+        };
+        service.waiting().await?;
+        Ok(())
+    })
+}
+
+impl Settings {
+    /// Every combination, so that the one that suits this machine can be found by trying.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        Runtime::value_variants().iter().flat_map(|&runtime| {
+            Transport::value_variants().iter().map(move |&transport| Self { runtime, transport })
+        })
+    }
+
+    /// The arguments that `benches serve-rmcp` reads back as these settings.
+    pub(crate) fn to_arguments(self) -> [String; 2] {
+        [
+            format!("--runtime={}", name(&self.runtime)),
+            format!("--transport={}", name(&self.transport)),
+        ]
+    }
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}, {}", name(&self.runtime), name(&self.transport))
+    }
+}
+
+struct Calculator {
+    tool_router: ToolRouter<Self>,
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Addends {
+    a: f64,
+    b: f64,
+}
+
+#[tool_router]
+impl Calculator {
+    #[tool(name = "calculator.add", description = "Add two numbers")]
+    fn add(&self, Parameters(Addends { a, b }): Parameters<Addends>) -> String {
+        (a + b).to_string()
+    }
+}
+
+#[tool_handler(router = self.tool_router)]
+impl ServerHandler for Calculator {}

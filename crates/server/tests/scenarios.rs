@@ -1,0 +1,11 @@
+//! The scenario suite over the memory transport, in both encodings.
+
+/// JSON messages.
+mod json {
+    mcp_flow_testkit::suite!(|server| async move { mcp_flow_testkit::memory::connect(&server) });
+}
+
+/// The same messages as CBOR. Frames that are not JSON stay as they are and are refused as such.
+mod cbor {
+    mcp_flow_testkit::suite!(|server| async move { mcp_flow_testkit::memory::connect_cbor(&server) });
+}

@@ -1,0 +1,37 @@
+//! MCP-020, MCP-050: the scenario suite over newline-delimited streams, with the very handlers
+//! that the memory transport has.
+
+use mcp_flow_server::{ConnectionInfo, Server};
+use mcp_flow_testkit::Peer;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::mpsc;
+
+mcp_flow_testkit::suite!(|server| async move { connect(&server) });
+
+/// Connects over an in-memory pipe that holds few bytes, so that messages arrive in pieces.
+fn connect(server: &Server) -> Peer {
+    let (ours, theirs) = tokio::io::duplex(100);
+    let connection = server.connect(ConnectionInfo::new("stdio")).unwrap();
+    tokio::spawn(async move {
+        let (reader, writer) = tokio::io::split(theirs);
+        let never = std::future::pending();
+        mcp_flow_stdio::lines::drive(&connection, reader, writer, never).await.unwrap();
+    });
+    let (reader, mut writer) = tokio::io::split(ours);
+    let (frames, mut incoming) = mpsc::unbounded_channel::<Vec<u8>>();
+    let (outgoing, messages) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(mut frame) = incoming.recv().await {
+            frame.push(b'\n');
+            let _ = writer.write_all(&frame).await;
+        }
+        let _ = writer.shutdown().await;
+    });
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(reader).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let _ = outgoing.send(serde_json::from_str(&line).unwrap());
+        }
+    });
+    Peer::new(frames, messages)
+}

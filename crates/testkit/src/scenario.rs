@@ -1,0 +1,81 @@
+//! What every transport must carry, tried from outside.
+//!
+//! A transport says how to connect a [`Peer`] to a server, and [`suite`] makes one test of each
+//! scenario:
+//!
+//! ```ignore
+//! mcp_flow_testkit::suite!(|server| async move { mcp_flow_testkit::memory::connect(&server) });
+//! ```
+
+mod calls;
+mod cancelling;
+mod ending;
+mod errors;
+mod handshake;
+mod limits;
+mod notices;
+
+use std::pin::Pin;
+
+use mcp_flow_server::Server;
+
+use crate::peer::Peer;
+
+pub use calls::*;
+pub use cancelling::*;
+pub use ending::*;
+pub use errors::*;
+pub use handshake::*;
+pub use limits::*;
+pub use notices::*;
+
+/// Connects a peer to a server over the transport under test.
+pub type Connect = dyn Fn(Server) -> Pin<Box<dyn Future<Output = Peer> + Send>> + Send + Sync;
+
+/// Makes one test of every scenario for one transport.
+#[macro_export]
+macro_rules! suite {
+    ($connect:expr) => {
+        $crate::suite! { @tests $connect;
+            requests_before_the_handshake_are_refused
+            the_handshake_takes_three_messages
+            versions_are_negotiated
+            a_second_handshake_is_refused
+            both_eras_share_a_connection
+            stateless_faults_have_their_own_codes
+            what_is_no_message_is_answered
+            wrong_params_are_explained
+            unknown_names_are_named
+            notifications_are_never_answered
+            batches_follow_the_revision
+            a_tool_is_listed_and_called
+            a_failing_tool_is_a_result
+            a_panic_stays_in_its_call
+            a_quick_call_overtakes_a_slow_one
+            bad_arguments_follow_the_revision
+            ids_come_back_as_they_were_sent
+            the_caller_is_known
+            a_duplicate_id_is_refused
+            a_cancelled_call_stops_and_is_silent
+            a_cancel_by_the_other_name_is_answered
+            a_blocking_call_is_told_to_stop
+            what_cannot_be_cancelled_is_ignored
+            progress_rises_and_ends_with_the_call
+            log_messages_follow_the_level
+            the_client_is_asked_and_answers
+            calls_wait_for_a_place
+            a_waiting_call_can_be_cancelled
+            in_order_means_in_order
+            the_end_of_input_drains
+            shutdown_is_answered_last
+        }
+    };
+    (@tests $connect:expr; $($scenario:ident)*) => {
+        $(
+            #[tokio::test]
+            async fn $scenario() {
+                $crate::scenario::$scenario(&|server| Box::pin(($connect)(server))).await;
+            }
+        )*
+    };
+}

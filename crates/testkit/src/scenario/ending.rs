@@ -1,0 +1,40 @@
+//! Leaving.
+
+use mcp_flow_proto::Revision;
+use serde_json::json;
+
+use super::Connect;
+use crate::fixture::Fixture;
+
+/// MCP-009, MCP-054: after the end of input what runs is answered, and the connection ends.
+pub async fn the_end_of_input_drains(connect: &Connect) {
+    let fixture = Fixture::new();
+    let mut peer = connect(fixture.server.clone()).await;
+    peer.initialize(Revision::V2025_11_25).await;
+    let slow = peer.ask("tools/call", json!({"name": "wait"}));
+    fixture.gate.until_waiting(1).await;
+    peer.close();
+    fixture.gate.release_all();
+    let rest = peer.rest().await;
+    assert_eq!(rest.len(), 1);
+    assert_eq!(rest[0]["id"], slow);
+}
+
+/// C-20, PAT-008: `shutdown` is answered with null after everything before it; what comes after
+/// it is refused.
+pub async fn shutdown_is_answered_last(connect: &Connect) {
+    let fixture = Fixture::new();
+    let mut peer = connect(fixture.server.clone()).await;
+    peer.initialize(Revision::V2025_11_25).await;
+    let slow = peer.ask("tools/call", json!({"name": "wait"}));
+    fixture.gate.until_waiting(1).await;
+    let shutdown = peer.ask("shutdown", json!({}));
+    let late = peer.ask("tools/list", json!({}));
+    let refused = peer.next().await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(late), &json!(-32600)));
+    assert_eq!(refused["error"]["data"]["name"], "SHUTTING_DOWN");
+    fixture.gate.release_all();
+    assert_eq!(peer.next().await["id"], slow);
+    assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "id": shutdown, "result": null}));
+    assert!(peer.rest().await.is_empty());
+}

@@ -1,0 +1,71 @@
+//! More calls than there are places.
+
+use mcp_flow_proto::Revision;
+use mcp_flow_server::Limits;
+use serde_json::{Value, json};
+
+use super::Connect;
+use crate::fixture::Fixture;
+
+/// C-17: beyond the cap calls wait, in order, while pings, cancels and answers go on.
+pub async fn calls_wait_for_a_place(connect: &Connect) {
+    let fixture = Fixture::with_limits(Limits { concurrency: 2, ..Limits::default() });
+    let mut peer = connect(fixture.server.clone()).await;
+    peer.initialize(Revision::V2025_11_25).await;
+    let waiting: Vec<_> = (0..5).map(|_| peer.ask("tools/call", json!({"name": "wait"}))).collect();
+    let last = peer.ask("tools/call", json!({"name": "math.add", "arguments": {"a": 1, "b": 1}}));
+    fixture.gate.until_waiting(2).await;
+    assert_eq!(peer.settle().await, Vec::<Value>::new(), "ping is answered, the rest waits");
+    for id in &waiting {
+        fixture.gate.release_one();
+        let done = peer.find(|message| message["id"] != last).await;
+        assert_eq!(done["id"], *id, "places are given in order");
+    }
+    peer.reply_to(last).await;
+
+    // A call that waits for the client lends its place to others.
+    let asking: Vec<_> = (0..3).map(|_| peer.ask("tools/call", json!({"name": "ask_client"}))).collect();
+    for id in asking {
+        let request = peer.find(|message| message["method"] == "roots/list").await;
+        peer.send(json!({"jsonrpc": "2.0", "id": request["id"], "result": {}}));
+        peer.reply_to(id).await;
+    }
+}
+
+/// C-12: a call that has not begun can be cancelled too, and never begins.
+pub async fn a_waiting_call_can_be_cancelled(connect: &Connect) {
+    let fixture = Fixture::with_limits(Limits { concurrency: 1, ..Limits::default() });
+    let mut peer = connect(fixture.server.clone()).await;
+    peer.initialize(Revision::V2025_11_25).await;
+    let running = peer.ask("tools/call", json!({"name": "wait"}));
+    fixture.gate.until_waiting(1).await;
+    let silent = peer.ask("tools/call", json!({"name": "wait"}));
+    let told = peer.ask("tools/call", json!({"name": "wait"}));
+    peer.notify("notifications/cancelled", json!({"requestId": silent}));
+    peer.notify("$/cancel", json!({"requestId": told}));
+    assert_eq!(peer.next().await["error"]["data"]["name"], "CANCELLED");
+    peer.send(json!({"jsonrpc": "2.0", "id": silent, "method": "tools/list"}));
+    fixture.gate.release_one();
+    assert_eq!(peer.next().await["id"], running);
+    assert!(peer.reply_to(silent).await["result"]["tools"].is_array(), "its id is free again");
+    fixture.gate.until_waiting(0).await;
+}
+
+/// C-17: with one place everything is answered in the order it came, errors included, and ping
+/// alone goes ahead.
+pub async fn in_order_means_in_order(connect: &Connect) {
+    let fixture = Fixture::with_limits(Limits { concurrency: 1, ..Limits::default() });
+    let mut peer = connect(fixture.server.clone()).await;
+    peer.initialize(Revision::V2025_11_25).await;
+    let slow = peer.ask("tools/call", json!({"name": "wait"}));
+    let listed = peer.ask("tools/list", json!({}));
+    peer.send("garbage");
+    let unknown = peer.ask("no/such/method", json!({}));
+    let ping = peer.ask("ping", json!({}));
+    assert_eq!(peer.next().await["id"], ping);
+    fixture.gate.until_waiting(1).await;
+    fixture.gate.release_all();
+    for id in [json!(slow), json!(listed), json!(null), json!(unknown)] {
+        assert_eq!(peer.next().await["id"], id);
+    }
+}

@@ -1,0 +1,82 @@
+//! What the server sends while a call runs.
+
+use mcp_flow_proto::Revision;
+use serde_json::{Value, json};
+
+use super::Connect;
+use super::handshake::stateless;
+use crate::fixture::Fixture;
+
+/// C-45: progress goes to the holder of a token, rises, and ends before the reply; without a
+/// token there is none.
+pub async fn progress_rises_and_ends_with_the_call(connect: &Connect) {
+    for revision in Revision::handshake() {
+        let mut peer = connect(Fixture::new().server).await;
+        peer.initialize(revision).await;
+        peer.call("logging/setLevel", json!({"level": "emergency"})).await;
+        let meta = json!({"progressToken": "token"});
+        let id = peer.ask("tools/call", json!({"name": "report", "_meta": meta}));
+        let mut values = Vec::new();
+        loop {
+            let message = peer.next().await;
+            if message["id"] == id {
+                break;
+            }
+            assert_eq!(message["method"], "notifications/progress");
+            let params = &message["params"];
+            assert_eq!((&params["progressToken"], &params["total"]), (&json!("token"), &json!(3.0)));
+            assert_eq!(params.get("message").is_some(), revision > Revision::V2024_11_05);
+            values.push(params["progress"].as_f64().unwrap());
+        }
+        assert_eq!(values, [1.0, 2.0, 3.0]);
+        peer.call_tool("report", json!({})).await;
+        assert_eq!(peer.settle().await, Vec::<Value>::new());
+    }
+}
+
+/// PAT-010: log messages at or above the level asked for: per connection, or per request in the
+/// stateless era, where none are sent unasked.
+pub async fn log_messages_follow_the_level(connect: &Connect) {
+    let mut peer = connect(Fixture::new().server).await;
+    peer.initialize(Revision::V2025_11_25).await;
+    for (level, expected) in
+        [("debug", vec!["debug", "error"]), ("error", vec!["error"]), ("critical", vec![])]
+    {
+        assert_eq!(peer.call("logging/setLevel", json!({"level": level})).await["result"], json!({}));
+        peer.call_tool("report", json!({})).await;
+        assert_eq!(levels(&peer.settle().await), expected);
+    }
+    let mut meta = stateless();
+    peer.call("tools/call", json!({"name": "report", "_meta": meta})).await;
+    assert_eq!(peer.settle().await, Vec::<Value>::new());
+    meta["io.modelcontextprotocol/logLevel"] = json!("warning");
+    peer.call("tools/call", json!({"name": "report", "_meta": meta})).await;
+    assert_eq!(levels(&peer.settle().await), ["error"]);
+}
+
+fn levels(messages: &[Value]) -> Vec<&str> {
+    let logs = messages.iter().filter(|message| message["method"] == "notifications/message");
+    logs.map(|message| message["params"]["level"].as_str().unwrap()).collect()
+}
+
+/// MCP-005, C-06: a call asks the client and goes on with the answer, or with its refusal; a
+/// stateless call cannot.
+pub async fn the_client_is_asked_and_answers(connect: &Connect) {
+    let mut peer = connect(Fixture::new().server).await;
+    peer.initialize(Revision::V2025_11_25).await;
+    for (answer, expected) in [
+        (json!({"result": {"roots": []}}), "{\"roots\":[]}"),
+        (json!({"error": {"code": -1, "message": "no"}}), "the client refused: no"),
+    ] {
+        let id = peer.ask("tools/call", json!({"name": "ask_client"}));
+        let request = peer.find(|message| message["method"] == "roots/list").await;
+        let mut response = answer;
+        response["jsonrpc"] = json!("2.0");
+        response["id"] = request["id"].clone();
+        peer.send(response);
+        assert_eq!(peer.reply_to(id).await["result"]["content"][0]["text"], expected);
+    }
+    let params = json!({"name": "ask_client", "_meta": stateless()});
+    let refused = peer.call("tools/call", params).await;
+    assert_eq!(refused["result"]["isError"], true);
+}
