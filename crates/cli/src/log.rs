@@ -5,6 +5,8 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::arguments::LogLevel;
 
 /// Sends log lines of at least this level to standard error; standard output is for messages.
+///
+/// A panic becomes one line among them: it is caught where it happens and answered there.
 pub(crate) fn to_stderr(level: LogLevel) {
     let level = match level {
         LogLevel::Off => LevelFilter::OFF,
@@ -15,4 +17,5 @@ pub(crate) fn to_stderr(level: LogLevel) {
         LogLevel::Trace => LevelFilter::TRACE,
     };
     tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
+    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
 }

@@ -18,8 +18,18 @@ pub(crate) fn kind(bytes: &[u8]) -> Kind {
         Ok(Type::Bool) => Kind::Boolean,
         Ok(Type::Null | Type::Undefined) => Kind::Null,
         Ok(
-            Type::U8 | Type::U16 | Type::U32 | Type::U64 | Type::I8 | Type::I16 | Type::I32
-            | Type::I64 | Type::Int | Type::F16 | Type::F32 | Type::F64,
+            Type::U8
+            | Type::U16
+            | Type::U32
+            | Type::U64
+            | Type::I8
+            | Type::I16
+            | Type::I32
+            | Type::I64
+            | Type::Int
+            | Type::F16
+            | Type::F32
+            | Type::F64,
         ) => Kind::Number,
         _ => Kind::Other,
     }

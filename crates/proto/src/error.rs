@@ -39,8 +39,7 @@ pub const PARSE_ERROR: Fault = Fault::standard("PARSE_ERROR", -32700, "Parse err
 /// The text is no request.
 pub const INVALID_REQUEST: Fault = Fault::standard("INVALID_REQUEST", -32600, "Invalid Request");
 /// No such method here.
-pub const METHOD_NOT_FOUND: Fault =
-    Fault::standard("METHOD_NOT_FOUND", -32601, "Method not found");
+pub const METHOD_NOT_FOUND: Fault = Fault::standard("METHOD_NOT_FOUND", -32601, "Method not found");
 /// The params do not fit the method.
 pub const INVALID_PARAMS: Fault = Fault::standard("INVALID_PARAMS", -32602, "Invalid params");
 /// The server failed.
@@ -176,8 +175,8 @@ impl RpcError {
 
     /// The call was stopped because its caller asked for it by `$/cancel`.
     pub fn cancelled(id: &RequestId, reason: Option<&str>) -> Self {
-        let error = Self::new(CANCELLED)
-            .with("requestId", serde_json::to_value(id).unwrap_or_default());
+        let error =
+            Self::new(CANCELLED).with("requestId", serde_json::to_value(id).unwrap_or_default());
         match reason {
             Some(reason) => error.with("reason", reason),
             None => error,

@@ -137,12 +137,15 @@ impl<'a> Message<'a> {
             }
             (Some(None), _, named) => Err(malformed(named, "`method` must be a string")),
             (None, _, named) => match (result, error) {
-                (Some(result), None) => Ok(Self::Response(Response { id: named, outcome: Ok(result) })),
-                (None, Some(error)) => Ok(Self::Response(Response { id: named, outcome: Err(error) })),
-                (Some(_), Some(_)) => Err(malformed(
-                    named,
-                    "a response has either `result` or `error`, not both",
-                )),
+                (Some(result), None) => {
+                    Ok(Self::Response(Response { id: named, outcome: Ok(result) }))
+                }
+                (None, Some(error)) => {
+                    Ok(Self::Response(Response { id: named, outcome: Err(error) }))
+                }
+                (Some(_), Some(_)) => {
+                    Err(malformed(named, "a response has either `result` or `error`, not both"))
+                }
                 (None, None) => Err(malformed(named, "`method` is required")),
             },
         }
@@ -253,7 +256,9 @@ mod tests {
             Ok(Incoming::Message(Message::Request(request))) => {
                 format!("request {} {}", request.id, request.method)
             }
-            Ok(Incoming::Message(Message::Notification(it))) => format!("notification {}", it.method),
+            Ok(Incoming::Message(Message::Notification(it))) => {
+                format!("notification {}", it.method)
+            }
             Ok(Incoming::Message(Message::Response(response))) => {
                 let outcome = if response.outcome.is_ok() { "ok" } else { "error" };
                 format!("response {} {outcome}", id(response.id))

@@ -16,4 +16,6 @@ pub use meta::{Meta, RequestMeta};
 pub use notification::{
     CancelParams, LogLevel, LogMessage, ProgressParams, SetLevelParams, UnknownLevel,
 };
-pub use tool::{CallParams, CallResult, ListParams, ListToolsResult, ToolAnnotations, ToolDefinition};
+pub use tool::{
+    CallParams, CallResult, ListParams, ListToolsResult, ToolAnnotations, ToolDefinition,
+};

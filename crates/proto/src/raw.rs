@@ -126,9 +126,9 @@ impl<'a> Raw<'a> {
         mut visit: impl FnMut(Option<usize>, Raw<'a>) -> Result<(), E>,
     ) -> Result<(), E> {
         match self {
-            Self::Json(text) => json::each_member(text, |name, value| {
-                visit(name.position(names), Raw::Json(value))
-            }),
+            Self::Json(text) => {
+                json::each_member(text, |name, value| visit(name.position(names), Raw::Json(value)))
+            }
             Self::Cbor(bytes) => cbor::each_member(bytes, |name, value| {
                 let position = names.iter().position(|wanted| wanted.as_ref() == name);
                 visit(position, Raw::Cbor(value))

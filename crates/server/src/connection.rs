@@ -107,7 +107,7 @@ impl Connection {
 
     /// Answers something that did not even become a frame, such as a line past the limit.
     pub fn refuse(&self, error: RpcError) {
-        self.shared.refuse(None, error);
+        self.shared.take_up_fault(None, error, &Route::Direct);
     }
 
     /// Whether the transport should go on reading.
@@ -209,11 +209,7 @@ pub(crate) struct State {
 
 impl Default for State {
     fn default() -> Self {
-        Self {
-            lifecycle: Lifecycle::default(),
-            log_level: LogLevel::Info,
-            calls: Calls::default(),
-        }
+        Self { lifecycle: Lifecycle::default(), log_level: LogLevel::Info, calls: Calls::default() }
     }
 }
 
@@ -279,11 +275,11 @@ impl Shared {
     }
 
     /// Answers what never became a request.
-    fn refuse(&self, id: Option<&RequestId>, error: RpcError) {
+    fn refuse(&self, id: Option<&RequestId>, error: &RpcError) {
         let encoding = self.encoding();
         let revision = self.revision();
-        self.raise_error(&error);
-        self.send(|| true, |out| write::error(out, encoding, id, &error, revision));
+        self.raise_error(error);
+        self.send(|| true, |out| write::error(out, encoding, id, error, revision));
     }
 
     fn raise_error(&self, error: &RpcError) {
@@ -314,7 +310,6 @@ impl Shared {
     /// Whether a request must wait: no place is free, or replies are not being read.
     fn is_busy(&self) -> bool {
         let limits = self.server.limits();
-        self.running.load(Ordering::Acquire) >= limits.concurrency
-            || self.is_congested()
+        self.running.load(Ordering::Acquire) >= limits.concurrency || self.is_congested()
     }
 }

@@ -68,7 +68,11 @@ fn nearest(requested: &RequestedVersion) -> Revision {
         RequestedVersion::Several(names) => {
             let asked = |revision: &Revision| names.iter().any(|name| name == revision.name());
             Revision::handshake().rev().find(asked).unwrap_or_else(|| {
-                names.iter().map(|name| Revision::nearest(name)).max().unwrap_or(Revision::V2024_11_05)
+                names
+                    .iter()
+                    .map(|name| Revision::nearest(name))
+                    .max()
+                    .unwrap_or(Revision::V2024_11_05)
             })
         }
     }

@@ -1,5 +1,7 @@
 //! The scenario suite over the memory transport, in both encodings.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 /// JSON messages.
 mod json {
     mcp_flow_testkit::suite!(|server| async move { mcp_flow_testkit::memory::connect(&server) });
@@ -7,5 +9,7 @@ mod json {
 
 /// The same messages as CBOR. Frames that are not JSON stay as they are and are refused as such.
 mod cbor {
-    mcp_flow_testkit::suite!(|server| async move { mcp_flow_testkit::memory::connect_cbor(&server) });
+    mcp_flow_testkit::suite!(
+        |server| async move { mcp_flow_testkit::memory::connect_cbor(&server) }
+    );
 }

@@ -7,6 +7,11 @@
 pub mod lines;
 mod pipe;
 
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 use std::io;
 
 use mcp_flow_server::{ConnectionInfo, Ended, Server, Veto};

@@ -105,7 +105,8 @@ fn tools(gate: &Arc<Gate>) -> Vec<Tool> {
     let built = [
         Tool::builder("math.add").description("Adds").input_schema(numbers).quick(
             |_: &Context, arguments: Value| {
-                arguments["a"].as_f64().unwrap_or_default() + arguments["b"].as_f64().unwrap_or_default()
+                arguments["a"].as_f64().unwrap_or_default()
+                    + arguments["b"].as_f64().unwrap_or_default()
             },
         ),
         Tool::builder("wait").handler(move |_: Context, _: Value| {

@@ -14,7 +14,10 @@ pub fn connect(server: &Server) -> Peer {
 
 /// Connects a peer whose messages travel as CBOR; the peer itself still sends and sees JSON.
 pub fn connect_cbor(server: &Server) -> Peer {
-    connect_with(server, ConnectionInfo { encoding: Encoding::Cbor, ..ConnectionInfo::new("memory") })
+    connect_with(
+        server,
+        ConnectionInfo { encoding: Encoding::Cbor, ..ConnectionInfo::new("memory") },
+    )
 }
 
 /// Connects a peer as the transport of this connection.
@@ -47,7 +50,6 @@ pub fn connect_with(server: &Server, info: ConnectionInfo) -> Peer {
     });
     Peer::new(frames, messages)
 }
-
 
 /// What is JSON becomes CBOR, and what is not JSON becomes what is not CBOR.
 fn encode(frame: Vec<u8>, encoding: Encoding) -> Vec<u8> {

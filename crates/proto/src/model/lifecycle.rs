@@ -133,7 +133,8 @@ mod tests {
     /// C-22, C-23, C-37: only the version is needed, unknown members are tolerated.
     #[test]
     fn only_the_version_is_needed() {
-        let read = |text| InitializeParams::from_params(Params::new(Some(Raw::Json(text)))).unwrap();
+        let read =
+            |text| InitializeParams::from_params(Params::new(Some(Raw::Json(text)))).unwrap();
         let params = read(r#"{"protocolVersion":"1.0.0","capabilities":{"tools":{}},"x":1}"#);
         assert_eq!(params.protocol_version, RequestedVersion::One("1.0.0".into()));
         assert_eq!(params.client_info, None);

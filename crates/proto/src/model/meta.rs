@@ -54,9 +54,10 @@ impl RequestMeta {
             ])
             .map_err(|error| error.to_string())?;
         let progress_token = match token.filter(|raw| raw.kind() != Kind::Null) {
-            Some(token) => Some(RequestId::from_raw(token).ok_or_else(|| {
-                "_meta.progressToken must be a string or a number".to_owned()
-            })?),
+            Some(token) => Some(
+                RequestId::from_raw(token)
+                    .ok_or_else(|| "_meta.progressToken must be a string or a number".to_owned())?,
+            ),
             None => None,
         };
         Ok(Self {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use mcp_flow_proto::error::{DUPLICATE_ID, NOT_INITIALIZED, SHUTTING_DOWN};
 use mcp_flow_proto::model::{CancelParams, RequestMeta};
 use mcp_flow_proto::{
-    Encoding, Incoming, Message, Notification, Params, Request, RequestId, Response, Revision, RpcError, method,
+    Encoding, Incoming, Message, Notification, Params, Request, RequestId, Response, Revision,
+    RpcError, method,
 };
 
 use super::calls::{Parked, ParkedWork, Stage};
@@ -74,18 +75,18 @@ impl Shared {
             return state.calls.park_fault(id.cloned(), error, route.clone());
         }
         drop(state);
-        self.fault(id, error, route);
+        self.fault(id, &error, route);
     }
 
-    fn fault(&self, id: Option<&RequestId>, error: RpcError, route: &Route) {
+    fn fault(&self, id: Option<&RequestId>, error: &RpcError, route: &Route) {
         match (route, id) {
             (Route::Direct, _) => self.refuse(id, error),
-            (Route::Batch(_), Some(id)) => self.reply_now(route, id, &error),
+            (Route::Batch(_), Some(id)) => self.reply_now(route, id, error),
             (Route::Batch(batch), None) => {
                 let mut reply = Vec::new();
                 let (encoding, revision) = (self.encoding(), self.revision());
-                mcp_flow_proto::write::error(&mut reply, encoding, None, &error, revision);
-                self.raise_error(&error);
+                mcp_flow_proto::write::error(&mut reply, encoding, None, error, revision);
+                self.raise_error(error);
                 self.gather(batch, Some(reply));
             }
         }
@@ -93,11 +94,13 @@ impl Shared {
 
     /// Answers what still waits when there is no more time for it.
     pub(super) fn give_up_parked(&self) {
-        while let Some(parked) = self.state().calls.unpark() {
+        loop {
+            // Not `while let`, which would hold the lock through the body.
+            let Some(parked) = self.state().calls.unpark() else { break };
             match parked.work {
                 ParkedWork::Fault(fault) => {
                     let (id, error, route) = *fault;
-                    self.fault(id.as_ref(), error, &route);
+                    self.fault(id.as_ref(), &error, &route);
                 }
                 ParkedWork::Request(frame) => {
                     let id = parked_request(&frame, self.encoding()).id;
@@ -123,7 +126,7 @@ impl Shared {
         match parked.work {
             ParkedWork::Fault(fault) => {
                 let (id, error, route) = *fault;
-                self.fault(id.as_ref(), error, &route);
+                self.fault(id.as_ref(), &error, &route);
             }
             ParkedWork::Request(frame) => {
                 let request = parked_request(&frame, self.encoding());
@@ -169,7 +172,8 @@ impl Shared {
         }
         let mut meta = RequestMeta::from_params(params)
             .map_err(|details| (RpcError::invalid_params(details), revision))?;
-        let peer = match meta.as_mut().and_then(|meta| Some((meta.protocol_version.take()?, meta))) {
+        let peer = match meta.as_mut().and_then(|meta| Some((meta.protocol_version.take()?, meta)))
+        {
             Some((version, meta)) => {
                 let stateless = Revision::V2026_07_28;
                 let peer = self.stateless_peer(&version, meta);

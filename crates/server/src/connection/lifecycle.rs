@@ -151,6 +151,9 @@ impl Shared {
     /// Ends a connection that is ending, if nothing is left to do or its time is over.
     pub(super) fn settle(&self) {
         let mut state = self.state();
+        if state.lifecycle.ended.is_some() {
+            return;
+        }
         let idle = state.calls.is_idle();
         let Some(ending) = &mut state.lifecycle.ending else { return };
         if !idle && Instant::now() < ending.deadline {

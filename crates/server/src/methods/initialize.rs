@@ -27,9 +27,9 @@ fn answer(context: &Context, params: Params<'_>) -> Outcome {
     };
     let shared = context.shared();
     tracing::debug!(client = peer.name(), %revision, "initialize");
-    server.raise(&shared.info, &Event::Initialize(&peer)).map_err(|veto| {
-        RpcError::new(ACCESS_DENIED).details(veto.to_string())
-    })?;
+    server
+        .raise(&shared.info, &Event::Initialize(&peer))
+        .map_err(|veto| RpcError::new(ACCESS_DENIED).details(veto.to_string()))?;
     shared.state().lifecycle.initialize(peer).map_err(|_| {
         RpcError::new(ALREADY_INITIALIZED)
             .details("This connection has been initialized; open another to start anew.")

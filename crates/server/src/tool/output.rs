@@ -29,7 +29,8 @@ impl ToolOutput {
 
     /// A value for programs, and the same as JSON text for everyone else.
     pub fn structured(value: Value) -> Self {
-        Self { structured: Some(value.clone()), ..Self::text(value.to_string()) }
+        let text = value.to_string();
+        Self { structured: Some(value), ..Self::text(text) }
     }
 
     /// The tool failed, and this sentence says why.
@@ -141,9 +142,12 @@ mod tests {
 
     #[test]
     fn numbers_are_written_plainly() {
-        for (number, text) in
-            [(5.0, "5"), (0.1 + 0.2, "0.30000000000000004"), (-0.0, "0"), (1e21, "1000000000000000000000")]
-        {
+        for (number, text) in [
+            (5.0, "5"),
+            (0.1 + 0.2, "0.30000000000000004"),
+            (-0.0, "0"),
+            (1e21, "1000000000000000000000"),
+        ] {
             assert_eq!(number.into_tool_output(), ToolOutput::text(text));
         }
         assert!(f64::NAN.into_tool_output().is_error);

@@ -94,7 +94,8 @@ fn explain(error: &ValidationError<'_>) -> Vec<Violation> {
     let place = error.instance_path().as_str().to_owned();
     let name = if place.is_empty() { "the arguments".to_owned() } else { dotted(&place) };
     let at = |pointer: &str, sentence: String| Violation { pointer: pointer.to_owned(), sentence };
-    let member = |property: &str| format!("{place}/{}", property.replace('~', "~0").replace('/', "~1"));
+    let member =
+        |property: &str| format!("{place}/{}", property.replace('~', "~0").replace('/', "~1"));
     match error.kind() {
         ValidationErrorKind::Required { property } => {
             let pointer = member(property.as_str().unwrap_or_default());
@@ -185,11 +186,7 @@ mod tests {
         check(&schema, json!({}), &["/a a is required"]);
         check(&schema, json!({"a": "abc"}), &["/a a must be of type number, not \"abc\""]);
         check(&schema, json!({"a": 0}), &["/a a must be at least 1"]);
-        check(
-            &schema,
-            json!({"a": 1, "b~/": 2}),
-            &["/b~0~1 b~/ is not an argument of this tool"],
-        );
+        check(&schema, json!({"a": 1, "b~/": 2}), &["/b~0~1 b~/ is not an argument of this tool"]);
         check(
             &schema,
             json!({"a": 1, "kind": 7}),

@@ -18,7 +18,10 @@ pub async fn a_tool_is_listed_and_called(connect: &Connect) {
         assert_eq!(listed["result"], again["result"], "the order is stable");
         let tools = listed["result"]["tools"].as_array().unwrap();
         assert!(tools.iter().all(|tool| tool["inputSchema"]["type"] == "object"));
-        assert_eq!((&tools[0]["name"], &tools[0]["description"]), (&json!("math.add"), &json!("Adds")));
+        assert_eq!(
+            (&tools[0]["name"], &tools[0]["description"]),
+            (&json!("math.add"), &json!("Adds"))
+        );
         for name in ["math.add", "math_add"] {
             let called = peer.call_tool(name, json!({"a": 2, "b": 3})).await;
             let content = json!([{"type": "text", "text": "5"}]);

@@ -71,7 +71,9 @@ pub async fn what_cannot_be_cancelled_is_ignored(connect: &Connect) {
     let done = peer.ask("ping", json!({}));
     peer.reply_to(done).await;
     for method in ["notifications/cancelled", "$/cancel"] {
-        for params in [json!({"requestId": done}), json!({"requestId": "no"}), json!({}), json!(null)] {
+        for params in
+            [json!({"requestId": done}), json!({"requestId": "no"}), json!({}), json!(null)]
+        {
             peer.notify(method, params);
         }
     }

@@ -24,7 +24,9 @@ pub async fn what_is_no_message_is_answered(connect: &Connect) {
         peer.send(text);
         let reply = peer.next().await;
         assert_eq!((&reply["error"]["code"], &reply["id"]), (&json!(code), &id), "{text}");
-        assert!(reply["error"]["message"].is_string() && reply["error"]["data"]["name"].is_string());
+        assert!(
+            reply["error"]["message"].is_string() && reply["error"]["data"]["name"].is_string()
+        );
     }
     peer.send_frame(b"\xff\xfe{}".as_slice());
     assert_eq!(peer.next().await["error"]["code"], -32700);
@@ -68,7 +70,10 @@ pub async fn unknown_names_are_named(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     peer.initialize(Revision::V2025_11_25).await;
     let error = peer.call("no/such/method", json!({})).await["error"].clone();
-    assert_eq!((&error["code"], &error["data"]["method"]), (&json!(-32601), &json!("no/such/method")));
+    assert_eq!(
+        (&error["code"], &error["data"]["method"]),
+        (&json!(-32601), &json!("no/such/method"))
+    );
     let error = peer.call_tool("no_such_tool", json!({})).await["error"].clone();
     assert_eq!(error["code"], -32602);
     assert_eq!(error["data"]["name"], "UNKNOWN_TOOL");

@@ -24,7 +24,8 @@ pub async fn calls_wait_for_a_place(connect: &Connect) {
     peer.reply_to(last).await;
 
     // A call that waits for the client lends its place to others.
-    let asking: Vec<_> = (0..3).map(|_| peer.ask("tools/call", json!({"name": "ask_client"}))).collect();
+    let asking: Vec<_> =
+        (0..3).map(|_| peer.ask("tools/call", json!({"name": "ask_client"}))).collect();
     for id in asking {
         let request = peer.find(|message| message["method"] == "roots/list").await;
         peer.send(json!({"jsonrpc": "2.0", "id": request["id"], "result": {}}));

@@ -24,7 +24,10 @@ pub async fn progress_rises_and_ends_with_the_call(connect: &Connect) {
             }
             assert_eq!(message["method"], "notifications/progress");
             let params = &message["params"];
-            assert_eq!((&params["progressToken"], &params["total"]), (&json!("token"), &json!(3.0)));
+            assert_eq!(
+                (&params["progressToken"], &params["total"]),
+                (&json!("token"), &json!(3.0))
+            );
             assert_eq!(params.get("message").is_some(), revision > Revision::V2024_11_05);
             values.push(params["progress"].as_f64().unwrap());
         }
@@ -42,7 +45,10 @@ pub async fn log_messages_follow_the_level(connect: &Connect) {
     for (level, expected) in
         [("debug", vec!["debug", "error"]), ("error", vec!["error"]), ("critical", vec![])]
     {
-        assert_eq!(peer.call("logging/setLevel", json!({"level": level})).await["result"], json!({}));
+        assert_eq!(
+            peer.call("logging/setLevel", json!({"level": level})).await["result"],
+            json!({})
+        );
         peer.call_tool("report", json!({})).await;
         assert_eq!(levels(&peer.settle().await), expected);
     }

@@ -152,8 +152,16 @@ impl Members {
 
 /// Whether a schema says nothing but these words and ones that never make a value bad.
 fn only(schema: &Map<String, Value>, words: &[&str]) -> bool {
-    const HARMLESS: [&str; 8] =
-        ["title", "description", "default", "examples", "$comment", "deprecated", "readOnly", "writeOnly"];
+    const HARMLESS: [&str; 8] = [
+        "title",
+        "description",
+        "default",
+        "examples",
+        "$comment",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+    ];
     schema.keys().all(|key| words.contains(&key.as_str()) || HARMLESS.contains(&key.as_str()))
 }
 
@@ -173,7 +181,8 @@ impl Check {
             }
             Self::Text { length, options } => {
                 let text = value.as_text().ok_or(NotKnown)?;
-                let is_option = options.as_ref().is_none_or(|all| all.iter().any(|one| *one == text));
+                let is_option =
+                    options.as_ref().is_none_or(|all| all.iter().any(|one| *one == text));
                 known(is_option && length.holds_length(|| text.chars().count()))
             }
             Self::List { items, length } => {

@@ -1,0 +1,128 @@
+//! The house rules a machine can check: who may depend on whom, how long files are, under which
+//! licences dependencies come, and that the map in ARCHITECTURE.md is true.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
+
+/// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
+/// runtime or a clock.
+const MAY_USE: [(&str, &[&str]); 6] = [
+    ("mcp-flow-proto", &[]),
+    ("mcp-flow-server", &["mcp-flow-proto"]),
+    ("mcp-flow-stdio", &["mcp-flow-proto", "mcp-flow-server"]),
+    ("mcp-flow-testkit", &["mcp-flow-proto", "mcp-flow-server"]),
+    ("mcp-flow-cli", &["mcp-flow-proto", "mcp-flow-server", "mcp-flow-stdio"]),
+    ("benches", &[]),
+];
+
+/// Crates that bring a clock, randomness or a runtime with them.
+const IMPURE: [&str; 7] = ["tokio", "futures", "rand", "chrono", "time", "rustix", "getrandom"];
+
+const LONGEST_FILE: usize = 600;
+
+#[test]
+fn crates_depend_only_on_those_below_them() {
+    let metadata = metadata();
+    let ours: BTreeSet<_> =
+        metadata.workspace_packages().iter().map(|package| package.name.to_string()).collect();
+    let known: BTreeMap<_, _> = MAY_USE.into_iter().collect();
+    for package in metadata.workspace_packages() {
+        let allowed = known
+            .get(package.name.as_str())
+            .unwrap_or_else(|| panic!("say in this test what {} may depend on", package.name));
+        for dependency in &package.dependencies {
+            if dependency.kind != DependencyKind::Normal {
+                continue;
+            }
+            let name = dependency.name.as_str();
+            let is_ours = ours.contains(name);
+            assert!(!is_ours || allowed.contains(&name), "{} may not use {name}", package.name);
+            let pure = package.name.as_str() == "mcp-flow-proto";
+            assert!(!pure || !IMPURE.contains(&name), "{} may not use {name}", package.name);
+        }
+    }
+}
+
+#[test]
+fn files_are_short_enough_to_read() {
+    let mut long = Vec::new();
+    each_file(&root(), &mut |path| {
+        let is_code = path.extension().is_some_and(|kind| kind == "rs" || kind == "js");
+        if is_code {
+            let lines = std::fs::read_to_string(path).unwrap().lines().count();
+            if lines > LONGEST_FILE {
+                long.push(format!("{} has {lines} lines", path.display()));
+            }
+        }
+    });
+    assert!(long.is_empty(), "look for the second idea in {long:?}");
+}
+
+#[test]
+fn dependencies_come_under_licences_we_accept() {
+    let deny = std::fs::read_to_string(root().join("deny.toml")).unwrap();
+    let deny: toml::Table = deny.parse().unwrap();
+    let allowed: BTreeSet<_> = deny["licenses"]["allow"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|name| name.as_str().unwrap().to_owned())
+        .collect();
+    for package in metadata().packages {
+        let Some(licence) = &package.license else {
+            panic!("{} does not say its licence", package.name)
+        };
+        assert!(accepts(licence, &allowed), "{} comes under {licence}", package.name);
+    }
+}
+
+/// Every folder the map names is there, and every crate that is there is on the map.
+#[test]
+fn the_map_is_true() {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let lines = text.lines().count();
+    assert!(lines <= 100, "two screens are at most 100 lines, not {lines}");
+    let named: BTreeSet<_> = text
+        .split(|character: char| character.is_whitespace() || character == '`')
+        .filter(|word| word.starts_with("crates/"))
+        .map(|word| word.trim_end_matches(['/', ',', '.', ':']).to_owned())
+        .collect();
+    for name in &named {
+        assert!(root().join(name).exists(), "ARCHITECTURE.md names {name}, which is not there");
+    }
+    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+        let name = format!("crates/{}", entry.unwrap().file_name().to_string_lossy());
+        assert!(named.contains(&name), "ARCHITECTURE.md does not name {name}");
+    }
+}
+
+/// Whether a licence expression can be satisfied: any side of an OR, every side of an AND.
+fn accepts(expression: &str, allowed: &BTreeSet<String>) -> bool {
+    let plain = expression.replace(['(', ')'], " ").replace('/', " OR ");
+    plain
+        .split(" OR ")
+        .any(|choice| choice.split(" AND ").all(|licence| allowed.contains(licence.trim())))
+}
+
+fn each_file(folder: &Path, visit: &mut impl FnMut(&Path)) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with('.') || name == "target" || name == "node_modules" {
+            continue;
+        }
+        if path.is_dir() { each_file(&path, visit) } else { visit(&path) }
+    }
+}
+
+fn metadata() -> Metadata {
+    MetadataCommand::new().manifest_path(root().join("Cargo.toml")).exec().unwrap()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
