@@ -32,23 +32,112 @@ pub(crate) fn each_member<'a, E: From<DecodeError>>(
     text: &'a str,
     mut visit: impl FnMut(Name<'a>, &'a str) -> Result<(), E>,
 ) -> Result<(), E> {
+    let mut stopped = None;
+    let walked = whole_object(text, |name, start| {
+        let end = after_value(text.as_bytes(), start)?;
+        match visit(name, slice(text, start, end)) {
+            Ok(()) => Some(end),
+            Err(error) => {
+                stopped = Some(error);
+                None
+            }
+        }
+    });
+    stopped.map_or_else(|| Ok(walked?), Err)
+}
+
+/// The members of a message's envelope, and of its params those that most methods ask for, found
+/// in one walk.
+pub(crate) fn envelope<'a, const N: usize, const M: usize>(
+    text: &'a str,
+    names: [&str; N],
+    params_at: usize,
+    params_names: [&str; M],
+) -> Result<Envelope<'a, N, M>, DecodeError> {
     let bytes = text.as_bytes();
-    let mut at = after_space(bytes, 0);
-    if byte(bytes, at) != b'{' {
-        return Err(not_a(text, "expected an object").into());
+    let mut found = Envelope { members: Found::new(), params: Found::new() };
+    whole_object(text, |name, start| {
+        let Some(index) = name.position(&names) else { return after_value(bytes, start) };
+        let end = if index == params_at && byte(bytes, start) == b'{' {
+            after_object(text, start, |name, start| {
+                let end = after_value(bytes, start)?;
+                if let Some(index) = name.position(&params_names) {
+                    found.params.note(index, slice(text, start, end));
+                }
+                Some(end)
+            })?
+        } else {
+            after_value(bytes, start)?
+        };
+        found.members.note(index, slice(text, start, end));
+        Some(end)
+    })?;
+    Ok(found)
+}
+
+/// What [`envelope`] finds.
+pub(crate) struct Envelope<'a, const N: usize, const M: usize> {
+    pub(crate) members: Found<'a, N>,
+    pub(crate) params: Found<'a, M>,
+}
+
+/// The values of members looked for by name.
+pub(crate) struct Found<'a, const N: usize> {
+    pub(crate) values: [Option<&'a str>; N],
+    /// The first of the names that appeared twice.
+    pub(crate) twice: Option<usize>,
+}
+
+impl<'a, const N: usize> Found<'a, N> {
+    fn new() -> Self {
+        Self { values: [None; N], twice: None }
     }
-    at = after_space(bytes, at + 1);
-    let mut more = byte(bytes, at) != b'}';
-    at += usize::from(!more);
-    while more {
-        let (quoted, start) = after_name(bytes, at).ok_or_else(|| fault(text))?;
-        let end = after_value(bytes, start).ok_or_else(|| fault(text))?;
-        visit(Name(slice(text, at, quoted)), slice(text, start, end))?;
+
+    #[inline]
+    fn note(&mut self, index: usize, value: &'a str) {
+        if self.values[index].replace(value).is_some() {
+            self.twice.get_or_insert(index);
+        }
+    }
+}
+
+/// Walks a text that is one object and nothing else.
+#[inline]
+fn whole_object<'a>(
+    text: &'a str,
+    step: impl FnMut(Name<'a>, usize) -> Option<usize>,
+) -> Result<(), DecodeError> {
+    let bytes = text.as_bytes();
+    let start = after_space(bytes, 0);
+    if byte(bytes, start) != b'{' {
+        return Err(not_a(text, "expected an object"));
+    }
+    let at = after_object(text, start, step).ok_or_else(|| fault(text))?;
+    end(text, after_space(bytes, at))
+}
+
+/// The end of the object that begins here. `step` is given every name and where its value begins,
+/// and says where it ends.
+#[inline]
+fn after_object<'a>(
+    text: &'a str,
+    start: usize,
+    mut step: impl FnMut(Name<'a>, usize) -> Option<usize>,
+) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut at = after_space(bytes, start + 1);
+    if byte(bytes, at) == b'}' {
+        return Some(at + 1);
+    }
+    loop {
+        let (quoted, value) = after_name(bytes, at)?;
+        let end = step(Name(slice(text, at, quoted)), value)?;
         at = after_space(bytes, end);
-        more = goes_on(bytes, at, b'}').ok_or_else(|| fault(text))?;
+        if !goes_on(bytes, at, b'}')? {
+            return Some(at + 1);
+        }
         at = after_space(bytes, at + 1);
     }
-    Ok(end(text, at)?)
 }
 
 /// Calls `visit` with every element of an array, in order.

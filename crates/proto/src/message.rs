@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use crate::error::RpcError;
 use crate::id::RequestId;
-use crate::raw::{DecodeError, Encoding, Kind, Params, Raw};
+use crate::raw::{COMMON_NAMES, Common, DecodeError, Encoding, Kind, Params, Raw};
 use crate::{cbor, json};
 
 /// What one frame holds.
@@ -114,9 +114,8 @@ impl<'a> Message<'a> {
             check_syntax(raw)?;
             return Err(malformed(None, "a message is an object"));
         }
-        let members = raw.members(["jsonrpc", "id", "method", "params", "result", "error"]);
-        let [version, id, method, params, result, error] = match members {
-            Ok(members) => members,
+        let ([version, id, method, params, result, error], common) = match envelope(raw) {
+            Ok(found) => found,
             Err(DecodeError::Syntax(details)) => return Err(unreadable(&details)),
             Err(DecodeError::Shape(details)) => return Err(malformed(lone_id(raw), &details)),
         };
@@ -124,7 +123,7 @@ impl<'a> Message<'a> {
         if !version.is_some_and(is_two) {
             return Err(malformed(named, "`jsonrpc` must be \"2.0\""));
         }
-        let params = Params::new(params);
+        let params = Params::with_common(params, common);
         match (method.map(Raw::as_text), id, named) {
             (Some(Some(method)), None, _) => {
                 Ok(Self::Notification(Notification { method, params }))
@@ -151,6 +150,25 @@ impl<'a> Message<'a> {
         }
     }
 }
+
+/// The members of an envelope, and what was seen of the params on the way.
+fn envelope(raw: Raw<'_>) -> Result<([Option<Raw<'_>>; NAMES.len()], Common<'_>), DecodeError> {
+    let Raw::Json(text) = raw else { return Ok((raw.members(NAMES)?, Common::Unknown)) };
+    let found = json::envelope(text, NAMES, PARAMS, COMMON_NAMES)?;
+    if let Some(index) = found.members.twice {
+        return Err(DecodeError::Shape(format!("`{}` appears twice", NAMES[index])));
+    }
+    // Params that name a member twice are looked at again, and refused, where they are used.
+    let common = match found.params.twice {
+        Some(_) => Common::Unknown,
+        None => Common::Known(found.params.values.map(|value| value.map(Raw::Json))),
+    };
+    Ok((found.members.values.map(|value| value.map(Raw::Json)), common))
+}
+
+/// The names of an envelope's members.
+const NAMES: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+const PARAMS: usize = 3;
 
 /// Whether this is the one version of JSON-RPC, hardly ever written in any other way.
 fn is_two(version: Raw<'_>) -> bool {

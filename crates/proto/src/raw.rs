@@ -215,12 +215,37 @@ impl OwnedRaw {
 #[derive(Clone, Copy, Debug)]
 pub struct Params<'a> {
     raw: Option<Raw<'a>>,
+    common: Common<'a>,
 }
+
+/// The members of params that most methods ask for, if they were found on the way in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Common<'a> {
+    /// Nobody has looked yet.
+    Unknown,
+    /// These are all there are.
+    Known([Option<Raw<'a>>; COMMON_NAMES.len()]),
+}
+
+/// The names of the common members, in the order they are kept.
+pub(crate) const COMMON_NAMES: [&str; 3] = ["_meta", "name", "arguments"];
 
 impl<'a> Params<'a> {
     /// Params as they came; `null` is the same as none at all.
     pub fn new(raw: Option<Raw<'a>>) -> Self {
-        Self { raw: raw.filter(|raw| raw.kind() != Kind::Null) }
+        Self::with_common(raw, Common::Unknown)
+    }
+
+    pub(crate) fn with_common(raw: Option<Raw<'a>>, common: Common<'a>) -> Self {
+        Self { raw: raw.filter(|raw| raw.kind() != Kind::Null), common }
+    }
+
+    /// The members `_meta`, `name` and `arguments`.
+    pub(crate) fn common(self) -> Result<[Option<Raw<'a>>; COMMON_NAMES.len()], DecodeError> {
+        match self.common {
+            Common::Known(members) => Ok(members),
+            Common::Unknown => self.members(COMMON_NAMES),
+        }
     }
 
     /// Whether these are params MCP allows: an object, null or absent.

@@ -156,14 +156,16 @@ impl Context {
         })
     }
 
+    /// Encodes a text, which is what most tools return, the quick way where there is one.
+    pub fn reply_text(&self, text: String) -> Outcome {
+        if self.call.shared.encoding() == Encoding::Json && !self.revision().is_stateless() {
+            return Ok(Payload(write::text_result(&text)));
+        }
+        self.reply_output(&ToolOutput::text(text))
+    }
+
     /// Encodes a tool's output as the caller's revision has it.
     pub fn reply_output(&self, output: &ToolOutput) -> Outcome {
-        if let Some(text) = output.plain_text()
-            && self.call.shared.encoding() == Encoding::Json
-            && !self.revision().is_stateless()
-        {
-            return Ok(Payload(write::text_result(text)));
-        }
         let server_info = || self.server().info_value(self.revision());
         with_wire_output(output, self.revision(), server_info, |wire| self.reply(wire))
     }

@@ -153,9 +153,7 @@ impl ToolBuilder {
         self.finish(Box::new(move |context, arguments| {
             let context = context.clone();
             let work = function(context.clone(), decode(arguments)?);
-            Ok(Reply::Later(Box::pin(async move {
-                context.reply_output(&work.await.into_tool_output())
-            })))
+            Ok(Reply::Later(Box::pin(async move { work.await.reply(&context) })))
         }))
     }
 
@@ -168,8 +166,7 @@ impl ToolBuilder {
         F: Fn(&Context, T) -> R + Send + Sync + 'static,
     {
         self.finish(Box::new(move |context, arguments| {
-            let output = function(context, decode(arguments)?).into_tool_output();
-            Ok(Reply::Ready(context.reply_output(&output)))
+            Ok(Reply::Ready(function(context, decode(arguments)?).reply(context)))
         }))
     }
 
@@ -184,10 +181,7 @@ impl ToolBuilder {
         self.finish(Box::new(move |context, arguments| {
             let (function, context) = (function.clone(), context.clone());
             let arguments = decode(arguments)?;
-            Ok(Reply::Blocking(Box::new(move || {
-                let output = function(&context, arguments).into_tool_output();
-                context.reply_output(&output)
-            })))
+            Ok(Reply::Blocking(Box::new(move || function(&context, arguments).reply(&context))))
         }))
     }
 

@@ -3,6 +3,9 @@
 use mcp_flow_proto::model::{Content, Meta};
 use serde_json::Value;
 
+use crate::context::Context;
+use crate::handler::Outcome;
+
 /// A tool's result, before it takes the shape of a revision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
@@ -38,15 +41,6 @@ impl ToolOutput {
         Self { is_error: true, ..Self::text(message) }
     }
 
-    /// The text of an output that is nothing else.
-    pub(crate) fn plain_text(&self) -> Option<&str> {
-        let plain = !self.is_error && self.structured.is_none() && self.meta.is_empty();
-        match self.content.as_slice() {
-            [Content::Text { text, annotations: None }] if plain => Some(text),
-            _ => None,
-        }
-    }
-
     /// The sentence of a failure.
     pub(crate) fn failure_text(&self) -> Option<&str> {
         let text = |content: &Content| matches!(content, Content::Text { .. });
@@ -58,9 +52,14 @@ impl ToolOutput {
 }
 
 /// What a tool's function may return.
-pub trait IntoToolOutput {
+pub trait IntoToolOutput: Sized {
     /// Makes it a result.
     fn into_tool_output(self) -> ToolOutput;
+
+    /// Answers a call with it. What is nothing but text need not become an output first.
+    fn reply(self, context: &Context) -> Outcome {
+        context.reply_output(&self.into_tool_output())
+    }
 }
 
 impl IntoToolOutput for ToolOutput {
@@ -85,6 +84,10 @@ impl IntoToolOutput for String {
     fn into_tool_output(self) -> ToolOutput {
         ToolOutput::text(self)
     }
+
+    fn reply(self, context: &Context) -> Outcome {
+        context.reply_text(self)
+    }
 }
 
 impl IntoToolOutput for &str {
@@ -102,16 +105,27 @@ impl IntoToolOutput for () {
 impl IntoToolOutput for f64 {
     /// Whole numbers are written without a point; what JSON cannot say is a failure.
     fn into_tool_output(self) -> ToolOutput {
-        if !self.is_finite() {
-            return ToolOutput::failure(format!("The result is not a finite number ({self})."));
+        match finite_text(self) {
+            Some(text) => ToolOutput::text(text),
+            None => ToolOutput::failure(format!("The result is not a finite number ({self}).")),
         }
-        // Most results are small whole numbers, which integers write in a fraction of the time.
-        #[expect(clippy::cast_possible_truncation, reason = "a whole number below 2^53 fits")]
-        if self.fract() == 0.0 && self.abs() < 9.0e15 {
-            return ToolOutput::text((self as i64).to_string());
-        }
-        ToolOutput::text(self.to_string())
     }
+
+    fn reply(self, context: &Context) -> Outcome {
+        match finite_text(self) {
+            Some(text) => context.reply_text(text),
+            None => context.reply_output(&self.into_tool_output()),
+        }
+    }
+}
+
+fn finite_text(number: f64) -> Option<String> {
+    // Most results are small whole numbers, which integers write in a fraction of the time.
+    #[expect(clippy::cast_possible_truncation, reason = "a whole number below 2^53 fits")]
+    if number.fract() == 0.0 && number.abs() < 9.0e15 {
+        return Some((number as i64).to_string());
+    }
+    number.is_finite().then(|| number.to_string())
 }
 
 macro_rules! whole_numbers {
@@ -132,6 +146,13 @@ impl<T: IntoToolOutput, E: std::fmt::Display> IntoToolOutput for Result<T, E> {
         match self {
             Ok(value) => value.into_tool_output(),
             Err(error) => ToolOutput::failure(error.to_string()),
+        }
+    }
+
+    fn reply(self, context: &Context) -> Outcome {
+        match self {
+            Ok(value) => value.reply(context),
+            Err(error) => context.reply_output(&ToolOutput::failure(error.to_string())),
         }
     }
 }

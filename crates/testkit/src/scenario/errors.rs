@@ -55,6 +55,19 @@ pub async fn wrong_params_are_explained(connect: &Connect) {
         assert_eq!(error["code"], -32602, "{method} {params}");
         assert!(error["data"]["details"].is_string(), "{method} {params}: {error}");
     }
+    for (id, params) in [
+        ("twice", "{\"name\":\"math.add\",\"name\":\"fail\"}"),
+        ("twice-meta", "{\"_meta\":{},\"_meta\":{},\"name\":\"fail\"}"),
+    ] {
+        let text = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":\"{id}\",\"method\":\"tools/call\",\"params\":{params}}}"
+        );
+        // In CBOR the adapter's own JSON parser keeps the last, so there is nothing to refuse.
+        peer.send(text);
+        let reply = peer.reply_to(id).await;
+        let code = &reply["error"]["code"];
+        assert!(*code == -32602 || reply["result"]["isError"] == true, "{id}: {reply}");
+    }
     let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
     peer.send(format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":\"deep\",\"method\":\"tools/call\",\
