@@ -82,6 +82,19 @@ fn a_client_that_never_reads_costs_bounded_memory() {
     assert!(growth <= 32_000_000, "grew by {growth} bytes");
 }
 
+/// C-20: `exit` ends the program even if its replies are never read.
+#[test]
+fn a_client_that_leaves_without_reading_is_not_waited_for() {
+    let mut client = Client::start();
+    let stdin = client.stdin.as_mut().unwrap();
+    let text = "x".repeat(64 * 1024);
+    for id in 0..100 {
+        writeln!(stdin, "{}", call(id, "echo", json!({"text": text}))).unwrap();
+    }
+    writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "method": "exit"})).unwrap();
+    assert_eq!(client.child.wait().unwrap().code(), Some(1));
+}
+
 struct Client {
     child: Child,
     stdin: Option<ChildStdin>,

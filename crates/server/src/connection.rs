@@ -138,10 +138,9 @@ impl Connection {
         self.shared.outbound.recycle(segment);
     }
 
-    /// How the connection ended, once it has and all its output was taken.
+    /// How the connection ended, once it has. There may still be output to send.
     pub fn ended(&self) -> Option<Ended> {
-        let ended = self.shared.state().lifecycle.ended();
-        ended.filter(|_| self.shared.outbound.is_empty())
+        self.shared.state().lifecycle.ended()
     }
 
     /// Waits until there may be something to do: output, a free place, or the end.

@@ -1,7 +1,7 @@
 //! Newline-delimited messages over any byte stream.
 
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use mcp_flow_proto::RpcError;
@@ -30,21 +30,9 @@ pub async fn drive(
         if sending.is_none() {
             sending = connection.take_output().map(Sending::new);
         }
-        match (connection.ended(), &sending) {
-            (Some(ended), None) => {
-                writer.flush().await?;
-                return Ok(ended);
-            }
-            (Some(ended @ Ended::Exit { .. }), Some(rest)) => {
-                // At once, but what was already answered may still leave.
-                let flush = async {
-                    writer.write_all(rest.bytes()).await?;
-                    writer.flush().await
-                };
-                let _ = tokio::time::timeout(EXIT_FLUSH, flush).await;
-                return Ok(ended);
-            }
-            _ => {}
+        if let Some(ended) = connection.ended() {
+            finish(connection, sending, writer).await?;
+            return Ok(ended);
         }
         let may_read = reading && connection.accepts_input();
         tokio::select! {
@@ -75,6 +63,22 @@ pub async fn drive(
             () = connection.changed() => {}
         }
     }
+}
+
+/// Sends what is left, as long as the client goes on reading.
+async fn finish(
+    connection: &Connection,
+    mut sending: Option<Sending>,
+    mut writer: Pin<&mut impl AsyncWrite>,
+) -> io::Result<()> {
+    while let Some(rest) = sending {
+        let written = tokio::time::timeout(LAST_WRITE, writer.write(rest.bytes())).await;
+        let written =
+            some_written(written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))?;
+        sending =
+            rest.after(written, connection).or_else(|| connection.take_output().map(Sending::new));
+    }
+    writer.flush().await
 }
 
 /// Hands over the complete lines, and at the end of input the last one too.
@@ -133,5 +137,5 @@ fn some_written(written: io::Result<usize>) -> io::Result<usize> {
 /// How much is read at once: what a pipe holds.
 const READ_SIZE: usize = 64 * 1024;
 
-/// How long the last replies may take to leave after `exit`.
-const EXIT_FLUSH: Duration = Duration::from_secs(1);
+/// How long a client that is leaving may take to read on before the rest is given up.
+const LAST_WRITE: Duration = Duration::from_secs(5);

@@ -23,7 +23,7 @@ pub(crate) struct Stdio {
     ordered: bool,
 
     /// How many calls may run at the same time
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(long, value_name = "N", conflicts_with = "ordered", value_parser = clap::value_parser!(u32).range(1..=65536))]
     max_concurrency: Option<u32>,
 
     /// Refuse clients that need an older protocol revision
