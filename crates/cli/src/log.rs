@@ -1,5 +1,7 @@
 //! What the program says about itself, on standard error.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::LogLevel;
@@ -16,6 +18,10 @@ pub(crate) fn to_stderr(level: LogLevel) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .init();
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
 }

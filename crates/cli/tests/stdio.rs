@@ -92,12 +92,15 @@ fn exit_codes_follow_how_the_client_leaves() {
     let sleep = "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"sleep\",\"arguments\":{\"ms\":100}}}\n";
     let shutdown = "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"shutdown\"}\n";
     let exit = "{\"jsonrpc\":\"2.0\",\"method\":\"exit\"}\n";
+    let leave = "{\"jsonrpc\":\"2.0\",\"method\":\"$/shutdown\"}\n";
     for (lines, code, ids) in [
         (vec![], 0, vec![]),
         (vec![open, sleep], 0, vec![1, 2]),
         (vec![open, sleep, shutdown], 0, vec![1, 2, 3]),
         (vec![open, sleep, exit], 1, vec![1]),
         (vec![open, sleep, shutdown, exit], 0, vec![1]),
+        (vec![open, shutdown, exit], 0, vec![1, 3]),
+        (vec![open, leave, exit], 0, vec![1]),
         (vec![exit], 1, vec![]),
     ] {
         let output = run(&["stdio", "--diagnostics"], lines.concat().as_bytes());

@@ -4,7 +4,9 @@ use std::fmt;
 use std::io::Write;
 
 use serde::de::{Error, Visitor};
+use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use crate::raw::{Kind, Raw};
 
@@ -30,8 +32,11 @@ pub enum RequestId {
 }
 
 impl RequestId {
-    /// Reads an id; `None` if the value is neither text nor a number.
+    /// Reads an id; `None` if the value is neither text nor a number, or longer than anyone needs.
     pub fn from_raw(raw: Raw<'_>) -> Option<Self> {
+        if raw.bytes().len() > LONGEST {
+            return None;
+        }
         match (raw.kind(), raw) {
             (Kind::String, _) => raw.as_text().map(|text| Self::String(text.into())),
             (Kind::Number, Raw::Json(text)) => Some(Self::from_digits(text)),
@@ -91,7 +96,11 @@ impl Serialize for RequestId {
         match self {
             Self::Integer(number) => serializer.serialize_i64(*number),
             Self::String(text) => serializer.serialize_str(text),
-            Self::Number(text) => match text.parse::<u64>() {
+            Self::Number(text) if serializer.is_human_readable() => {
+                let verbatim = RawValue::from_string(text.to_string());
+                verbatim.map_err(S::Error::custom)?.serialize(serializer)
+            }
+            Self::Number(text) => match text.parse() {
                 Ok(number) => serializer.serialize_u64(number),
                 Err(_) => serializer.serialize_f64(text.parse().unwrap_or(f64::MAX)),
             },
@@ -135,6 +144,9 @@ impl Visitor<'_> for IdVisitor {
     }
 }
 
+/// The longest id or token kept, in bytes. Ids are held as long as their calls run.
+const LONGEST: usize = 1024;
+
 /// Whether a text can stand between quotes as it is.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')
@@ -170,9 +182,16 @@ mod tests {
 
     #[test]
     fn what_is_no_id_is_none() {
-        for text in ["null", "true", "[1]", "{}"] {
+        let long = format!("\"{}\"", "x".repeat(2000));
+        for text in ["null", "true", "[1]", "{}", "\"\\ud800\"", &long] {
             assert_eq!(RequestId::from_raw(Raw::Json(text)), None, "{text}");
         }
+    }
+
+    #[test]
+    fn odd_numbers_are_serialized_verbatim() {
+        let id = RequestId::from_raw(Raw::Json("1e400")).unwrap();
+        assert_eq!(serde_json::to_string(&id).unwrap(), "1e400");
     }
 
     #[test]

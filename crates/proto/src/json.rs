@@ -190,6 +190,22 @@ pub(crate) fn text(raw: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str(raw).ok().map(Cow::Owned)
 }
 
+/// How many values a well-formed text holds: one, and one more after every comma or opening.
+pub(crate) fn count(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let (mut at, mut values) = (0, 1);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => at = after_string(bytes, at).unwrap_or(bytes.len()),
+            found => {
+                values += usize::from(matches!(found, b',' | b'[' | b'{'));
+                at += 1;
+            }
+        }
+    }
+    values
+}
+
 /// Checks the syntax of a whole text.
 pub(crate) fn check(text: &str) -> Result<(), DecodeError> {
     let bytes = text.as_bytes();

@@ -15,8 +15,8 @@ use crate::{cbor, json};
 pub enum Incoming<'a> {
     /// One message.
     Message(Message<'a>),
-    /// A JSON-RPC batch: an array of what should be messages, in order and not empty.
-    Batch(Vec<Raw<'a>>),
+    /// A JSON-RPC batch: a well-formed array of what should be messages.
+    Batch(Raw<'a>),
 }
 
 /// One JSON-RPC message.
@@ -88,7 +88,7 @@ impl<'a> Incoming<'a> {
     pub fn decode(frame: &'a [u8], encoding: Encoding) -> Result<Self, Refusal> {
         let raw = match encoding {
             Encoding::Json => match std::str::from_utf8(frame) {
-                Ok(text) => Raw::Json(text.trim_ascii()),
+                Ok(text) => Raw::Json(text.trim_matches([' ', '\t', '\n', '\r'])),
                 Err(error) => return Err(unreadable(&format!("the text is not UTF-8: {error}"))),
             },
             Encoding::Cbor => {
@@ -97,11 +97,10 @@ impl<'a> Incoming<'a> {
             }
         };
         match raw.kind() {
-            Kind::Array => match raw.elements() {
-                Ok(elements) if elements.is_empty() => Err(malformed(None, "the batch is empty")),
-                Ok(elements) => Ok(Self::Batch(elements)),
-                Err(error) => Err(unreadable(&error.to_string())),
-            },
+            Kind::Array => {
+                check_syntax(raw)?;
+                Ok(Self::Batch(raw))
+            }
             _ => Message::from_raw(raw).map(Self::Message),
         }
     }
@@ -132,7 +131,7 @@ impl<'a> Message<'a> {
                 Ok(Self::Request(Request { id, method, params }))
             }
             (Some(Some(_)), Some(_), None) => {
-                Err(malformed(None, "`id` must be a string or a number"))
+                Err(malformed(None, "`id` must be a string or a number of at most 1024 bytes"))
             }
             (Some(None), _, named) => Err(malformed(named, "`method` must be a string")),
             (None, _, named) => match (result, error) {
@@ -211,7 +210,6 @@ mod tests {
         check(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}}"#, "-32700 null");
         check(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":}}"#, "-32700 null");
         check("[1,", "-32700 null");
-        check("[]", "-32600 null");
         check("42", "-32600 null");
         check("null", "-32600 null");
         check("\"text\"", "-32600 null");
@@ -281,7 +279,9 @@ mod tests {
                 let outcome = if response.outcome.is_ok() { "ok" } else { "error" };
                 format!("response {} {outcome}", id(response.id))
             }
-            Ok(Incoming::Batch(elements)) => format!("batch of {}", elements.len()),
+            Ok(Incoming::Batch(batch)) => {
+                format!("batch of {}", batch.elements(10).unwrap().map_or(0, |all| all.len()))
+            }
             Err(refusal) => format!("{} {}", refusal.error.code(), id(refusal.id)),
         }
     }

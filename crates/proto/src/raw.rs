@@ -148,14 +148,28 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// The elements of an array, each still raw.
-    pub fn elements(self) -> Result<Vec<Raw<'a>>, DecodeError> {
+    /// The elements of an array, each still raw; `None` if there are more than `most`.
+    pub fn elements(self, most: usize) -> Result<Option<Vec<Raw<'a>>>, DecodeError> {
         let mut elements = Vec::new();
-        self.each_element(|element| {
+        let mut too_many = false;
+        let walked = self.each_element(|element| {
+            too_many = elements.len() == most;
+            if too_many {
+                return Err(DecodeError::Shape("more elements than asked for".to_owned()));
+            }
             elements.push(element);
-            Ok::<_, DecodeError>(())
-        })?;
-        Ok(elements)
+            Ok(())
+        });
+        if too_many { Ok(None) } else { walked.map(|()| Some(elements)) }
+    }
+
+    /// How many values there are in all, this one and those inside it, at most; what it takes to
+    /// build them in memory grows with their number.
+    pub fn count(self) -> usize {
+        match self {
+            Self::Json(text) => json::count(text),
+            Self::Cbor(bytes) => bytes.len(),
+        }
     }
 
     /// The number, as near as a float comes to it, if the value is one.

@@ -56,6 +56,9 @@ impl Revision {
         Self::V2026_07_28,
     ];
 
+    /// The first one, which a client is taken to speak until it has said otherwise.
+    pub const BASE: Self = Self::V2024_11_05;
+
     /// The date that names the revision on the wire.
     pub const fn name(self) -> &'static str {
         match self {
@@ -130,11 +133,10 @@ impl Revision {
     /// assert_eq!(Revision::nearest("1.0.0"), Revision::V2024_11_05);
     /// ```
     pub fn nearest(requested: &str) -> Self {
-        let base = Self::V2024_11_05;
-        let Some(wanted) = days(requested) else { return base };
+        let Some(wanted) = days(requested) else { return Self::BASE };
         Self::handshake()
             .min_by_key(|revision| days(revision.name()).map(|day| day.abs_diff(wanted)))
-            .unwrap_or(base)
+            .unwrap_or(Self::BASE)
     }
 }
 

@@ -93,6 +93,7 @@ impl Connection {
                 info,
                 state: Mutex::default(),
                 running: AtomicUsize::new(0),
+                running_bytes: AtomicUsize::new(0),
                 outbound: Outbound::default(),
                 wake: Notify::new(),
                 tasks: TaskTracker::new(),
@@ -166,6 +167,13 @@ impl Connection {
         }
     }
 
+    /// Ends the connection and waits until all its tasks are gone. Functions that block a thread
+    /// are told to stop and not waited for.
+    pub async fn close(self) {
+        self.shared.close();
+        self.shared.tasks.wait().await;
+    }
+
     /// Speaks to the client outside any call, once it is ready (C-21).
     pub fn client(&self) -> client::Client {
         client::Client::new(self.shared.clone(), None)
@@ -193,6 +201,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Calls that hold a place. Calls that wait for the client give theirs up meanwhile.
     running: AtomicUsize,
+    /// Bytes of the requests behind calls that run as tasks.
+    running_bytes: AtomicUsize,
     outbound: Outbound,
     wake: Notify,
     client: ClientRequests,
@@ -239,8 +249,8 @@ impl Shared {
         }
     }
 
-    /// Sends the one reply to a request. `first` tells whether it is the first, under the lock
-    /// that orders it after all notifications of the same call.
+    /// Sends the one reply to a request, if `first` says it is the first, under the lock that
+    /// orders it after all notifications of the same call. Returns what `first` said.
     pub(crate) fn reply(
         &self,
         route: &Route,
@@ -248,29 +258,34 @@ impl Shared {
         revision: Revision,
         outcome: &Outcome,
         first: impl FnOnce() -> bool,
-    ) {
+    ) -> bool {
         let encoding = self.encoding();
         let write = |out: &mut Vec<u8>| match outcome {
             Ok(payload) => write::result(out, encoding, id, &payload.0),
             Err(error) => write::error(out, encoding, Some(id), error, revision),
         };
-        if let Err(error) = outcome {
-            self.raise_error(error);
-        }
+        let mut is_first = false;
         match route {
             Route::Direct => {
                 let size = outcome.as_ref().map_or(0, |payload| payload.0.len());
-                if self.outbound.push(size, first, write) {
+                let claim = || {
+                    is_first = first();
+                    is_first
+                };
+                if self.outbound.push(size, claim, write) {
                     self.wake.notify_one();
                 }
             }
-            Route::Batch(batch) if first() => {
-                let mut reply = Vec::new();
-                write(&mut reply);
-                self.gather(batch, Some(reply));
+            Route::Batch(batch) => {
+                is_first = first();
+                if is_first {
+                    let mut reply = Vec::new();
+                    write(&mut reply);
+                    self.gather(batch, Some(reply));
+                }
             }
-            Route::Batch(_) => {}
         }
+        is_first
     }
 
     /// Answers what never became a request.
@@ -281,14 +296,14 @@ impl Shared {
         self.send(|| true, |out| write::error(out, encoding, id, error, revision));
     }
 
-    fn raise_error(&self, error: &RpcError) {
+    pub(crate) fn raise_error(&self, error: &RpcError) {
         tracing::debug!(name = error.name(), code = error.code(), "request refused or failed");
         let _ = self.server.raise(&self.info, &Event::Error(error));
     }
 
     /// The revision to write errors in when no request says its own.
     fn revision(&self) -> Revision {
-        self.state().lifecycle.peer().map_or(Revision::V2024_11_05, |peer| peer.revision)
+        self.state().lifecycle.peer().map_or(Revision::BASE, |peer| peer.revision)
     }
 
     fn accepts_input(&self) -> bool {
@@ -309,6 +324,8 @@ impl Shared {
     /// Whether a request must wait: no place is free, or replies are not being read.
     fn is_busy(&self) -> bool {
         let limits = self.server.limits();
-        self.running.load(Ordering::Acquire) >= limits.concurrency || self.is_congested()
+        self.running.load(Ordering::Acquire) >= limits.concurrency
+            || self.running_bytes.load(Ordering::Acquire) >= limits.running_bytes
+            || self.is_congested()
     }
 }

@@ -1,8 +1,7 @@
 //! What a handler knows about its call and can do while it runs.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mcp_flow_proto::model::{LogLevel, LogMessage, ProgressParams, RequestMeta};
 use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError, method, write};
@@ -37,6 +36,16 @@ struct Call {
     /// The last progress sent, as bits of an `f64`.
     progress: AtomicU64,
     cancellation: OnceLock<CancellationToken>,
+    /// The length of the request, in bytes.
+    size: usize,
+    place: Mutex<PlaceState>,
+}
+
+/// Whether a call holds a place, and how many of its requests to the client lend it to others.
+#[derive(Debug, Default)]
+struct PlaceState {
+    held: bool,
+    lent: usize,
 }
 
 impl Context {
@@ -46,6 +55,7 @@ impl Context {
         route: Route,
         peer: Option<Arc<Peer>>,
         meta: Option<Box<RequestMeta>>,
+        size: usize,
     ) -> Self {
         let (progress_token, log_level) =
             meta.map_or((None, None), |meta| (meta.progress_token, meta.log_level));
@@ -60,6 +70,8 @@ impl Context {
                 answered: AtomicBool::new(false),
                 progress: AtomicU64::new(f64::NEG_INFINITY.to_bits()),
                 cancellation: OnceLock::new(),
+                size,
+                place: Mutex::default(),
             }),
         }
     }
@@ -71,7 +83,7 @@ impl Context {
 
     /// The revision the request is written in.
     pub fn revision(&self) -> Revision {
-        self.peer().map_or(Revision::V2024_11_05, |peer| peer.revision)
+        self.peer().map_or(Revision::BASE, |peer| peer.revision)
     }
 
     /// What the client says of itself; `None` only before `initialize`.
@@ -176,8 +188,57 @@ impl Context {
 
     /// Sends the reply, unless the call has been answered or abandoned before.
     pub(crate) fn finish(&self, outcome: &Outcome) {
+        let is_first = self.send(outcome);
+        if let Err(error) = outcome
+            && is_first
+        {
+            self.call.shared.raise_error(error);
+        }
+    }
+
+    /// As [`finish`](Self::finish), telling no hook. Returns whether the reply was the first.
+    pub(crate) fn send(&self, outcome: &Outcome) -> bool {
         let Call { shared, id, route, .. } = &*self.call;
-        shared.reply(route, id, self.revision(), outcome, || self.claim_answer());
+        shared.reply(route, id, self.revision(), outcome, || self.claim_answer())
+    }
+
+    /// The length of the request, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.call.size
+    }
+
+    pub(crate) fn take_place(&self) {
+        self.place().held = true;
+        self.call.shared.take_place();
+    }
+
+    /// Gives up the call's place for good. Returns whether it was not lent out at the moment.
+    pub(crate) fn leave_place(&self) -> bool {
+        let mut place = self.place();
+        place.held = false;
+        place.lent == 0 || self.call.shared.is_in_order()
+    }
+
+    /// Lets others have the call's place while it waits for the client, unless calls must not
+    /// overtake each other.
+    pub(crate) fn lend_place(&self) {
+        let mut place = self.place();
+        place.lent += 1;
+        if place.held && place.lent == 1 && !self.call.shared.is_in_order() {
+            self.call.shared.free_place();
+        }
+    }
+
+    pub(crate) fn take_place_back(&self) {
+        let mut place = self.place();
+        place.lent -= 1;
+        if place.held && place.lent == 0 && !self.call.shared.is_in_order() {
+            self.call.shared.take_place();
+        }
+    }
+
+    fn place(&self) -> MutexGuard<'_, PlaceState> {
+        self.call.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends `null` as the result, which only `shutdown` may.

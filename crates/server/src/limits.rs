@@ -5,13 +5,16 @@ use std::time::Duration;
 /// Bounds on what one connection can make the server hold or do.
 ///
 /// The defaults are safe on an open network: a peer that sends and never reads, or starts calls
-/// and never ends, costs a few tens of megabytes and no more.
+/// that never end, makes a connection hold a few tens of megabytes. What a tool does with its
+/// arguments is the tool's affair.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Longest message accepted, in bytes. 16 MiB.
     pub frame: usize,
     /// Calls running at the same time; one means strictly in order. 1,024.
     pub concurrency: usize,
+    /// Bytes of requests whose calls are running. 8 MiB; one request always fits.
+    pub running_bytes: usize,
     /// Bytes of requests that wait for a place to run. 16 MiB; one request always fits.
     pub parked_bytes: usize,
     /// Requests that wait for a place to run. 131,072.
@@ -37,6 +40,7 @@ impl Default for Limits {
         Self {
             frame: 16 * 1024 * 1024,
             concurrency: 1024,
+            running_bytes: 8 * 1024 * 1024,
             parked_bytes: 16 * 1024 * 1024,
             parked_calls: 128 * 1024,
             outbound_bytes: 4 * 1024 * 1024,

@@ -38,7 +38,7 @@ fn discover(context: &Context, _: Params<'_>) -> Reply {
     add_server_info(&mut meta, server.info_value(context.revision()));
     Reply::Ready(context.reply(&DiscoverResult {
         result_type: "complete",
-        supported_versions: server.versions().supported(),
+        supported_versions: server.versions().supported_statelessly(),
         capabilities: server.capabilities(),
         instructions: server.instructions().map(str::to_owned),
         ttl_ms: CACHE_MS,

@@ -51,7 +51,16 @@ impl VersionPolicy {
         }
     }
 
-    /// All revisions served, newest first.
+    /// All revisions served, newest first, those without a handshake included.
+    pub fn supported_statelessly(self) -> Vec<Revision> {
+        let mut all = self.supported();
+        if all.first().is_none_or(|newest| !newest.is_stateless()) {
+            all.insert(0, Revision::V2026_07_28);
+        }
+        all
+    }
+
+    /// The revisions a client may ask for, newest first.
     pub fn supported(self) -> Vec<Revision> {
         let served = |revision: &Revision| match self {
             Self::Only(only) => *revision == only,
@@ -68,11 +77,7 @@ fn nearest(requested: &RequestedVersion) -> Revision {
         RequestedVersion::Several(names) => {
             let asked = |revision: &Revision| names.iter().any(|name| name == revision.name());
             Revision::handshake().rev().find(asked).unwrap_or_else(|| {
-                names
-                    .iter()
-                    .map(|name| Revision::nearest(name))
-                    .max()
-                    .unwrap_or(Revision::V2024_11_05)
+                names.iter().map(|name| Revision::nearest(name)).max().unwrap_or(Revision::BASE)
             })
         }
     }
@@ -87,7 +92,7 @@ pub(crate) fn with_wire_output<T>(
 ) -> T {
     let features = revision.features();
     let failure = output.failure_text();
-    let old_place = revision == Revision::V2024_11_05;
+    let old_place = revision == Revision::BASE;
     let mut meta = Cow::Borrowed(&output.meta);
     // An error object says the same and more.
     let said_elsewhere = old_place || output.meta.contains_key("error");

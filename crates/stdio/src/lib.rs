@@ -38,37 +38,19 @@ pub async fn serve_until(
     let connection = server.connect(ConnectionInfo::new("stdio"))?;
     let input = pipe::Input::open()?;
     let output = pipe::Output::open()?;
-    Ok(lines::drive(&connection, input, output, stop).await?)
+    let ended = lines::drive(&connection, input, output, stop).await;
+    connection.close().await;
+    Ok(ended?)
 }
 
 /// Why a client could not be served to the end.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ServeError {
     /// A hook refused the connection.
-    Refused(Veto),
+    #[error(transparent)]
+    Refused(#[from] Veto),
     /// Reading or writing failed; most often the client has gone.
-    Io(io::Error),
-}
-
-impl std::fmt::Display for ServeError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Refused(veto) => veto.fmt(formatter),
-            Self::Io(error) => write!(formatter, "the client cannot be reached: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for ServeError {}
-
-impl From<Veto> for ServeError {
-    fn from(veto: Veto) -> Self {
-        Self::Refused(veto)
-    }
-}
-
-impl From<io::Error> for ServeError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
+    #[error("the client cannot be reached")]
+    Io(#[from] io::Error),
 }

@@ -133,6 +133,12 @@ fn tools(gate: &Arc<Gate>) -> Vec<Tool> {
             .blocking(|_: &Context, _: Value| -> () { panic!("secret detail") }),
         Tool::builder("report").handler(report),
         Tool::builder("ask_client").handler(ask_client),
+        Tool::builder("ask_client_twice").handler(async |context: Context, arguments: Value| {
+            let both =
+                (ask_client(context.clone(), arguments.clone()), ask_client(context, arguments));
+            let (first, second) = tokio::join!(both.0, both.1);
+            Ok::<_, String>(first? + &second?)
+        }),
         Tool::builder("who").quick(|context: &Context, _: Value| {
             let name = context.peer().map_or("nobody", |peer| peer.name()).to_owned();
             ToolOutput::structured(json!({

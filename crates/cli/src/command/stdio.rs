@@ -74,6 +74,12 @@ impl Stdio {
         if let Some(concurrency) = self.max_concurrency {
             limits.concurrency = concurrency as usize;
         }
+        if strict && self.minimum_version.is_some() {
+            anyhow::bail!(
+                "the workflowlookup profile speaks 2024-11-05 and nothing else; \
+                 leave --minimum-version out"
+            );
+        }
         let versions = match self.profile {
             Profile::Standard => VersionPolicy::Negotiate { minimum: self.minimum_version },
             Profile::Workflowlookup => VersionPolicy::Only(Revision::V2024_11_05),

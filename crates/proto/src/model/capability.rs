@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::raw::{DecodeError, Kind, Raw};
 use crate::revision::Revision;
 
 /// The name and version of a program, reported by itself and believed for display only.
@@ -40,19 +41,26 @@ impl Implementation {
 }
 
 /// What a client declares it can do. Unknown capabilities are accepted and ignored (C-23).
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
+///
+/// Only whether a capability is there is kept: a client may say as much about it as it likes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
     /// Answers `sampling/createMessage`.
-    pub sampling: Option<Value>,
+    pub sampling: bool,
     /// Answers `elicitation/create`.
-    pub elicitation: Option<Value>,
+    pub elicitation: bool,
     /// Answers `roots/list`.
-    pub roots: Option<Value>,
-    /// Additions by name.
-    pub experimental: Map<String, Value>,
-    /// Extensions by identifier.
-    pub extensions: Map<String, Value>,
+    pub roots: bool,
+}
+
+impl ClientCapabilities {
+    /// Reads the capabilities out of an object.
+    pub fn from_raw(raw: Raw<'_>) -> Result<Self, DecodeError> {
+        let members = raw.members(["sampling", "elicitation", "roots"])?;
+        let [sampling, elicitation, roots] =
+            members.map(|member| member.is_some_and(|raw| raw.kind() != Kind::Null));
+        Ok(Self { sampling, elicitation, roots })
+    }
 }
 
 /// What a server declares it can do. Only what is really there is declared (PAT-005).

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{ClientCapabilities, Implementation, Meta, ServerCapabilities};
-use crate::raw::{Kind, Params, Raw};
+use crate::raw::{DecodeError, Kind, Params, Raw};
 use crate::revision::Revision;
 
 /// What a client opens with.
@@ -45,8 +45,8 @@ impl InitializeParams {
             .map_err(|error| error.to_string())?;
         Ok(Self {
             protocol_version: requested_version(version)?,
-            capabilities: optional("capabilities", capabilities)?,
-            client_info: optional("clientInfo", info)?,
+            capabilities: optional("capabilities", capabilities, ClientCapabilities::from_raw)?,
+            client_info: optional("clientInfo", info, Raw::decode)?,
         })
     }
 }
@@ -62,14 +62,19 @@ fn requested_version(version: Option<Raw<'_>>) -> Result<RequestedVersion, Strin
     .map_err(|_| "protocolVersion must be a string".to_owned())
 }
 
-fn optional<'a, T: serde::Deserialize<'a>>(
+/// Reads a member that is an object if it is there at all.
+pub(super) fn optional<'a, T>(
     name: &str,
     raw: Option<Raw<'a>>,
+    read: impl FnOnce(Raw<'a>) -> Result<T, DecodeError>,
 ) -> Result<Option<T>, String> {
-    raw.filter(|raw| raw.kind() != Kind::Null)
-        .map(Raw::decode)
-        .transpose()
-        .map_err(|error| format!("{name} is malformed: {error}"))
+    match raw.map(|raw| (raw.kind(), raw)) {
+        None | Some((Kind::Null, _)) => Ok(None),
+        Some((Kind::Object, raw)) => {
+            read(raw).map(Some).map_err(|error| format!("{name} is malformed: {error}"))
+        }
+        Some(_) => Err(format!("{name} is malformed: it must be an object")),
+    }
 }
 
 /// What a server opens with.
@@ -122,6 +127,8 @@ mod tests {
             (r#"{"protocolVersion":7}"#, "protocolVersion must be a string"),
             (r#"{"protocolVersion":[7]}"#, "protocolVersion must be a string"),
             (r#"{"protocolVersion":"x","capabilities":7}"#, "capabilities is malformed"),
+            (r#"{"protocolVersion":"x","capabilities":[]}"#, "capabilities is malformed"),
+            (r#"{"protocolVersion":"x","clientInfo":["me","1"]}"#, "clientInfo is malformed"),
             (r#"{"protocolVersion":"x","clientInfo":"me"}"#, "clientInfo is malformed"),
             (r#"{"protocolVersion":"x","clientInfo":{"name":"me"}}"#, "clientInfo is malformed"),
         ] {

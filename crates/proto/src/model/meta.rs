@@ -2,15 +2,17 @@
 
 use serde_json::{Map, Value};
 
-use super::{ClientCapabilities, Implementation, LogLevel};
+use super::lifecycle::optional;
+use super::{ClientCapabilities, Implementation, LogLevel, UnknownLevel};
 use crate::id::RequestId;
 use crate::raw::{Kind, Params, Raw};
+use crate::revision::Revision;
 
 /// Free members beside params or a result.
 pub type Meta = Map<String, Value>;
 
 /// What a request's `_meta` tells the server.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestMeta {
     /// Where progress of this request should be reported to.
     pub progress_token: Option<RequestId>,
@@ -50,30 +52,49 @@ impl RequestMeta {
             ])
             .map_err(|error| error.to_string())?;
         let progress_token = match token.filter(|raw| raw.kind() != Kind::Null) {
-            Some(token) => Some(
-                RequestId::from_raw(token)
-                    .ok_or_else(|| "_meta.progressToken must be a string or a number".to_owned())?,
+            Some(token) => Some(RequestId::from_raw(token).ok_or_else(|| {
+                "_meta.progressToken must be a string or a number of at most 1024 bytes".to_owned()
+            })?),
+            None => None,
+        };
+        let protocol_version =
+            match version.filter(|raw| raw.kind() != Kind::Null) {
+                Some(version) => Some(version.as_text().map(String::from).ok_or_else(|| {
+                    format!("_meta[\"{PREFIX}protocolVersion\"] must be a string")
+                })?),
+                None => None,
+            };
+        // What a version we do not know means by the other members is not for us to say.
+        let known =
+            protocol_version.as_deref().is_none_or(|name| Revision::from_name(name).is_some());
+        if !known {
+            return Ok(Self { progress_token, protocol_version, ..Self::default() });
+        }
+        let label = |name: &str| format!("_meta[\"{PREFIX}{name}\"]");
+        let log_level = match level.filter(|raw| raw.kind() != Kind::Null) {
+            Some(level) => Some(
+                level
+                    .decode()
+                    .map_err(|_| format!("{} is malformed: {UnknownLevel}", label("logLevel")))?,
             ),
             None => None,
         };
         Ok(Self {
             progress_token,
-            protocol_version: read("protocolVersion", version)?,
-            client_info: read("clientInfo", info)?,
-            client_capabilities: read("clientCapabilities", capabilities)?,
-            log_level: read("logLevel", level)?,
+            protocol_version,
+            client_info: optional(&label("clientInfo"), info, Raw::decode)?,
+            client_capabilities: optional(
+                &label("clientCapabilities"),
+                capabilities,
+                ClientCapabilities::from_raw,
+            )?,
+            log_level,
         })
     }
 }
 
-fn read<'a, T: serde::Deserialize<'a>>(
-    name: &str,
-    raw: Option<Raw<'a>>,
-) -> Result<Option<T>, String> {
-    raw.map(Raw::decode)
-        .transpose()
-        .map_err(|error| format!("_meta[\"io.modelcontextprotocol/{name}\"] is malformed: {error}"))
-}
+/// What the names of MCP's own members begin with.
+const PREFIX: &str = "io.modelcontextprotocol/";
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,6 @@
 //! Messages without a reply: progress, cancellation, logging.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -68,18 +67,6 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// All levels, mildest first.
-    pub const ALL: [Self; 8] = [
-        Self::Debug,
-        Self::Info,
-        Self::Notice,
-        Self::Warning,
-        Self::Error,
-        Self::Critical,
-        Self::Alert,
-        Self::Emergency,
-    ];
-
     /// The name on the wire.
     pub const fn name(self) -> &'static str {
         match self {
@@ -92,14 +79,6 @@ impl LogLevel {
             Self::Alert => "alert",
             Self::Emergency => "emergency",
         }
-    }
-}
-
-impl FromStr for LogLevel {
-    type Err = UnknownLevel;
-
-    fn from_str(name: &str) -> Result<Self, UnknownLevel> {
-        Self::ALL.into_iter().find(|level| level.name() == name).ok_or(UnknownLevel)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mcp_flow_proto::{Message, Raw, RpcError, method, write};
+use mcp_flow_proto::{Message, Raw, Request, RpcError, method, write};
 
+use super::dispatch::is_stateless;
 use super::{Route, Shared};
 
 /// Gathers the replies of one batch until all are there.
@@ -20,50 +21,72 @@ struct Gathered {
 
 impl Shared {
     /// Takes up the messages of a batch, if this connection's revision has batches.
-    pub(super) fn receive_batch(self: &Arc<Self>, elements: Vec<Raw<'_>>) {
-        if let Err(details) = self.allows_batch(elements.len()) {
-            return self.take_up_fault(None, RpcError::invalid_request(&details), &Route::Direct);
-        }
+    pub(super) fn receive_batch(self: &Arc<Self>, batch: Raw<'_>) {
+        let elements = match self.batch_elements(batch) {
+            Ok(elements) => elements,
+            Err(details) => {
+                let error = RpcError::invalid_request(&details);
+                return self.take_up_fault(None, error, &Route::Direct);
+            }
+        };
         // One more than there are elements, so that the reply cannot leave before the last one
         // is taken up.
         let gathered = Gathered { replies: Vec::new(), missing: elements.len() + 1 };
-        let batch = Arc::new(BatchReply { gathered: Mutex::new(gathered) });
+        let reply = Arc::new(BatchReply { gathered: Mutex::new(gathered) });
         for element in elements {
-            let route = Route::Batch(batch.clone());
+            let route = Route::Batch(reply.clone());
             match Message::from_raw(element) {
-                Ok(Message::Request(request)) if request.method == method::INITIALIZE => {
-                    let error = RpcError::invalid_request("initialize cannot be part of a batch");
-                    self.take_up_fault(Some(&request.id), error, &route);
-                }
+                Ok(Message::Request(request)) => match out_of_place(&request) {
+                    Some(error) => self.take_up_fault(Some(&request.id), error, &route),
+                    None => self.take_up(Message::Request(request), element.bytes(), route),
+                },
                 Ok(message) => self.take_up(message, element.bytes(), route),
                 Err(refusal) => self.take_up_fault(refusal.id.as_ref(), refusal.error, &route),
             }
         }
-        self.gather(&batch, None);
+        self.gather(&reply, None);
     }
 
-    fn allows_batch(&self, length: usize) -> Result<(), String> {
+    /// The elements, if a batch may come now and is not too long.
+    fn batch_elements<'a>(&self, batch: Raw<'a>) -> Result<Vec<Raw<'a>>, String> {
+        let peer = self.state().lifecycle.peer().cloned();
         let limit = self.server.limits().batch;
-        match self.state().lifecycle.peer() {
+        match peer {
             None => Err("a batch is not allowed before initialize".to_owned()),
             Some(peer) if !peer.revision.features().batches => {
                 Err(format!("revision {} has no batches", peer.revision))
             }
-            Some(_) if length > limit => {
-                Err(format!("a batch of {length} messages is too long, the limit is {limit}"))
-            }
-            Some(_) => Ok(()),
+            Some(_) => match batch.elements(limit) {
+                Ok(Some(elements)) if elements.is_empty() => Err("the batch is empty".to_owned()),
+                Ok(Some(elements)) => Ok(elements),
+                Ok(None) => Err(format!("a batch may hold at most {limit} messages")),
+                Err(error) => Err(error.to_string()),
+            },
         }
     }
 
     /// Adds one element's reply, or notes that it has none, and sends them all after the last.
     pub(super) fn gather(&self, batch: &BatchReply, reply: Option<Vec<u8>>) {
         let mut gathered = batch.gathered.lock().unwrap_or_else(PoisonError::into_inner);
-        gathered.replies.extend(reply);
+        if let Some(reply) = reply {
+            self.outbound.expect(reply.len());
+            gathered.replies.push(reply);
+        }
         gathered.missing -= 1;
         if gathered.missing == 0 && !gathered.replies.is_empty() {
             let encoding = self.encoding();
             self.send(|| true, |out| write::batch(out, encoding, &gathered.replies));
+            self.outbound.forget(gathered.replies.iter().map(Vec::len).sum());
         }
     }
+}
+
+/// Why a request may not be part of a batch, if it may not.
+fn out_of_place(request: &Request<'_>) -> Option<RpcError> {
+    if request.method == method::INITIALIZE {
+        return Some(RpcError::invalid_request("initialize cannot be part of a batch"));
+    }
+    let stateless = is_stateless(request.params);
+    stateless
+        .then(|| RpcError::invalid_request("a request of this revision cannot be part of a batch"))
 }

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use mcp_flow_proto::{RequestId, RpcError};
+use mcp_flow_proto::{RequestId, Revision, RpcError};
 use tokio::task::AbortHandle;
 
 use super::Route;
@@ -32,24 +32,38 @@ struct Open {
 /// How far an open request has come.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// It waits for a place; its reply will go this way.
-    Parked(Route),
+    /// It waits for a place.
+    Parked(Waiting),
     /// It runs.
     Running(Running),
+}
+
+/// What is known of a request that waits.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// Where its reply will go.
+    pub(crate) route: Route,
+    /// Which revision's numbers an error of it has.
+    pub(crate) revision: Revision,
+    /// Whether it may be cancelled: all but `initialize` may.
+    pub(crate) cancellable: bool,
 }
 
 /// What it takes to stop a call.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) context: Context,
-    pub(crate) abort: AbortHandle,
+    /// Set as soon as there is a task.
+    pub(crate) abort: Option<AbortHandle>,
 }
 
 impl Running {
     /// Stops the call: a waiting one is dropped, a blocking one is told.
     pub(crate) fn stop(self) {
         self.context.cancel();
-        self.abort.abort();
+        if let Some(abort) = self.abort {
+            abort.abort();
+        }
     }
 }
 
@@ -89,16 +103,17 @@ impl Calls {
     }
 
     /// Lets a request wait.
-    pub(crate) fn park(&mut self, id: RequestId, frame: &[u8], route: Route) {
+    pub(crate) fn park(&mut self, id: RequestId, frame: &[u8], waiting: Waiting) {
         let ticket = self.ticket();
         self.parked_bytes += frame.len();
-        self.open.insert(id, Open { ticket, stage: Stage::Parked(route) });
+        self.open.insert(id, Open { ticket, stage: Stage::Parked(waiting) });
         self.parked.push_back(Parked { ticket, work: ParkedWork::Request(frame.into()) });
     }
 
     /// Lets an error wait behind the requests before it.
     pub(crate) fn park_fault(&mut self, id: Option<RequestId>, error: RpcError, route: Route) {
         let ticket = self.ticket();
+        self.parked_bytes += FAULT_BYTES;
         let work = ParkedWork::Fault(Box::new((id, error, route)));
         self.parked.push_back(Parked { ticket, work });
     }
@@ -106,9 +121,10 @@ impl Calls {
     /// Takes out what has waited longest.
     pub(crate) fn unpark(&mut self) -> Option<Parked> {
         let parked = self.parked.pop_front()?;
-        if let ParkedWork::Request(frame) = &parked.work {
-            self.parked_bytes -= frame.len();
-        }
+        self.parked_bytes -= match &parked.work {
+            ParkedWork::Request(frame) => frame.len(),
+            ParkedWork::Fault(_) => FAULT_BYTES,
+        };
         if self.parked.is_empty() {
             // A burst must not keep its memory for the rest of a connection's life.
             self.parked.shrink_to(1024);
@@ -121,16 +137,28 @@ impl Calls {
     /// stopped meanwhile.
     pub(crate) fn begin(&mut self, id: &RequestId, ticket: Ticket) -> Option<Route> {
         match self.close(id, ticket)? {
-            Stage::Parked(route) => Some(route),
+            Stage::Parked(waiting) => Some(waiting.route),
             Stage::Running(_) => None,
         }
     }
 
-    /// Notes that a call runs on as a task, made by `spawn` while nothing else can look.
-    pub(crate) fn run(&mut self, id: RequestId, spawn: impl FnOnce(Ticket) -> Running) {
+    /// Notes that a call runs on as a task.
+    pub(crate) fn run(&mut self, context: Context) -> Ticket {
         let ticket = self.ticket();
-        let stage = Stage::Running(spawn(ticket));
+        let id = context.id().clone();
+        let stage = Stage::Running(Running { context, abort: None });
         self.open.insert(id, Open { ticket, stage });
+        ticket
+    }
+
+    /// Notes the task of a call, unless it is over already.
+    pub(crate) fn set_task(&mut self, id: &RequestId, ticket: Ticket, abort: AbortHandle) {
+        if let Some(open) = self.open.get_mut(id)
+            && open.ticket == ticket
+            && let Stage::Running(running) = &mut open.stage
+        {
+            running.abort = Some(abort);
+        }
     }
 
     /// Forgets a request, if the ticket is still the one that goes with its id.
@@ -139,9 +167,12 @@ impl Calls {
         self.open.remove(id).map(|open| open.stage)
     }
 
-    /// Takes out a request that is to be stopped.
+    /// Takes out a request that is to be stopped, if it may be.
     pub(crate) fn stop(&mut self, id: &RequestId) -> Option<Stage> {
-        self.open.remove(id).map(|open| open.stage)
+        match self.open.get(id)?.stage {
+            Stage::Parked(Waiting { cancellable: false, .. }) => None,
+            _ => self.open.remove(id).map(|open| open.stage),
+        }
     }
 
     /// Takes out everything that runs, and forgets what waits.
@@ -161,19 +192,23 @@ impl Calls {
     }
 }
 
+/// About what a waiting error takes in memory.
+const FAULT_BYTES: usize = 1024;
+
 #[cfg(test)]
 mod tests {
-    use super::{Calls, ParkedWork, Stage};
+    use super::{Calls, ParkedWork, Stage, Waiting};
     use crate::connection::Route;
     use crate::limits::Limits;
+    use mcp_flow_proto::Revision;
 
     #[test]
     fn requests_wait_in_order_and_are_counted() {
         let mut calls = Calls::default();
         let limits = Limits { parked_bytes: 8, ..Limits::default() };
-        calls.park(1.into(), b"first", Route::Direct);
+        calls.park(1.into(), b"first", waiting());
         assert!(calls.is_open(&1.into()) && !calls.is_full(&limits));
-        calls.park(2.into(), b"second", Route::Direct);
+        calls.park(2.into(), b"second", waiting());
         assert!(calls.is_full(&limits));
         assert_eq!(next(&mut calls), "first");
         assert!(!calls.is_full(&limits));
@@ -184,9 +219,9 @@ mod tests {
     #[test]
     fn a_ticket_tells_reused_ids_apart() {
         let mut calls = Calls::default();
-        calls.park(1.into(), b"old", Route::Direct);
+        calls.park(1.into(), b"old", waiting());
         assert!(matches!(calls.stop(&1.into()), Some(Stage::Parked(_))));
-        calls.park(1.into(), b"new", Route::Direct);
+        calls.park(1.into(), b"new", waiting());
         let old = calls.unpark().unwrap();
         assert!(calls.begin(&1.into(), old.ticket).is_none(), "what was stopped must not run");
         let new = calls.unpark().unwrap();
@@ -197,6 +232,10 @@ mod tests {
     #[test]
     fn what_is_not_open_cannot_be_stopped() {
         assert!(Calls::default().stop(&1.into()).is_none());
+    }
+
+    fn waiting() -> Waiting {
+        Waiting { route: Route::Direct, revision: Revision::BASE, cancellable: true }
     }
 
     fn next(calls: &mut Calls) -> String {

@@ -38,10 +38,7 @@ impl Client {
         if self.call.as_ref().is_some_and(|call| call.revision().is_stateless()) {
             return Err(ClientError::NotAllowed);
         }
-        if self.call.is_none() {
-            let ready = self.shared.state().lifecycle.ready();
-            ready.wait().await;
-        }
+        self.until_ready().await;
         let (mut open, answer) = OpenRequest::new(&self.shared)?;
         let (encoding, id) = (self.shared.encoding(), RequestId::Integer(open.id));
         let mut message = Vec::new();
@@ -49,7 +46,7 @@ impl Client {
         self.shared.send(|| true, |out| out.extend_from_slice(&message));
         let limit = self.shared.server.limits().client_request_time;
         let answer = {
-            let _place = self.call.as_ref().map(|_| FreedPlace::new(&self.shared));
+            let _lent = self.call.as_ref().map(LentPlace::new);
             tokio::time::timeout(limit, answer).await.map_err(|_| ClientError::TimedOut(limit))?
         };
         open.answered = true;
@@ -67,10 +64,19 @@ impl Client {
     ) -> Result<(), ClientError> {
         let mut message = Vec::new();
         write::notification(&mut message, self.shared.encoding(), method, params)?;
-        let ready = self.shared.state().lifecycle.ready();
-        ready.wait().await;
+        self.until_ready().await;
         self.shared.send(|| true, |out| out.extend_from_slice(&message));
         Ok(())
+    }
+}
+
+impl Client {
+    /// Waits until the client may be sent what it did not ask for. Within a call it has asked.
+    async fn until_ready(&self) {
+        if self.call.is_none() {
+            let ready = self.shared.state().lifecycle.ready();
+            ready.wait().await;
+        }
     }
 }
 
@@ -187,17 +193,17 @@ impl Drop for OpenRequest<'_> {
 }
 
 /// Lends a waiting call's place to others.
-struct FreedPlace<'a>(&'a Shared);
+struct LentPlace<'a>(&'a Context);
 
-impl<'a> FreedPlace<'a> {
-    fn new(shared: &'a Shared) -> Self {
-        shared.free_place();
-        Self(shared)
+impl<'a> LentPlace<'a> {
+    fn new(call: &'a Context) -> Self {
+        call.lend_place();
+        Self(call)
     }
 }
 
-impl Drop for FreedPlace<'_> {
+impl Drop for LentPlace<'_> {
     fn drop(&mut self) {
-        self.0.take_place();
+        self.0.take_place_back();
     }
 }

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use mcp_flow_proto::error::{DUPLICATE_ID, NOT_INITIALIZED, SHUTTING_DOWN};
 use mcp_flow_proto::model::{CancelParams, RequestMeta};
 use mcp_flow_proto::{
-    Encoding, Incoming, Message, Notification, Params, Request, RequestId, Response, Revision,
-    RpcError, method,
+    Incoming, Message, Notification, Params, Request, RequestId, Response, Revision, RpcError,
+    method,
 };
 
-use super::calls::{Parked, ParkedWork, Stage};
+use super::calls::{Parked, ParkedWork, Stage, Waiting};
 use super::{Route, Shared};
 use crate::context::Context;
 use crate::event::Event;
@@ -25,7 +25,7 @@ impl Shared {
     pub(super) fn receive(self: &Arc<Self>, frame: &[u8]) {
         match Incoming::decode(frame, self.encoding()) {
             Ok(Incoming::Message(message)) => self.take_up(message, frame, Route::Direct),
-            Ok(Incoming::Batch(elements)) => self.receive_batch(elements),
+            Ok(Incoming::Batch(batch)) => self.receive_batch(batch),
             Err(refusal) => {
                 self.take_up_fault(refusal.id.as_ref(), refusal.error, &Route::Direct);
             }
@@ -50,28 +50,35 @@ impl Shared {
 
     fn take_up_request(self: &Arc<Self>, request: Request<'_>, frame: &[u8], route: Route) {
         let mut state = self.state();
-        if state.calls.is_open(&request.id) {
+        if state.calls.is_open(&request.id) || state.lifecycle.is_shutting_down_by(&request.id) {
             drop(state);
             let error = RpcError::new(DUPLICATE_ID)
                 .details("This id belongs to a request that is still unanswered; use another.");
-            return self.reply_now(&route, &request.id, &error);
+            return self.take_up_fault(Some(&request.id), error, &route);
         }
         if state.lifecycle.is_ending() {
             drop(state);
-            return self.reply_now(&route, &request.id, &shutting_down());
+            return self.fault(Some(&request.id), &shutting_down(), &route);
         }
         let must_wait = state.calls.has_parked() || self.is_busy();
         if must_wait && !acts_on_arrival(&request.method) {
-            return state.calls.park(request.id, frame, route);
+            let handshake = state.lifecycle.peer().map_or(Revision::BASE, |peer| peer.revision);
+            let stateless = is_stateless(request.params);
+            let waiting = Waiting {
+                route,
+                revision: if stateless { Revision::V2026_07_28 } else { handshake },
+                cancellable: request.method != method::INITIALIZE,
+            };
+            return state.calls.park(request.id, frame, waiting);
         }
         drop(state);
-        self.start(request, route);
+        self.start(request, route, frame.len());
     }
 
-    /// Answers an error in its turn.
+    /// Answers an error, in its turn where order matters.
     pub(super) fn take_up_fault(&self, id: Option<&RequestId>, error: RpcError, route: &Route) {
         let mut state = self.state();
-        if state.calls.has_parked() || (self.is_in_order() && self.is_busy()) {
+        if self.is_in_order() && (state.calls.has_parked() || self.is_busy()) {
             return state.calls.park_fault(id.cloned(), error, route.clone());
         }
         drop(state);
@@ -81,7 +88,7 @@ impl Shared {
     fn fault(&self, id: Option<&RequestId>, error: &RpcError, route: &Route) {
         match (route, id) {
             (Route::Direct, _) => self.refuse(id, error),
-            (Route::Batch(_), Some(id)) => self.reply_now(route, id, error),
+            (Route::Batch(_), Some(id)) => self.reply_now(route, id, self.revision(), error),
             (Route::Batch(batch), None) => {
                 let mut reply = Vec::new();
                 let (encoding, revision) = (self.encoding(), self.revision());
@@ -92,70 +99,63 @@ impl Shared {
         }
     }
 
-    /// Answers what still waits when there is no more time for it.
-    pub(super) fn give_up_parked(&self) {
-        loop {
-            // Not `while let`, which would hold the lock through the body.
-            let Some(parked) = self.state().calls.unpark() else { break };
-            match parked.work {
-                ParkedWork::Fault(fault) => {
-                    let (id, error, route) = *fault;
-                    self.fault(id.as_ref(), &error, &route);
-                }
-                ParkedWork::Request(frame) => {
-                    let id = parked_request(&frame, self.encoding()).id;
-                    let route = self.state().calls.begin(&id, parked.ticket);
-                    if let Some(route) = route {
-                        self.reply_now(&route, &id, &shutting_down());
-                    }
-                }
-            }
-        }
-    }
-
     /// Starts what has waited, as far as there are places, and ends what is due to end.
     pub(super) fn advance(self: &Arc<Self>) {
         while !self.is_busy() {
+            // Not `while let`, which would hold the lock through the body.
             let Some(parked) = self.state().calls.unpark() else { break };
-            self.start_parked(parked);
+            self.end_wait(parked, |request, route, size| self.start(request, route, size));
         }
         self.settle();
     }
 
-    fn start_parked(self: &Arc<Self>, parked: Parked) {
+    /// Answers what still waits when there is no more time for it.
+    pub(super) fn give_up_parked(&self) {
+        loop {
+            let Some(parked) = self.state().calls.unpark() else { break };
+            self.end_wait(parked, |request, route, _| {
+                self.reply_now(&route, &request.id, self.revision(), &shutting_down());
+            });
+        }
+    }
+
+    /// Answers an error whose turn it is, or does with a request what is to be done, unless it was
+    /// cancelled meanwhile.
+    fn end_wait(&self, parked: Parked, go_on: impl FnOnce(Request<'_>, Route, usize)) {
         match parked.work {
             ParkedWork::Fault(fault) => {
                 let (id, error, route) = *fault;
                 self.fault(id.as_ref(), &error, &route);
             }
             ParkedWork::Request(frame) => {
-                let request = parked_request(&frame, self.encoding());
+                let decoded = Incoming::decode(&frame, self.encoding());
+                let Ok(Incoming::Message(Message::Request(request))) = decoded else {
+                    unreachable!("only frames that hold a request are parked")
+                };
                 let route = self.state().calls.begin(&request.id, parked.ticket);
                 if let Some(route) = route {
-                    self.start(request, route);
+                    go_on(request, route, frame.len());
                 }
             }
         }
     }
 
     /// Runs one request that has its place.
-    fn start(self: &Arc<Self>, request: Request<'_>, route: Route) {
+    fn start(self: &Arc<Self>, request: Request<'_>, route: Route, size: usize) {
         let Request { id, method, params } = request;
         let (peer, meta) = match self.identify(&method, params) {
             Ok(identified) => identified,
-            Err((error, revision)) => {
-                return self.reply(&route, &id, revision, &Err(error), || true);
-            }
+            Err((error, revision)) => return self.reply_now(&route, &id, revision, &error),
         };
-        let revision = peer.as_ref().map_or(Revision::V2024_11_05, |peer| peer.revision);
+        let revision = peer.as_ref().map_or(Revision::BASE, |peer| peer.revision);
         let handler = match self.find(&method, peer.as_deref()) {
             Ok(handler) => handler,
-            Err(error) => return self.reply(&route, &id, revision, &Err(error), || true),
+            Err(error) => return self.reply_now(&route, &id, revision, &error),
         };
-        let context = Context::new(self.clone(), id, route, peer, meta);
+        let context = Context::new(self.clone(), id, route, peer, meta, size);
         match handler {
             Found::Handler(handler) => self.run(&context, |context| handler.call(context, params)),
-            Found::Shutdown => self.shut_down(context),
+            Found::Shutdown => self.shut_down(Some(context)),
         }
     }
 
@@ -166,7 +166,7 @@ impl Shared {
         params: Params<'_>,
     ) -> Result<Identified, (RpcError, Revision)> {
         let handshake = self.state().lifecycle.peer_taking_up(method);
-        let revision = handshake.as_ref().map_or(Revision::V2024_11_05, |peer| peer.revision);
+        let revision = handshake.as_ref().map_or(Revision::BASE, |peer| peer.revision);
         if !params.are_named() {
             return Err((RpcError::invalid_params("params must be an object"), revision));
         }
@@ -188,8 +188,12 @@ impl Shared {
     fn stateless_peer(&self, version: &str, meta: &mut RequestMeta) -> Result<Peer, RpcError> {
         let revision = Revision::from_name(version).filter(|revision| revision.is_stateless());
         let Some(revision) = revision else {
-            let supported = self.server.versions().supported();
-            return Err(RpcError::unsupported_version(&version.into(), &supported));
+            let supported = self.server.versions().supported_statelessly();
+            let error = RpcError::unsupported_version(&version.into(), &supported);
+            return Err(match Revision::from_name(version) {
+                Some(_) => error.details("This revision begins with an initialize request."),
+                None => error,
+            });
         };
         let Some(capabilities) = meta.client_capabilities.take() else {
             return Err(RpcError::invalid_params(
@@ -226,7 +230,7 @@ impl Shared {
                     self.cancel(&cancel, notification.method == method::CANCEL);
                 }
             }
-            method::SHUTDOWN_NOTIFICATION => self.begin_ending(),
+            method::SHUTDOWN_NOTIFICATION => self.shut_down(None),
             method::EXIT => self.exit(),
             _ => {}
         }
@@ -238,8 +242,10 @@ impl Shared {
         let Some(stage) = self.state().calls.stop(id) else { return };
         let error = || RpcError::cancelled(id, cancel.reason.as_deref());
         match stage {
-            Stage::Parked(route) if answer => self.reply_now(&route, id, &error()),
-            Stage::Parked(route) => self.skip(&route),
+            Stage::Parked(Waiting { route, revision, .. }) if answer => {
+                self.reply_now(&route, id, revision, &error());
+            }
+            Stage::Parked(waiting) => self.skip(&waiting.route),
             Stage::Running(call) => {
                 if answer {
                     call.context.finish(&Err(error()));
@@ -259,8 +265,10 @@ impl Shared {
         }
     }
 
-    fn reply_now(&self, route: &Route, id: &RequestId, error: &RpcError) {
-        self.reply(route, id, self.revision(), &Err(error.clone()), || true);
+    /// Answers a request that never became a call.
+    fn reply_now(&self, route: &Route, id: &RequestId, revision: Revision, error: &RpcError) {
+        self.reply(route, id, revision, &Err(error.clone()), || true);
+        self.raise_error(error);
     }
 
     /// Notes that a message of a batch has no reply.
@@ -270,7 +278,7 @@ impl Shared {
         }
     }
 
-    fn is_in_order(&self) -> bool {
+    pub(crate) fn is_in_order(&self) -> bool {
         self.server.limits().concurrency == 1
     }
 
@@ -293,11 +301,10 @@ enum Found<'a> {
     Shutdown,
 }
 
-fn parked_request(frame: &[u8], encoding: Encoding) -> Request<'_> {
-    match Incoming::decode(frame, encoding) {
-        Ok(Incoming::Message(Message::Request(request))) => request,
-        _ => unreachable!("only frames that hold a request are parked"),
-    }
+/// Whether a request says its own version and so stands alone.
+pub(super) fn is_stateless(params: Params<'_>) -> bool {
+    let meta = RequestMeta::from_params(params);
+    meta.is_ok_and(|meta| meta.is_some_and(|meta| meta.protocol_version.is_some()))
 }
 
 /// Whether a request is never kept waiting behind others.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow_proto::method;
+use mcp_flow_proto::{RequestId, method};
 use tokio::sync::SetOnce;
 use tokio::time::Instant;
 
@@ -81,6 +81,11 @@ impl Lifecycle {
         }
     }
 
+    /// Lets those who wait for a client that will never be ready find out.
+    fn wake_waiting(&self) {
+        let _ = self.ready.set(());
+    }
+
     /// What to wait for before sending the client something it did not ask for.
     pub(crate) fn ready(&self) -> Arc<SetOnce<()>> {
         self.ready.clone()
@@ -94,17 +99,18 @@ impl Lifecycle {
         self.ended
     }
 
-    fn begin_ending(&mut self, drain_time: Duration, shutdown: Option<Context>) {
-        let shutdown_requested = shutdown.is_some();
-        let ending = self.ending.get_or_insert_with(|| Ending {
+    /// Whether this is the id of the `shutdown` that waits for the rest.
+    pub(crate) fn is_shutting_down_by(&self, id: &RequestId) -> bool {
+        let shutdown = self.ending.as_ref().and_then(|ending| ending.shutdown.as_ref());
+        shutdown.is_some_and(|shutdown| shutdown.id() == id)
+    }
+
+    fn begin_ending(&mut self, drain_time: Duration) -> &mut Ending {
+        self.ending.get_or_insert_with(|| Ending {
             deadline: Instant::now() + drain_time,
             shutdown: None,
-            shutdown_requested,
-        });
-        if shutdown_requested {
-            ending.shutdown_requested = true;
-            ending.shutdown = shutdown;
-        }
+            shutdown_requested: false,
+        })
     }
 }
 
@@ -116,16 +122,22 @@ impl Shared {
     /// No more requests are taken up; what is running may finish within its time.
     pub(super) fn begin_ending(&self) {
         let drain_time = self.server.limits().drain_time;
-        self.state().lifecycle.begin_ending(drain_time, None);
+        self.state().lifecycle.begin_ending(drain_time);
         // The client will not answer any more, so nothing should wait for it.
         self.client.close();
         self.wake.notify_one();
     }
 
-    /// As [`begin_ending`](Self::begin_ending), answering `shutdown` when all is done (C-20).
-    pub(super) fn shut_down(&self, shutdown: Context) {
+    /// As [`begin_ending`](Self::begin_ending), because the client asked for it; its request, if
+    /// it was one, is answered when all is done (C-20).
+    pub(super) fn shut_down(&self, shutdown: Option<Context>) {
         let drain_time = self.server.limits().drain_time;
-        self.state().lifecycle.begin_ending(drain_time, Some(shutdown));
+        let mut state = self.state();
+        let ending = state.lifecycle.begin_ending(drain_time);
+        ending.shutdown_requested = true;
+        ending.shutdown = shutdown;
+        drop(state);
+        self.settle();
         self.wake.notify_one();
     }
 
@@ -201,7 +213,12 @@ impl Shared {
     }
 
     fn stop_everything(&self) {
-        let running = self.state().calls.stop_all();
+        let mut state = self.state();
+        let running = state.calls.stop_all();
+        // It refers back to the connection and would keep it alive.
+        let shutdown = state.lifecycle.ending.as_mut().and_then(|ending| ending.shutdown.take());
+        state.lifecycle.wake_waiting();
+        drop((state, shutdown));
         running.into_iter().for_each(Running::stop);
         self.client.close();
         self.wake.notify_one();

@@ -88,6 +88,16 @@ impl Outbound {
         }
     }
 
+    /// Counts bytes that will be sent but are not in the queue yet.
+    pub(crate) fn expect(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    /// No longer counts bytes that were expected: they are sent now, or never.
+    pub(crate) fn forget(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Acquire)
     }

@@ -11,61 +11,62 @@ use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::CALL_TIMED_OUT;
 
 use super::Shared;
-use super::calls::{Running, Ticket};
+use super::calls::Ticket;
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 
 impl Shared {
     /// Runs a call that has its place, to its end or until it has to wait.
     pub(super) fn run(self: &Arc<Self>, context: &Context, call: impl FnOnce(&Context) -> Reply) {
-        self.take_place();
+        let place = Place::take(context);
         let outcome = match guard(|| call(context)) {
             Ok(Reply::Ready(outcome)) => outcome,
             Ok(Reply::Later(mut future)) => match guard(|| poll_once(future.as_mut())) {
                 Ok(Poll::Ready(outcome)) => outcome,
-                Ok(Poll::Pending) => return self.spawn(context.clone(), Work::Future(future)),
+                Ok(Poll::Pending) => {
+                    return self.spawn(context.clone(), place, Work::Future(future));
+                }
                 Err(error) => Err(error),
             },
             Ok(Reply::Blocking(work)) => {
-                return self.spawn(context.clone(), Work::Blocking(work));
+                return self.spawn(context.clone(), place, Work::Blocking(work));
             }
             Err(error) => Err(error),
         };
         context.finish(&outcome);
         // The driver is running this very call, so nobody has to be woken for the free place.
-        self.running.fetch_sub(1, Ordering::AcqRel);
+        place.leave_quietly();
     }
 
     /// Lets a call go on as a task that its connection can stop.
-    fn spawn(self: &Arc<Self>, context: Context, work: Work) {
-        let place = Place(self.clone());
+    fn spawn(self: &Arc<Self>, context: Context, mut place: Place, work: Work) {
+        place.count_bytes();
         let limit = self.server.limits().call_time;
-        self.state().calls.run(context.id().clone(), |ticket| {
-            let answer = Answer {
-                shared: self.clone(),
-                context: context.clone(),
-                ticket,
-                outcome: Err(RpcError::internal()),
-            };
-            let stop = context.clone();
-            let task = self.tasks.spawn(async move {
-                match tokio::time::timeout(limit, work.finish(stop, place)).await {
-                    Ok(outcome) => answer.send(outcome),
-                    Err(_) => {
-                        answer.context.cancel();
-                        let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-                        answer.send(Err(RpcError::new(CALL_TIMED_OUT).with("limitMs", limit)));
-                    }
+        let ticket = self.state().calls.run(context.clone());
+        let outcome = Err(RpcError::internal());
+        let answer = Answer { shared: self.clone(), context: context.clone(), ticket, outcome };
+        let stop = context.clone();
+        // Not under the lock: a runtime that is shutting down drops the task on the spot, and
+        // dropping it answers the call.
+        let task = self.tasks.spawn(async move {
+            match tokio::time::timeout(limit, work.finish(stop, place)).await {
+                Ok(outcome) => answer.send(outcome),
+                Err(_) => {
+                    answer.context.cancel();
+                    let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+                    answer.send(Err(RpcError::new(CALL_TIMED_OUT).with("limitMs", limit)));
                 }
-            });
-            Running { context, abort: task.abort_handle() }
+            }
         });
+        self.state().calls.set_task(context.id(), ticket, task.abort_handle());
     }
 
+    /// Takes a place among the calls that may run at once.
     pub(crate) fn take_place(&self) {
         self.running.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// Frees a place, and tells the driver so.
     pub(crate) fn free_place(&self) {
         self.running.fetch_sub(1, Ordering::AcqRel);
         self.wake.notify_one();
@@ -99,12 +100,41 @@ impl Work {
     }
 }
 
-/// A running call's place among those that may run at once.
-struct Place(Arc<Shared>);
+/// A running call's place among those that may run at once, from its start to its real end.
+struct Place {
+    context: Context,
+    bytes: usize,
+    /// Whether the driver has to be told that the place is free.
+    quietly: bool,
+}
+
+impl Place {
+    fn take(context: &Context) -> Self {
+        context.take_place();
+        Self { context: context.clone(), bytes: 0, quietly: false }
+    }
+
+    /// Counts the request's bytes for as long as the call runs as a task.
+    fn count_bytes(&mut self) {
+        self.bytes = self.context.size();
+        self.context.shared().running_bytes.fetch_add(self.bytes, Ordering::AcqRel);
+    }
+
+    fn leave_quietly(mut self) {
+        self.quietly = true;
+    }
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.free_place();
+        let shared = self.context.shared();
+        shared.running_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        if self.context.leave_place() {
+            shared.running.fetch_sub(1, Ordering::AcqRel);
+        }
+        if !self.quietly {
+            shared.wake.notify_one();
+        }
     }
 }
 
@@ -128,8 +158,13 @@ impl Drop for Answer {
         // a connection that drains cannot end between the two.
         let mut state = self.shared.state();
         state.calls.close(self.context.id(), self.ticket);
-        self.context.finish(&self.outcome);
+        let is_first = self.context.send(&self.outcome);
         drop(state);
+        if let Err(error) = &self.outcome
+            && is_first
+        {
+            self.shared.raise_error(error);
+        }
         self.shared.wake.notify_one();
     }
 }

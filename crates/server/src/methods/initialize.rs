@@ -15,6 +15,10 @@ pub(super) fn initialize(context: &Context, params: Params<'_>) -> Reply {
 
 fn answer(context: &Context, params: Params<'_>) -> Outcome {
     let server = context.server();
+    let shared = context.shared();
+    if shared.state().lifecycle.peer().is_some() {
+        return Err(already_initialized());
+    }
     let params = InitializeParams::from_params(params).map_err(RpcError::invalid_params)?;
     if params.capabilities.is_none() && server.is_strict() {
         return Err(RpcError::invalid_params("capabilities is required"));
@@ -25,19 +29,20 @@ fn answer(context: &Context, params: Params<'_>) -> Outcome {
         client: params.client_info,
         capabilities: params.capabilities.unwrap_or_default(),
     };
-    let shared = context.shared();
     tracing::debug!(client = peer.name(), %revision, "initialize");
     server
         .raise(&shared.info, &Event::Initialize(&peer))
         .map_err(|veto| RpcError::new(ACCESS_DENIED).details(veto.to_string()))?;
-    shared.state().lifecycle.initialize(peer).map_err(|_| {
-        RpcError::new(ALREADY_INITIALIZED)
-            .details("This connection has been initialized; open another to start anew.")
-    })?;
+    shared.state().lifecycle.initialize(peer).map_err(|_| already_initialized())?;
     context.reply(&InitializeResult {
         protocol_version: revision,
         capabilities: server.capabilities(),
         server_info: server.info().for_revision(revision),
         instructions: server.instructions().map(str::to_owned),
     })
+}
+
+fn already_initialized() -> RpcError {
+    RpcError::new(ALREADY_INITIALIZED)
+        .details("This connection has been initialized; open another to start anew.")
 }

@@ -59,6 +59,10 @@ impl Schema {
         if self.quick.as_ref().is_some_and(|quick| quick.accepts(arguments)) {
             return Ok(());
         }
+        if arguments.count() > MOST_VALUES {
+            let details = format!("they hold more than {MOST_VALUES} values");
+            return Err(ArgumentFault::Unreadable(DecodeError::Shape(details)));
+        }
         let arguments: Value = arguments.decode().map_err(ArgumentFault::Unreadable)?;
         let complete = self.complete.get_or_init(|| {
             validator(&self.source).expect("the quick check only understands good schemas")
@@ -67,9 +71,15 @@ impl Schema {
             return Ok(());
         }
         let violations = complete.iter_errors(&arguments).flat_map(|error| explain(&error));
-        Err(ArgumentFault::Violations(violations.collect()))
+        Err(ArgumentFault::Violations(violations.take(MOST_VIOLATIONS).collect()))
     }
 }
+
+/// How many violations are told at once; who breaks more rules will hear of them next time.
+const MOST_VIOLATIONS: usize = 20;
+
+/// How many values arguments may hold that have to be built in memory to be checked.
+const MOST_VALUES: usize = 256 * 1024;
 
 fn validator(schema: &Value) -> Result<Validator, String> {
     jsonschema::options()
@@ -101,10 +111,15 @@ fn explain(error: &ValidationError<'_>) -> Vec<Violation> {
             let pointer = member(property.as_str().unwrap_or_default());
             vec![at(&pointer, format!("{} is required", dotted(&pointer)))]
         }
+        ValidationErrorKind::FalseSchema if place.is_empty() => {
+            vec![at("", "this tool takes no arguments".to_owned())]
+        }
         ValidationErrorKind::AdditionalProperties { unexpected } => unexpected
             .iter()
+            .take(MOST_VIOLATIONS)
+            .map(|property| shorten_text(property))
             .map(|property| {
-                let pointer = member(property);
+                let pointer = member(&property);
                 at(&pointer, format!("{} is not an argument of this tool", dotted(&pointer)))
             })
             .collect(),
@@ -155,11 +170,14 @@ fn dotted(pointer: &str) -> String {
 
 /// A value short enough to be repeated in a sentence.
 fn shorten(value: &Value) -> String {
+    shorten_text(&value.to_string())
+}
+
+fn shorten_text(text: &str) -> String {
     const LONGEST: usize = 60;
-    let text = value.to_string();
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
+        None => text.to_owned(),
     }
 }
 
@@ -205,6 +223,16 @@ mod tests {
         let arguments = json!({"a": "é".repeat(10_000)}).to_string();
         let violations = violations(&schema, &arguments);
         assert!(violations[0].sentence.len() < 200);
+    }
+
+    #[test]
+    fn many_violations_are_not_all_told() {
+        let schema = Schema::compile(&json!({"additionalProperties": false})).unwrap();
+        let members: Vec<_> = (0..10_000).map(|number| format!("\"a{number}\":1")).collect();
+        let violations = violations(&schema, &format!("{{{}}}", members.join(",")));
+        assert!(violations.len() <= 20, "{}", violations.len());
+        let many = format!("{{\"a\":[{}0]}}", "0,".repeat(300_000));
+        assert!(matches!(schema.check(Raw::Json(&many)), Err(ArgumentFault::Unreadable(_))));
     }
 
     fn check(schema: &Value, arguments: Value, expected: &[&str]) {

@@ -30,9 +30,11 @@ pub async fn shutdown_is_answered_last(connect: &Connect) {
     fixture.gate.until_waiting(1).await;
     let shutdown = peer.ask("shutdown", json!({}));
     let late = peer.ask("tools/list", json!({}));
+    peer.send(json!({"jsonrpc": "2.0", "id": shutdown, "method": "tools/list"}));
     let refused = peer.next().await;
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(late), &json!(-32600)));
     assert_eq!(refused["error"]["data"]["name"], "SHUTTING_DOWN");
+    assert_eq!(peer.next().await["error"]["data"]["name"], "DUPLICATE_ID");
     fixture.gate.release_all();
     assert_eq!(peer.next().await["id"], slow);
     assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "id": shutdown, "result": null}));

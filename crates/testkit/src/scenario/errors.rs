@@ -119,7 +119,9 @@ pub async fn batches_follow_the_revision(connect: &Connect) {
         peer.send(json!([ping(1), ping(2)]));
         assert_eq!(peer.next().await["error"]["code"], -32600, "before the handshake");
         peer.initialize(revision).await;
-        peer.send(json!([ping(1), add, notice, 7]));
+        let alone = json!({"jsonrpc": "2.0", "id": 8, "method": "tools/list",
+            "params": {"_meta": super::handshake::stateless()}});
+        peer.send(json!([ping(1), add, notice, 7, alone]));
         let reply = peer.next().await;
         if !revision.features().batches {
             assert_eq!((&reply["error"]["code"], &reply["id"]), (&json!(-32600), &json!(null)));
@@ -127,8 +129,10 @@ pub async fn batches_follow_the_revision(connect: &Connect) {
         }
         let replies = reply.as_array().expect("one array answers a batch");
         let codes: Vec<_> = replies.iter().map(|reply| reply["error"]["code"].clone()).collect();
-        assert_eq!(codes, [json!(null), json!(null), json!(-32600)]);
+        assert_eq!(codes, [json!(null), json!(null), json!(-32600), json!(-32600)]);
         assert_eq!(replies[1]["result"]["content"][0]["text"], "3");
+        peer.send("[]");
+        assert_eq!(peer.next().await["error"]["code"], -32600, "an empty batch");
         peer.send(json!([notice]));
         assert_eq!(peer.settle().await, Vec::<Value>::new(), "nothing to answer");
         let handshake = json!({"jsonrpc": "2.0", "id": 9, "method": "initialize", "params": {}});

@@ -77,8 +77,10 @@ pub async fn versions_are_negotiated(connect: &Connect) {
 pub async fn a_second_handshake_is_refused(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     peer.initialize(Revision::V2025_06_18).await;
-    let again = peer.call("initialize", json!({"protocolVersion": "2024-11-05"})).await;
-    assert_eq!(again["error"]["data"]["name"], "ALREADY_INITIALIZED");
+    for params in [json!({"protocolVersion": "2024-11-05"}), json!({})] {
+        let again = peer.call("initialize", params).await;
+        assert_eq!(again["error"]["data"]["name"], "ALREADY_INITIALIZED");
+    }
     let who = peer.call_tool("who", json!({})).await;
     assert_eq!(who["result"]["structuredContent"]["revision"], "2025-06-18");
 }
@@ -115,7 +117,13 @@ pub async fn stateless_faults_have_their_own_codes(connect: &Connect) {
     for (method, meta, code) in [
         ("tools/list", json!({version: "1900-01-01", capabilities: {}}), -32022),
         ("tools/list", json!({version: "2025-11-25", capabilities: {}}), -32022),
+        (
+            "tools/list",
+            json!({version: "1900-01-01", "io.modelcontextprotocol/clientInfo": 7}),
+            -32022,
+        ),
         ("tools/list", json!({version: "2026-07-28"}), -32602),
+        ("tools/list", json!({version: "2026-07-28", capabilities: []}), -32602),
         ("tools/list", json!({version: 7, capabilities: {}}), -32602),
         ("ping", stateless(), -32601),
         ("shutdown", stateless(), -32601),

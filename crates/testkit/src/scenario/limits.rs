@@ -45,6 +45,10 @@ pub async fn a_waiting_call_can_be_cancelled(connect: &Connect) {
     peer.notify("notifications/cancelled", json!({"requestId": silent}));
     peer.notify("$/cancel", json!({"requestId": told}));
     assert_eq!(peer.next().await["error"]["data"]["name"], "CANCELLED");
+    let params = json!({"name": "wait", "_meta": super::handshake::stateless()});
+    let alone = peer.ask("tools/call", params);
+    peer.notify("$/cancel", json!({"requestId": alone}));
+    assert_eq!(peer.next().await["error"]["code"], -31105, "its own revision's number");
     peer.send(json!({"jsonrpc": "2.0", "id": silent, "method": "tools/list"}));
     fixture.gate.release_one();
     assert_eq!(peer.next().await["id"], running);

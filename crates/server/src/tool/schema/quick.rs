@@ -143,6 +143,9 @@ impl Members {
         if let Some(wanted) = schema.get("required") {
             for wanted in wanted.as_array()? {
                 let position = names.iter().position(|name| Some(&**name) == wanted.as_str())?;
+                if required & 1 << position != 0 {
+                    return None;
+                }
                 required |= 1 << position;
             }
         }
@@ -152,17 +155,18 @@ impl Members {
 
 /// Whether a schema says nothing but these words and ones that never make a value bad.
 fn only(schema: &Map<String, Value>, words: &[&str]) -> bool {
-    const HARMLESS: [&str; 8] = [
-        "title",
-        "description",
-        "default",
-        "examples",
-        "$comment",
-        "deprecated",
-        "readOnly",
-        "writeOnly",
-    ];
-    schema.keys().all(|key| words.contains(&key.as_str()) || HARMLESS.contains(&key.as_str()))
+    schema.iter().all(|(word, value)| words.contains(&word.as_str()) || is_harmless(word, value))
+}
+
+/// Whether a word only describes, and is used as it should be.
+fn is_harmless(word: &str, value: &Value) -> bool {
+    match word {
+        "default" => true,
+        "title" | "description" | "$comment" => value.is_string(),
+        "examples" => value.is_array(),
+        "deprecated" | "readOnly" | "writeOnly" => value.is_boolean(),
+        _ => false,
+    }
 }
 
 impl Check {
@@ -263,6 +267,8 @@ mod tests {
             json!({"type": "object", "required": ["unlisted"]}),
             json!({"type": "object", "additionalProperties": {"type": "string"}}),
             json!({"type": "string", "enum": [1]}),
+            json!({"type": "object", "title": 7}),
+            json!({"type": "object", "properties": {"a": true}, "required": ["a", "a"]}),
             json!({"anyOf": []}),
             json!(false),
         ] {
