@@ -1,7 +1,7 @@
 //! The stdio transport: one message per line over standard input and output.
 //!
 //! [`serve`] runs a server on the process's own pipes; [`lines::drive`] does the same over any
-//! byte stream, such as a socket. [`pipe`] is how the process's pipes are read and written without
+//! byte stream, such as a socket. `pipe` is how the process's pipes are read and written without
 //! a thread standing between.
 
 pub mod lines;
