@@ -1,6 +1,6 @@
 //! What every transport must carry, tried from outside.
 //!
-//! A transport says how to connect a [`Peer`] to a server, and [`suite`] makes one test of each
+//! A transport says how to connect a [`Peer`] to a server, and [`suite!`](crate::suite) makes one test of each
 //! scenario:
 //!
 //! ```ignore
