@@ -1,7 +1,6 @@
 //! The ids that pair responses with requests.
 
 use std::fmt;
-use std::io::Write;
 
 use serde::de::{Error, Visitor};
 use serde::ser::Error as _;
@@ -49,7 +48,7 @@ impl RequestId {
     pub fn write_json(&self, out: &mut Vec<u8>) {
         match self {
             Self::Integer(number) => {
-                write!(out, "{number}").expect("memory can be written to");
+                out.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes());
             }
             Self::Number(text) => out.extend_from_slice(text.as_bytes()),
             Self::String(text) if is_plain(text) => {

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use crate::raw::{DecodeError, Kind};
+use crate::raw::{DecodeError, Kind, Raw};
 
 pub(crate) fn kind(text: &str) -> Kind {
     match text.as_bytes().first() {
@@ -83,7 +83,7 @@ pub(crate) struct Envelope<'a, const N: usize, const M: usize> {
 
 /// The values of members looked for by name.
 pub(crate) struct Found<'a, const N: usize> {
-    pub(crate) values: [Option<&'a str>; N],
+    pub(crate) values: [Option<Raw<'a>>; N],
     /// The first of the names that appeared twice.
     pub(crate) twice: Option<usize>,
 }
@@ -95,7 +95,7 @@ impl<'a, const N: usize> Found<'a, N> {
 
     #[inline]
     fn note(&mut self, index: usize, value: &'a str) {
-        if self.values[index].replace(value).is_some() {
+        if self.values[index].replace(Raw::Json(value)).is_some() {
             self.twice.get_or_insert(index);
         }
     }

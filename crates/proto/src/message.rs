@@ -160,9 +160,9 @@ fn envelope(raw: Raw<'_>) -> Result<([Option<Raw<'_>>; NAMES.len()], Common<'_>)
     // Params that name a member twice are looked at again, and refused, where they are used.
     let common = match found.params.twice {
         Some(_) => Common::Unknown,
-        None => Common::Known(found.params.values.map(|value| value.map(Raw::Json))),
+        None => Common::Known(found.params.values),
     };
-    Ok((found.members.values.map(|value| value.map(Raw::Json)), common))
+    Ok((found.members.values, common))
 }
 
 /// The names of an envelope's members.

@@ -123,7 +123,7 @@ fn finite_text(number: f64) -> Option<String> {
     // Most results are small whole numbers, which integers write in a fraction of the time.
     #[expect(clippy::cast_possible_truncation, reason = "a whole number below 2^53 fits")]
     if number.fract() == 0.0 && number.abs() < 9.0e15 {
-        return Some((number as i64).to_string());
+        return Some(itoa::Buffer::new().format(number as i64).to_owned());
     }
     number.is_finite().then(|| number.to_string())
 }
