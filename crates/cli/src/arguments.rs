@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::stdio::Stdio;
 
-/// MCP tools that hold a conversation, survive a crash, and speak every revision
+/// MCP tools, served to clients of every revision
 #[derive(Debug, Parser)]
 #[command(name = "mcp-flow", version, propagate_version = true, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
