@@ -218,16 +218,6 @@ impl RpcError {
         self.parts.fault.name
     }
 
-    /// The sentence for people.
-    pub fn text(&self) -> &str {
-        &self.parts.message
-    }
-
-    /// A member of `data`.
-    pub fn get(&self, name: &str) -> Option<&Value> {
-        self.parts.data.get(name)
-    }
-
     /// The error object as a client of this revision expects it.
     pub fn wire(&self, revision: Revision) -> WireError<'_> {
         WireError { error: self, stateless: revision.is_stateless() }

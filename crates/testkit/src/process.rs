@@ -58,12 +58,4 @@ impl Program {
     pub async fn wait(&mut self) -> ExitStatus {
         self.child.wait().await.expect("the program can be waited for")
     }
-
-    /// Resident memory now, in bytes.
-    pub fn memory(&self) -> u64 {
-        let path = format!("/proc/{}/statm", self.id());
-        let text = std::fs::read_to_string(path).expect("the program is running");
-        let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-        pages.expect("statm has resident pages") * 4096
-    }
 }

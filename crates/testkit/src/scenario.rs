@@ -3,7 +3,7 @@
 //! A transport says how to connect a [`Peer`] to a server, and [`suite!`](crate::suite) makes one test of each
 //! scenario:
 //!
-//! ```ignore
+//! ```text
 //! mcp_flow_testkit::suite!(|server| async move { mcp_flow_testkit::memory::connect(&server) });
 //! ```
 
