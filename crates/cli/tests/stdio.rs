@@ -208,6 +208,8 @@ async fn the_workflowlookup_profile_is_strict() {
 fn a_wrong_command_line_is_explained() {
     for arguments in [
         &["nonsense"][..],
+        &["stdio", "--ordered", "--max-concurrency", "2"],
+        &["stdio", "--profile", "workflowlookup", "--minimum-version", "2025-06-18"],
         &["stdio", "--max-concurrency", "0"],
         &["stdio", "--minimum-version", "1"],
     ] {

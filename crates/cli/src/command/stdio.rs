@@ -4,11 +4,13 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::ValueEnum;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, ValueEnum};
 use mcp_flow_proto::Revision;
 use mcp_flow_server::{Ended, Limits, Server, VersionPolicy};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::arguments::Arguments;
 use crate::builtin;
 
 /// Serve one client over standard input and output
@@ -75,10 +77,9 @@ impl Stdio {
             limits.concurrency = concurrency as usize;
         }
         if strict && self.minimum_version.is_some() {
-            anyhow::bail!(
-                "the workflowlookup profile speaks 2024-11-05 and nothing else; \
-                 leave --minimum-version out"
-            );
+            let conflict = "the workflowlookup profile speaks 2024-11-05 and nothing else; \
+                            leave --minimum-version out";
+            Arguments::command().error(ErrorKind::ArgumentConflict, conflict).exit();
         }
         let versions = match self.profile {
             Profile::Standard => VersionPolicy::Negotiate { minimum: self.minimum_version },
