@@ -73,6 +73,14 @@ pub const ACCESS_DENIED: Fault = Fault {
     stateless_code: -31302,
     message: "Access denied",
 };
+/// The caller asks for more than it may have at once.
+pub const RATE_LIMITED: Fault = Fault {
+    domain: "mcp",
+    name: "RATE_LIMITED",
+    code: -32000,
+    stateless_code: -31301,
+    message: "Too many requests",
+};
 /// A message is longer than the server accepts.
 pub const PAYLOAD_TOO_LARGE: Fault = Fault {
     domain: "mcp",

@@ -12,6 +12,8 @@ pub const TOOLS_LIST: &str = "tools/list";
 pub const TOOLS_CALL: &str = "tools/call";
 /// Sets the least severe level of log messages a connection wants.
 pub const LOGGING_SET_LEVEL: &str = "logging/setLevel";
+/// Asks to be told of changes, under a stateless revision.
+pub const SUBSCRIPTIONS_LISTEN: &str = "subscriptions/listen";
 /// Asks to end the connection after everything before it is answered.
 pub const SHUTDOWN: &str = "shutdown";
 
@@ -27,5 +29,9 @@ pub const SHUTDOWN_NOTIFICATION: &str = "$/shutdown";
 pub const EXIT: &str = "exit";
 /// How far a call has come.
 pub const PROGRESS: &str = "notifications/progress";
+/// There are other tools than before.
+pub const TOOLS_LIST_CHANGED: &str = "notifications/tools/list_changed";
+/// A subscription has begun.
+pub const SUBSCRIPTIONS_ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 /// A log message.
 pub const MESSAGE: &str = "notifications/message";

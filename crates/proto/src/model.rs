@@ -7,6 +7,7 @@ mod content;
 mod lifecycle;
 mod meta;
 mod notification;
+mod subscription;
 mod tool;
 
 pub use capability::{ClientCapabilities, Implementation, ListCapability, ServerCapabilities};
@@ -16,6 +17,7 @@ pub use meta::{Meta, RequestMeta};
 pub use notification::{
     CancelParams, LogLevel, LogMessage, ProgressParams, SetLevelParams, UnknownLevel,
 };
+pub use subscription::{SubscriptionParams, Topics, subscription_meta};
 pub use tool::{
     CallParams, CallResult, ListParams, ListToolsResult, ToolAnnotations, ToolDefinition,
 };

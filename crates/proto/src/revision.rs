@@ -40,6 +40,8 @@ pub struct Features {
     pub resource_links: bool,
     /// `structuredContent` and `outputSchema`, and `_meta` on tools.
     pub structured_content: bool,
+    /// `structuredContent` may be any value, not only an object.
+    pub structured_values: bool,
     /// Arguments that break the schema are a tool result, not an error (C-31).
     pub argument_faults_as_results: bool,
     /// `icons`, and `description` on implementations.
@@ -96,6 +98,7 @@ impl Revision {
                 titles: false,
                 resource_links: false,
                 structured_content: false,
+                structured_values: false,
                 argument_faults_as_results: false,
                 icons: false,
             },
@@ -112,11 +115,14 @@ impl Revision {
                 structured_content: true,
                 ..Self::V2025_03_26.features()
             },
-            Self::V2025_11_25 | Self::V2026_07_28 => Features {
+            Self::V2025_11_25 => Features {
                 argument_faults_as_results: true,
                 icons: true,
                 ..Self::V2025_06_18.features()
             },
+            Self::V2026_07_28 => {
+                Features { structured_values: true, ..Self::V2025_11_25.features() }
+            }
         }
     }
 

@@ -1,12 +1,15 @@
 //! Putting a server together.
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use mcp_flow_proto::Revision;
-use mcp_flow_proto::model::{Implementation, ListCapability, ServerCapabilities};
+use mcp_flow_proto::model::{Implementation, ListCapability, ServerCapabilities, Topics};
 use serde_json::{Map, Value};
 
 use crate::connection::{Connection, ConnectionInfo};
+use crate::connections::Connections;
 use crate::event::{Event, Hook, Veto};
 use crate::extensions::Extensions;
 use crate::handler::Handler;
@@ -14,8 +17,8 @@ use crate::limits::Limits;
 use crate::methods;
 use crate::revision::VersionPolicy;
 use crate::router::{Era, Router};
-use crate::tool::Tool;
-use crate::tool::registry::{RegisterError, Registry};
+use crate::tool::registry::{Registry, alias};
+use crate::tool::{BadTool, IntoTools, RegisterError, Tool, ToolNames};
 
 /// A server: tools, limits and hooks, shared by all its connections. Cheap to clone.
 #[derive(Clone)]
@@ -29,7 +32,11 @@ struct Inner {
     versions: VersionPolicy,
     limits: Limits,
     router: Router,
-    tools: Registry,
+    tools: RwLock<Registry>,
+    /// Set with the first tool; what a server has once offered it does not take back.
+    has_tools: AtomicBool,
+    tool_names: ToolNames,
+    connections: Connections,
     hooks: Vec<Box<dyn Hook>>,
     extensions: Extensions,
 }
@@ -44,6 +51,8 @@ impl Server {
             limits: Limits::default(),
             router: Router::default(),
             tools: Vec::new(),
+            bad_tool: None,
+            tool_names: ToolNames::default(),
             hooks: Vec::new(),
             extensions: Extensions::default(),
         }
@@ -52,6 +61,37 @@ impl Server {
     /// Opens a connection for a transport, unless a hook refuses it.
     pub fn connect(&self, info: ConnectionInfo) -> Result<Connection, Veto> {
         Connection::open(self.clone(), info)
+    }
+
+    /// Adds tools while the server runs, all of them or none. Clients that want to know are told,
+    /// once for all that changes within a moment.
+    ///
+    /// ```
+    /// use mcp_flow_server::{Context, Server, Tool};
+    /// use serde_json::Value;
+    ///
+    /// let server = Server::builder("growing", "1.0.0").build().unwrap();
+    /// server.add_tools(Tool::builder("late").quick(|_: &Context, _: Value| "here")).unwrap();
+    /// assert!(server.remove_tool("late"));
+    /// ```
+    pub fn add_tools(&self, tools: impl IntoTools) -> Result<(), AddToolsError> {
+        let tools = tools.into_tools()?;
+        if !tools.is_empty() {
+            self.tools_mut().add(tools)?;
+            self.inner.has_tools.store(true, Ordering::Release);
+            self.inner.connections.announce(TOOLS);
+        }
+        Ok(())
+    }
+
+    /// Removes a tool while the server runs, by its name or alias; calls of it that run go on.
+    /// Returns whether there was one.
+    pub fn remove_tool(&self, name: &str) -> bool {
+        let removed = self.tools_mut().remove(name).is_some();
+        if removed {
+            self.inner.connections.announce(TOOLS);
+        }
+        removed
     }
 
     /// The bounds each connection has.
@@ -81,8 +121,28 @@ impl Server {
         &self.inner.router
     }
 
-    pub(crate) fn tools(&self) -> &Registry {
-        &self.inner.tools
+    pub(crate) fn tools(&self) -> RwLockReadGuard<'_, Registry> {
+        self.inner.tools.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tools_mut(&self) -> RwLockWriteGuard<'_, Registry> {
+        self.inner.tools.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn has_tools(&self) -> bool {
+        self.inner.has_tools.load(Ordering::Acquire)
+    }
+
+    /// The name a tool is listed under.
+    pub(crate) fn listed_name<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        match self.inner.tool_names {
+            ToolNames::AsRegistered => Cow::Borrowed(name),
+            ToolNames::Underscore => Cow::Owned(alias(name)),
+        }
+    }
+
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.inner.connections
     }
 
     pub(crate) fn extensions(&self) -> &Extensions {
@@ -97,7 +157,7 @@ impl Server {
     /// What is really there, and nothing else (PAT-005).
     pub(crate) fn capabilities(&self) -> ServerCapabilities {
         ServerCapabilities {
-            tools: (!self.inner.tools.is_empty()).then_some(ListCapability::default()),
+            tools: self.has_tools().then_some(ListCapability { list_changed: true }),
             logging: Some(Map::new()),
             experimental: Map::new(),
         }
@@ -123,6 +183,8 @@ pub struct ServerBuilder {
     limits: Limits,
     router: Router,
     tools: Vec<Tool>,
+    bad_tool: Option<BadTool>,
+    tool_names: ToolNames,
     hooks: Vec<Box<dyn Hook>>,
     extensions: Extensions,
 }
@@ -152,15 +214,21 @@ impl ServerBuilder {
         self
     }
 
-    /// Adds a tool. Tools are listed in the order they are added.
-    pub fn tool(mut self, tool: Tool) -> Self {
-        self.tools.push(tool);
+    /// Adds tools: one, or several in a tuple or list. They are listed in the order they are
+    /// added. What is wrong with one is told by [`build`](Self::build).
+    pub fn tools(mut self, tools: impl IntoTools) -> Self {
+        match tools.into_tools() {
+            Ok(tools) => self.tools.extend(tools),
+            Err(error) => {
+                self.bad_tool.get_or_insert(error);
+            }
+        }
         self
     }
 
-    /// Adds several tools.
-    pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
-        self.tools.extend(tools);
+    /// Under which names tools are listed. Defaults to those they were given.
+    pub fn tool_names(mut self, names: ToolNames) -> Self {
+        self.tool_names = names;
         self
     }
 
@@ -199,9 +267,12 @@ impl ServerBuilder {
 
     /// Finishes the server.
     pub fn build(mut self) -> Result<Server, BuildError> {
+        if let Some(error) = self.bad_tool {
+            return Err(AddToolsError::from(error).into());
+        }
         let mut tools = Registry::default();
-        self.tools.into_iter().try_for_each(|tool| tools.add(tool))?;
-        methods::add_to(&mut self.router, !tools.is_empty());
+        tools.add(self.tools).map_err(AddToolsError::from)?;
+        methods::add_to(&mut self.router);
         Ok(Server {
             inner: Arc::new(Inner {
                 info: self.info,
@@ -209,7 +280,10 @@ impl ServerBuilder {
                 versions: self.versions,
                 limits: self.limits,
                 router: self.router,
-                tools,
+                has_tools: AtomicBool::new(!tools.is_empty()),
+                tools: RwLock::new(tools),
+                tool_names: self.tool_names,
+                connections: Connections::default(),
                 hooks: self.hooks,
                 extensions: self.extensions,
             }),
@@ -227,7 +301,21 @@ impl std::fmt::Debug for ServerBuilder {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Two tools collide.
+    /// A tool cannot be used.
     #[error(transparent)]
-    Tool(#[from] RegisterError),
+    Tools(#[from] AddToolsError),
 }
+
+/// Why tools cannot be added.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddToolsError {
+    /// One of them cannot be used.
+    #[error(transparent)]
+    Bad(#[from] BadTool),
+    /// Two of them collide.
+    #[error(transparent)]
+    Collision(#[from] RegisterError),
+}
+
+const TOOLS: Topics = Topics { tools_list_changed: true };

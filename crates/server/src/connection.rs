@@ -3,7 +3,7 @@
 //! A transport hands in frames and takes out segments of encoded messages; everything between is
 //! here. `dispatch` takes messages up, `calls` knows which are running or waiting,
 //! `work` runs them, `outbound` holds what is to be sent, `client` what the client was
-//! asked, `batch` gathers the replies of a batch, and `lifecycle` knows how far the
+//! asked, `subscriptions` what it is to be told, `batch` gathers the replies of a batch, and `lifecycle` knows how far the
 //! handshake has come and how the connection ends.
 
 mod batch;
@@ -12,6 +12,7 @@ pub(crate) mod client;
 mod dispatch;
 mod lifecycle;
 mod outbound;
+mod subscriptions;
 mod work;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,6 +33,7 @@ use calls::Calls;
 use client::ClientRequests;
 use lifecycle::Lifecycle;
 use outbound::Outbound;
+use subscriptions::Subscriptions;
 
 pub use lifecycle::Ended;
 pub use outbound::Segment;
@@ -86,19 +88,19 @@ impl ConnectionInfo {
 impl Connection {
     pub(crate) fn open(server: Server, info: ConnectionInfo) -> Result<Self, Veto> {
         server.raise(&info, &Event::Connected)?;
-        Ok(Self {
-            shared: Arc::new(Shared {
-                client: ClientRequests::new(server.limits().client_requests),
-                server,
-                info,
-                state: Mutex::default(),
-                running: AtomicUsize::new(0),
-                running_bytes: AtomicUsize::new(0),
-                outbound: Outbound::default(),
-                wake: Notify::new(),
-                tasks: TaskTracker::new(),
-            }),
-        })
+        let shared = Arc::new(Shared {
+            client: ClientRequests::new(server.limits().client_requests),
+            server,
+            info,
+            state: Mutex::default(),
+            running: AtomicUsize::new(0),
+            running_bytes: AtomicUsize::new(0),
+            outbound: Outbound::default(),
+            wake: Notify::new(),
+            tasks: TaskTracker::new(),
+        });
+        shared.server.connections().add(&shared);
+        Ok(Self { shared })
     }
 
     /// Takes up one frame. Never waits; what it leads to comes out of [`output`](Self::output).
@@ -124,7 +126,7 @@ impl Connection {
         self.shared.begin_ending();
     }
 
-    /// Starts calls that were waiting for a place, and ends what is due to end.
+    /// Starts calls that were waiting for a place, tells of changes, and ends what is due to end.
     pub fn advance(&self) {
         self.shared.advance();
     }
@@ -187,6 +189,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        self.shared.server.connections().remove(&self.shared);
         let ended = self.shared.close();
         // Nothing can be stopped any more, so a veto has no meaning here.
         let _ = self.shared.server.raise(&self.shared.info, &Event::Closed(ended));
@@ -214,11 +217,17 @@ pub(crate) struct State {
     pub(crate) lifecycle: Lifecycle,
     pub(crate) log_level: LogLevel,
     calls: Calls,
+    subscriptions: Subscriptions,
 }
 
 impl Default for State {
     fn default() -> Self {
-        Self { lifecycle: Lifecycle::default(), log_level: LogLevel::Info, calls: Calls::default() }
+        Self {
+            lifecycle: Lifecycle::default(),
+            log_level: LogLevel::Info,
+            calls: Calls::default(),
+            subscriptions: Subscriptions::default(),
+        }
     }
 }
 

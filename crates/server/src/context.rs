@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mcp_flow_proto::model::{LogLevel, LogMessage, ProgressParams, RequestMeta};
-use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError, method, write};
+use mcp_flow_proto::{Encoding, Raw, RequestId, Revision, RpcError, method, write};
 use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -13,10 +13,10 @@ pub use crate::connection::client::{Client, ClientError};
 
 use crate::builder::Server;
 use crate::connection::{Route, Shared};
-use crate::handler::{Outcome, Payload};
+use crate::handler::{Outcome, Payload, Reply};
 use crate::identity::{Peer, Principal};
 use crate::revision::with_wire_output;
-use crate::tool::ToolOutput;
+use crate::tool::{Tool, ToolOutput};
 
 /// One call, as its handler sees it. Cheap to clone and to move into tasks.
 #[derive(Clone, Debug)]
@@ -36,6 +36,7 @@ struct Call {
     /// The last progress sent, as bits of an `f64`.
     progress: AtomicU64,
     cancellation: OnceLock<CancellationToken>,
+    tool: OnceLock<Arc<Tool>>,
     /// The length of the request, in bytes.
     size: usize,
     place: Mutex<PlaceState>,
@@ -70,6 +71,7 @@ impl Context {
                 answered: AtomicBool::new(false),
                 progress: AtomicU64::new(f64::NEG_INFINITY.to_bits()),
                 cancellation: OnceLock::new(),
+                tool: OnceLock::new(),
                 size,
                 place: Mutex::default(),
             }),
@@ -99,6 +101,11 @@ impl Context {
     /// The server that runs the call.
     pub fn server(&self) -> &Server {
         &self.call.shared.server
+    }
+
+    /// The tool that is called, if the call is one of a tool.
+    pub fn tool(&self) -> Option<&Tool> {
+        self.call.tool.get().map(|tool| &**tool)
     }
 
     /// A value the transport or the application put there, the transport's first.
@@ -182,6 +189,11 @@ impl Context {
         with_wire_output(output, self.revision(), server_info, |wire| self.reply(wire))
     }
 
+    /// Calls a tool on behalf of this request.
+    pub(crate) fn call_tool(&self, tool: Arc<Tool>, arguments: Raw<'_>) -> Reply {
+        self.call.tool.get_or_init(|| tool).call(self, arguments)
+    }
+
     pub(crate) fn shared(&self) -> &Shared {
         &self.call.shared
     }
@@ -200,6 +212,15 @@ impl Context {
     pub(crate) fn send(&self, outcome: &Outcome) -> bool {
         let Call { shared, id, route, .. } = &*self.call;
         shared.reply(route, id, self.revision(), outcome, || self.claim_answer())
+    }
+
+    /// Whether there will be no more reply than there was.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.call.answered.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn route(&self) -> &Route {
+        &self.call.route
     }
 
     /// The length of the request, in bytes.
@@ -271,7 +292,7 @@ impl Context {
             tracing::error!(%error, method, "a notification could not be encoded");
             return;
         }
-        let allowed = || !self.call.answered.load(Ordering::Acquire) && wanted();
+        let allowed = || !self.is_answered() && wanted();
         shared.send(allowed, |out| out.extend_from_slice(&message));
     }
 }

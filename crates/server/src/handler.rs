@@ -3,6 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 
+use mcp_flow_proto::model::Topics;
 use mcp_flow_proto::{Params, RpcError};
 
 use crate::context::Context;
@@ -30,6 +31,8 @@ pub enum Reply {
     Later(Pin<Box<dyn Future<Output = Outcome> + Send>>),
     /// This function computes it, and may block while it does.
     Blocking(Box<dyn FnOnce() -> Outcome + Send>),
+    /// The caller is told of changes until it cancels or the connection ends.
+    Listen(Topics),
 }
 
 impl fmt::Debug for Reply {
@@ -38,6 +41,7 @@ impl fmt::Debug for Reply {
             Self::Ready(outcome) => formatter.debug_tuple("Ready").field(outcome).finish(),
             Self::Later(_) => formatter.write_str("Later"),
             Self::Blocking(_) => formatter.write_str("Blocking"),
+            Self::Listen(topics) => formatter.debug_tuple("Listen").field(topics).finish(),
         }
     }
 }

@@ -22,11 +22,12 @@
 //!     .quick(|_: &Context, Pair { a, b }: Pair| a + b)
 //!     .unwrap();
 //!
-//! let server = Server::builder("sums", "1.0.0").tool(sum).build().unwrap();
+//! let server = Server::builder("sums", "1.0.0").tools(sum).build().unwrap();
 //! ```
 
 mod builder;
 pub mod connection;
+mod connections;
 pub mod context;
 pub mod event;
 mod extensions;
@@ -38,7 +39,7 @@ pub mod revision;
 pub mod router;
 pub mod tool;
 
-pub use builder::{BuildError, Server, ServerBuilder};
+pub use builder::{AddToolsError, BuildError, Server, ServerBuilder};
 pub use connection::{Connection, ConnectionInfo, Ended, Segment};
 pub use context::Context;
 pub use event::{Event, Hook, Veto};
@@ -48,4 +49,6 @@ pub use identity::{Peer, Principal};
 pub use limits::Limits;
 pub use mcp_flow_proto as proto;
 pub use revision::VersionPolicy;
-pub use tool::{BadTool, IntoToolOutput, Tool, ToolOutput};
+pub use tool::{
+    BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames, ToolOutput,
+};

@@ -31,6 +31,8 @@ pub struct Limits {
     pub client_request_time: Duration,
     /// How long running calls may go on once the connection is ending. 30 seconds.
     pub drain_time: Duration,
+    /// Subscriptions of a client that may be open at once. 64.
+    pub subscriptions: usize,
     /// Entries on one page of a list. 1,000.
     pub page: usize,
 }
@@ -49,6 +51,7 @@ impl Default for Limits {
             client_requests: 64,
             client_request_time: Duration::from_secs(60),
             drain_time: Duration::from_secs(30),
+            subscriptions: 64,
             page: 1000,
         }
     }

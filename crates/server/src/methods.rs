@@ -2,6 +2,7 @@
 
 mod initialize;
 mod logging;
+mod subscriptions;
 mod tools;
 
 use mcp_flow_proto::model::{DiscoverResult, Meta};
@@ -13,16 +14,15 @@ use crate::handler::Reply;
 use crate::revision::add_server_info;
 use crate::router::{Era, Router};
 
-/// Adds the methods every server has, and those of the features it has.
-pub(crate) fn add_to(router: &mut Router, has_tools: bool) {
+/// Adds the methods every server has.
+pub(crate) fn add_to(router: &mut Router) {
     router.add_early(method::INITIALIZE, initialize::initialize);
     router.add_early(method::PING, ping);
     router.add(method::SERVER_DISCOVER, Era::Stateless, discover);
     router.add(method::LOGGING_SET_LEVEL, Era::Handshake, logging::set_level);
-    if has_tools {
-        router.add(method::TOOLS_LIST, Era::Both, tools::list);
-        router.add(method::TOOLS_CALL, Era::Both, tools::call);
-    }
+    router.add(method::SUBSCRIPTIONS_LISTEN, Era::Stateless, subscriptions::listen);
+    router.add(method::TOOLS_LIST, Era::Both, tools::list);
+    router.add(method::TOOLS_CALL, Era::Both, tools::call);
 }
 
 /// How long clients may keep what only changes with the server itself.

@@ -106,7 +106,9 @@ pub(crate) fn with_wire_output<T>(
     write(&CallResult {
         result_type: result_type(revision),
         content: &content,
-        structured_content: output.structured.as_ref().filter(|_| features.structured_content),
+        structured_content: output.structured.as_ref().filter(|value| {
+            features.structured_content && (features.structured_values || value.is_object())
+        }),
         is_error: output.is_error,
         error_message: failure.filter(|_| old_place),
         meta: Some(&*meta).filter(|meta| !meta.is_empty()),

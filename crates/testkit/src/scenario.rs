@@ -9,6 +9,7 @@
 
 mod calls;
 mod cancelling;
+mod changes;
 mod ending;
 mod errors;
 mod handshake;
@@ -23,6 +24,7 @@ use crate::peer::Peer;
 
 pub use calls::*;
 pub use cancelling::*;
+pub use changes::*;
 pub use ending::*;
 pub use errors::*;
 pub use handshake::*;
@@ -63,6 +65,9 @@ macro_rules! suite {
             progress_rises_and_ends_with_the_call
             log_messages_follow_the_level
             the_client_is_asked_and_answers
+            a_burst_of_changes_is_told_once
+            a_stateless_client_listens_for_changes
+            what_cannot_be_listened_for_is_left_out
             calls_wait_for_a_place
             a_waiting_call_can_be_cancelled
             in_order_means_in_order

@@ -1,5 +1,7 @@
 //! Tools: how they are listed, called and answered.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -27,15 +29,19 @@ pub struct ToolDefinition {
 }
 
 impl ToolDefinition {
-    /// The definition as a client of this revision knows it.
-    pub fn wire(&self, revision: Revision) -> impl Serialize + '_ {
+    /// The definition as a client of this revision knows it, under the name it is to call it by.
+    pub fn wire<'a>(&'a self, name: Cow<'a, str>, revision: Revision) -> impl Serialize + 'a {
         let features = revision.features();
+        let is_object =
+            |schema: &&Map<String, Value>| schema.get("type").is_some_and(|kind| kind == "object");
         WireTool {
-            name: &self.name,
+            name,
             title: self.title.as_deref().filter(|_| features.titles),
             description: self.description.as_deref(),
             input_schema: &self.input_schema,
-            output_schema: self.output_schema.as_ref().filter(|_| features.structured_content),
+            output_schema: self.output_schema.as_ref().filter(|schema| {
+                features.structured_content && (features.structured_values || is_object(schema))
+            }),
             annotations: self.annotations.as_ref().filter(|_| features.tool_annotations),
             meta: Some(&self.meta).filter(|meta| features.structured_content && !meta.is_empty()),
         }
@@ -45,7 +51,7 @@ impl ToolDefinition {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WireTool<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,7 +121,7 @@ pub struct ListToolsResult<T> {
 #[derive(Clone, Debug)]
 pub struct CallParams<'a> {
     /// Which tool.
-    pub name: std::borrow::Cow<'a, str>,
+    pub name: Cow<'a, str>,
     /// With what: an object.
     pub arguments: Raw<'a>,
 }

@@ -106,6 +106,7 @@ impl Shared {
             let Some(parked) = self.state().calls.unpark() else { break };
             self.end_wait(parked, |request, route, size| self.start(request, route, size));
         }
+        self.tell_news();
         self.settle();
     }
 

@@ -91,6 +91,11 @@ impl Lifecycle {
         self.ready.clone()
     }
 
+    /// Whether the client may be sent what it did not ask for.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.peer.is_some() && self.ready.initialized()
+    }
+
     pub(crate) fn is_ending(&self) -> bool {
         self.ending.is_some() || self.ended.is_some()
     }
@@ -125,6 +130,7 @@ impl Shared {
         self.state().lifecycle.begin_ending(drain_time);
         // The client will not answer any more, so nothing should wait for it.
         self.client.close();
+        self.end_subscriptions();
         self.wake.notify_one();
     }
 
@@ -137,6 +143,7 @@ impl Shared {
         ending.shutdown_requested = true;
         ending.shutdown = shutdown;
         drop(state);
+        self.end_subscriptions();
         self.settle();
         self.wake.notify_one();
     }
@@ -188,12 +195,14 @@ impl Shared {
         }
     }
 
-    /// Waits for a change, or for the end of the time to drain.
+    /// Waits for a change, for news to be told, or for the end of the time to drain.
     pub(super) async fn changed(&self) {
         let deadline = {
             let state = self.state();
             let ending = state.lifecycle.ending.as_ref();
-            ending.filter(|_| state.lifecycle.ended.is_none()).map(|ending| ending.deadline)
+            let ending = ending.filter(|_| state.lifecycle.ended.is_none());
+            let deadlines = [ending.map(|ending| ending.deadline), state.subscriptions.due()];
+            deadlines.into_iter().flatten().min()
         };
         match deadline {
             None => self.wake.notified().await,
@@ -215,10 +224,11 @@ impl Shared {
     fn stop_everything(&self) {
         let mut state = self.state();
         let running = state.calls.stop_all();
+        let subscriptions = std::mem::take(&mut state.subscriptions);
         // It refers back to the connection and would keep it alive.
         let shutdown = state.lifecycle.ending.as_mut().and_then(|ending| ending.shutdown.take());
         state.lifecycle.wake_waiting();
-        drop((state, shutdown));
+        drop((state, shutdown, subscriptions));
         running.into_iter().for_each(Running::stop);
         self.client.close();
         self.wake.notify_one();

@@ -28,6 +28,10 @@ impl Shared {
                 }
                 Err(error) => Err(error),
             },
+            Ok(Reply::Listen(topics)) => {
+                place.leave_quietly();
+                return self.listen(context, topics);
+            }
             Ok(Reply::Blocking(work)) => {
                 return self.spawn(context.clone(), place, Work::Blocking(work));
             }

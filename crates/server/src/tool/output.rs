@@ -1,7 +1,11 @@
 //! What a tool gives back.
 
+use std::borrow::Cow;
+
 use mcp_flow_proto::model::{Content, Meta};
 use serde_json::Value;
+
+use super::IntoFailure;
 
 use crate::context::Context;
 use crate::handler::Outcome;
@@ -30,6 +34,13 @@ impl ToolOutput {
         Self { content: content.into(), ..Self::default() }
     }
 
+    /// Adds a piece of content.
+    #[must_use]
+    pub fn with(mut self, content: Content) -> Self {
+        self.content.push(content);
+        self
+    }
+
     /// A value for programs, and the same as JSON text for everyone else.
     pub fn structured(value: Value) -> Self {
         let text = value.to_string();
@@ -52,9 +63,21 @@ impl ToolOutput {
 }
 
 /// What a tool's function may return.
+#[diagnostic::on_unimplemented(
+    message = "a tool cannot return `{Self}`",
+    label = "no result of a tool",
+    note = "return text, a number, `bool`, `()`, `Content`, `Vec<Content>` or `ToolOutput`",
+    note = "return a type of your own by marking it with `#[data]`, any other as `Structured<T>`",
+    note = "return a failure as `Result<_, E>` where `E` is any error, or `Failure`"
+)]
 pub trait IntoToolOutput: Sized {
     /// Makes it a result.
     fn into_tool_output(self) -> ToolOutput;
+
+    /// JSON Schema of the structured part of the result, if it has one.
+    fn output_schema() -> Option<Value> {
+        None
+    }
 
     /// Answers a call with it. What is nothing but text need not become an output first.
     fn reply(self, context: &Context) -> Outcome {
@@ -80,6 +103,18 @@ impl IntoToolOutput for Vec<Content> {
     }
 }
 
+impl<const N: usize> IntoToolOutput for [Content; N] {
+    fn into_tool_output(self) -> ToolOutput {
+        ToolOutput::content(self)
+    }
+}
+
+impl IntoToolOutput for Value {
+    fn into_tool_output(self) -> ToolOutput {
+        ToolOutput::structured(self)
+    }
+}
+
 impl IntoToolOutput for String {
     fn into_tool_output(self) -> ToolOutput {
         ToolOutput::text(self)
@@ -96,9 +131,22 @@ impl IntoToolOutput for &str {
     }
 }
 
+impl IntoToolOutput for Cow<'_, str> {
+    fn into_tool_output(self) -> ToolOutput {
+        ToolOutput::text(self)
+    }
+}
+
 impl IntoToolOutput for () {
     fn into_tool_output(self) -> ToolOutput {
         ToolOutput::default()
+    }
+}
+
+impl IntoToolOutput for f32 {
+    fn into_tool_output(self) -> ToolOutput {
+        // By way of its own digits, which are fewer than those of the same number as an f64.
+        self.to_string().parse::<f64>().unwrap_or(f64::NAN).into_tool_output()
     }
 }
 
@@ -138,21 +186,25 @@ macro_rules! whole_numbers {
     )*};
 }
 
-whole_numbers!(i8 i16 i32 i64 u8 u16 u32 u64 usize bool);
+whole_numbers!(i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize bool);
 
 /// A failure is a result like any other: the caller reads it and can act on it (MCP-028).
-impl<T: IntoToolOutput, E: std::fmt::Display> IntoToolOutput for Result<T, E> {
+impl<T: IntoToolOutput, E: IntoFailure> IntoToolOutput for Result<T, E> {
     fn into_tool_output(self) -> ToolOutput {
         match self {
             Ok(value) => value.into_tool_output(),
-            Err(error) => ToolOutput::failure(error.to_string()),
+            Err(error) => error.into_failed_output(),
         }
+    }
+
+    fn output_schema() -> Option<Value> {
+        T::output_schema()
     }
 
     fn reply(self, context: &Context) -> Outcome {
         match self {
             Ok(value) => value.reply(context),
-            Err(error) => context.reply_output(&ToolOutput::failure(error.to_string())),
+            Err(error) => context.reply_output(&error.into_failed_output()),
         }
     }
 }

@@ -9,6 +9,16 @@ use hashbrown::HashMap;
 
 use super::Tool;
 
+/// Under which names tools are listed. They can be called by both (C-38).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolNames {
+    /// As they were registered.
+    #[default]
+    AsRegistered,
+    /// With underscores in place of dots, for hosts that refuse dots.
+    Underscore,
+}
+
 /// Tools in the order they were registered, found by name or alias.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
@@ -25,9 +35,22 @@ pub(crate) struct Page<'a> {
 }
 
 impl Registry {
-    pub(crate) fn add(&mut self, tool: Tool) -> Result<(), RegisterError> {
+    /// Adds tools, all of them or none.
+    pub(crate) fn add(&mut self, tools: Vec<Tool>) -> Result<(), RegisterError> {
+        let before = self.tools.len();
+        for tool in tools {
+            if let Err(error) = self.add_one(tool) {
+                self.tools.truncate(before);
+                self.positions.retain(|_, position| *position < before);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_one(&mut self, tool: Tool) -> Result<(), RegisterError> {
         let name = tool.definition().name.clone();
-        let alias = name.replace('.', "_");
+        let alias = alias(&name);
         for spelling in [&name, &alias] {
             if let Some(position) = self.positions.get(spelling) {
                 let other = self.tools[*position].definition().name.clone();
@@ -38,6 +61,16 @@ impl Registry {
         self.positions.insert(name, self.tools.len());
         self.tools.push(Arc::new(tool));
         Ok(())
+    }
+
+    /// Takes out the tool of this name, if there is one.
+    pub(crate) fn remove(&mut self, name: &str) -> Option<Arc<Tool>> {
+        let removed = *self.positions.get(name)?;
+        self.positions.retain(|_, position| *position != removed);
+        for position in self.positions.values_mut().filter(|position| **position > removed) {
+            *position -= 1;
+        }
+        Some(self.tools.remove(removed))
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Arc<Tool>> {
@@ -68,6 +101,11 @@ impl Registry {
         let position = *self.positions.get(&name)?;
         (self.tools[position].definition().name == name).then_some(position + 1)
     }
+}
+
+/// The spelling of a name that every host accepts.
+pub(crate) fn alias(name: &str) -> String {
+    name.replace('.', "_")
 }
 
 /// Two tools would answer to the same name.
@@ -125,13 +163,29 @@ mod tests {
     fn colliding_names_are_refused() {
         for (first, second) in [("a", "a"), ("a.b", "a_b"), ("a_b", "a.b"), ("a.b_c", "a_b.c")] {
             let mut registry = registry(&[first.to_owned()]);
-            assert!(registry.add(tool(second)).is_err(), "{first} and {second}");
+            let more = vec![tool("other"), tool(second)];
+            assert!(registry.add(more).is_err(), "{first} and {second}");
+            assert!(registry.find("other").is_none(), "all are added or none");
+            assert!(registry.find(first).is_some());
         }
+    }
+
+    #[test]
+    fn a_removed_tool_is_gone_by_both_names() {
+        let mut registry = registry(&["a".to_owned(), "b.c".to_owned(), "d".to_owned()]);
+        assert_eq!(registry.remove("b_c").unwrap().definition().name, "b.c");
+        assert!(registry.find("b.c").is_none() && registry.find("b_c").is_none());
+        assert_eq!(registry.find("d").unwrap().definition().name, "d");
+        assert!(registry.remove("b.c").is_none());
+        registry.add(vec![tool("b.c")]).unwrap();
+        let names: Vec<_> = registry.page(None, 9).unwrap().tools.iter().collect();
+        let names: Vec<_> = names.iter().map(|tool| tool.definition().name.as_str()).collect();
+        assert_eq!(names, ["a", "d", "b.c"]);
     }
 
     fn registry(names: &[String]) -> Registry {
         let mut registry = Registry::default();
-        names.iter().for_each(|name| registry.add(tool(name)).unwrap());
+        registry.add(names.iter().map(|name| tool(name)).collect()).unwrap();
         registry
     }
 

@@ -30,7 +30,7 @@ pub async fn the_handshake_takes_three_messages(connect: &Connect) {
         result,
         json!({
             "protocolVersion": "2025-11-25",
-            "capabilities": {"tools": {}, "logging": {}},
+            "capabilities": {"tools": {"listChanged": true}, "logging": {}},
             "serverInfo": {
                 "name": "fixture", "version": "1.2.3", "description": "A server to be tried",
             },
@@ -93,7 +93,7 @@ pub async fn both_eras_share_a_connection(connect: &Connect) {
     let result = &discovered["result"];
     assert_eq!(result["resultType"], "complete");
     assert_eq!(result["supportedVersions"][0], "2026-07-28");
-    assert_eq!(result["capabilities"]["tools"], json!({}));
+    assert_eq!(result["capabilities"]["tools"], json!({"listChanged": true}));
     assert!(result["ttlMs"].is_u64() && result["cacheScope"] == "public");
     assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "fixture");
 

@@ -3,9 +3,11 @@
 //! It understands the schemas most tools have, objects of plain values, and nothing else. It may
 //! say no to good arguments, such as a member given twice; it never says yes to bad ones.
 
+use std::collections::HashSet;
+
 use mcp_flow_proto::{DecodeError, Kind, Raw};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// A compiled schema of the plain kind.
 #[derive(Debug)]
@@ -31,6 +33,7 @@ enum Check {
     Text { length: Range, options: Option<Vec<String>> },
     List { items: Box<Check>, length: Range },
     Object(Members),
+    Nullable(Box<Check>),
 }
 
 /// From and to, both included.
@@ -57,10 +60,52 @@ impl Check {
             Value::Object(schema) => schema,
             _ => return None,
         };
-        let Some(kind) = schema.get("type") else {
-            return only(schema, &[]).then_some(Self::Anything);
-        };
-        match kind.as_str()? {
+        match schema.get("type") {
+            None => Self::compile_untyped(schema),
+            Some(Value::String(kind)) => Self::compile_type(kind, schema),
+            Some(Value::Array(kinds)) => {
+                let null = kinds.iter().position(|kind| kind == "null")?;
+                let [_, _] = kinds.as_slice() else { return None };
+                let other = kinds[1 - null].as_str()?;
+                let mut schema = schema.clone();
+                if let Some(options) = schema.get_mut("enum") {
+                    let options = options.as_array_mut()?;
+                    let null = options.iter().position(Value::is_null)?;
+                    options.remove(null);
+                }
+                Some(Self::Nullable(Box::new(Self::compile_type(other, &schema)?)))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// A choice between fixed texts, as an enum with documented variants is derived, or something
+    /// that may be null; otherwise nothing that restricts.
+    fn compile_untyped(schema: &Map<String, Value>) -> Option<Self> {
+        if let Some(forms) = schema.get("oneOf") {
+            let options: Option<Vec<String>> = forms.as_array()?.iter().map(fixed_text).collect();
+            let unbounded = Range { from: f64::NEG_INFINITY, to: f64::INFINITY };
+            let options = options?;
+            // One that is there twice would fit two forms, which is one too many.
+            let distinct: HashSet<_> = options.iter().collect();
+            if distinct.len() < options.len() {
+                return None;
+            }
+            let check = Self::Text { length: unbounded, options: Some(options) };
+            return only(schema, &["oneOf"]).then_some(check);
+        }
+        if let Some(forms) = schema.get("anyOf") {
+            let [form, null] = forms.as_array()?.as_slice() else { return None };
+            if *null != json!({"type": "null"}) || !only(schema, &["anyOf"]) {
+                return None;
+            }
+            return Some(Self::Nullable(Box::new(Self::compile(form)?)));
+        }
+        only(schema, &[]).then_some(Self::Anything)
+    }
+
+    fn compile_type(kind: &str, schema: &Map<String, Value>) -> Option<Self> {
+        match kind {
             "boolean" => only(schema, &["type"]).then_some(Self::Boolean),
             name @ ("number" | "integer") => {
                 let understood = only(schema, &["type", "minimum", "maximum"]);
@@ -162,11 +207,20 @@ fn only(schema: &Map<String, Value>, words: &[&str]) -> bool {
 fn is_harmless(word: &str, value: &Value) -> bool {
     match word {
         "default" => true,
-        "title" | "description" | "$comment" => value.is_string(),
+        // A format says what a text is meant to be; the dialect does not check it.
+        "title" | "description" | "$comment" | "format" => value.is_string(),
         "examples" => value.is_array(),
         "deprecated" | "readOnly" | "writeOnly" => value.is_boolean(),
-        _ => false,
+        _ => word.starts_with("x-"),
     }
+}
+
+/// The one text a schema allows, if it is of that kind.
+fn fixed_text(schema: &Value) -> Option<String> {
+    let schema = schema.as_object()?;
+    let good =
+        only(schema, &["const", "type"]) && schema.get("type").is_none_or(|kind| kind == "string");
+    schema.get("const").and_then(Value::as_str).filter(|_| good).map(str::to_owned)
 }
 
 impl Check {
@@ -198,6 +252,8 @@ impl Check {
                 known(length.holds_length(|| count))
             }
             Self::Object(members) => members.accept(value),
+            Self::Nullable(_) if value.kind() == Kind::Null => Ok(()),
+            Self::Nullable(check) => check.accept(value),
         }
     }
 }
@@ -261,7 +317,11 @@ mod tests {
     fn what_it_does_not_understand_is_left_to_the_complete_check() {
         for schema in [
             json!({"type": "object", "minProperties": 1}),
-            json!({"type": ["string", "null"]}),
+            json!({"type": ["string", "number"]}),
+            json!({"type": ["string", "null"], "enum": ["a"]}),
+            json!({"oneOf": [{"const": "a"}, {"const": "a"}]}),
+            json!({"oneOf": [{"const": "a"}, {"const": 1}]}),
+            json!({"anyOf": [{"type": "string"}, {"type": "number"}]}),
             json!({"type": "string", "pattern": "a"}),
             json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}}),
             json!({"type": "object", "required": ["unlisted"]}),
@@ -288,6 +348,15 @@ mod tests {
             json!({"type": "string"}),
             json!({"type": "string", "minLength": 1, "maxLength": 2}),
             json!({"type": "string", "enum": ["a", "é"]}),
+            json!({"type": ["integer", "null"], "minimum": 0, "format": "int32"}),
+            json!({"type": ["null", "string"], "x-more": {"a": 1}}),
+            json!({"type": ["string", "null"], "enum": ["a", null]}),
+            json!({"oneOf": [
+                {"const": "a", "description": "A", "type": "string"}, {"const": "é"}
+            ]}),
+            json!({"anyOf": [
+                {"type": "object", "properties": {"a": {"type": "number"}}}, {"type": "null"}
+            ]}),
             json!({"type": "array"}),
             json!({"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 2}),
             json!({"type": "object"}),

@@ -1,0 +1,151 @@
+//! Telling the client that something has changed, once for a burst of changes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_flow_proto::error::RATE_LIMITED;
+use mcp_flow_proto::model::{SubscriptionParams, Topics, subscription_meta};
+use mcp_flow_proto::{RpcError, method, write};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::calls::Ticket;
+use super::{Route, Shared};
+use crate::context::Context;
+use crate::handler::Outcome;
+use crate::revision::result_type;
+
+/// Who listens on one connection, and what they have not been told yet.
+#[derive(Debug, Default)]
+pub(crate) struct Subscriptions {
+    /// The `subscriptions/listen` requests of a stateless client. One of a handshake revision is
+    /// told without having asked.
+    listening: Vec<Listening>,
+    news: Topics,
+    /// When the news is told; it may grow until then.
+    due: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Listening {
+    request: Context,
+    ticket: Ticket,
+    topics: Topics,
+}
+
+impl Subscriptions {
+    /// When there is something to tell.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Forgets those who have stopped listening.
+    fn prune(&mut self) {
+        self.listening.retain(|listening| !listening.request.is_answered());
+    }
+}
+
+impl Shared {
+    /// Keeps a request open for as long as its sender listens, and says that it begins.
+    ///
+    /// It holds no place: it costs nothing while nothing changes.
+    pub(super) fn listen(self: &Arc<Self>, request: &Context, topics: Topics) {
+        let most = self.server.limits().subscriptions;
+        let mut state = self.state();
+        state.subscriptions.prune();
+        let refusal = if state.subscriptions.listening.len() >= most {
+            let details = format!("This connection has {most} subscriptions; cancel one first.");
+            Some(RpcError::new(RATE_LIMITED).details(details))
+        } else if matches!(request.route(), Route::Batch(_)) {
+            Some(RpcError::invalid_request("a subscription cannot be part of a batch"))
+        } else {
+            None
+        };
+        if let Some(error) = refusal {
+            drop(state);
+            return request.finish(&Err(error));
+        }
+        // All under one lock, so that nothing is told before the acknowledgement.
+        let ticket = state.calls.run(request.clone());
+        let begun = SubscriptionParams {
+            meta: Some(subscription_meta(request.id())),
+            notifications: Some(topics),
+        };
+        self.tell(method::SUBSCRIPTIONS_ACKNOWLEDGED, &begun);
+        state.subscriptions.listening.push(Listening { request: request.clone(), ticket, topics });
+    }
+
+    /// Notes that something has changed; the client is told a little later, once for all that
+    /// changes until then.
+    pub(crate) fn note_change(&self, topics: Topics) {
+        let mut state = self.state();
+        state.subscriptions.news = state.subscriptions.news.and(topics);
+        state.subscriptions.due.get_or_insert_with(|| Instant::now() + BURST);
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Tells the news, if it is time to.
+    pub(super) fn tell_news(&self) {
+        let mut state = self.state();
+        if state.subscriptions.due.is_none_or(|due| Instant::now() < due) {
+            return;
+        }
+        state.subscriptions.due = None;
+        let news = std::mem::take(&mut state.subscriptions.news);
+        if state.lifecycle.is_ending() || !news.tools_list_changed {
+            return;
+        }
+        if state.lifecycle.is_ready() {
+            let params = SubscriptionParams { meta: None, notifications: None };
+            self.tell(method::TOOLS_LIST_CHANGED, &params);
+        }
+        state.subscriptions.prune();
+        for listening in &state.subscriptions.listening {
+            if listening.topics.tools_list_changed {
+                let meta = Some(subscription_meta(listening.request.id()));
+                let params = SubscriptionParams { meta, notifications: None };
+                self.tell(method::TOOLS_LIST_CHANGED, &params);
+            }
+        }
+    }
+
+    /// Ends all subscriptions with a reply, as a server that goes away should.
+    pub(super) fn end_subscriptions(&self) {
+        loop {
+            let mut state = self.state();
+            let last = state.subscriptions.listening.pop();
+            let Some(Listening { request, ticket, .. }) = last else { break };
+            state.calls.close(request.id(), ticket);
+            drop(state);
+            request.finish(&ended(&request));
+        }
+    }
+
+    fn tell(&self, method: &str, params: &impl Serialize) {
+        let encoding = self.encoding();
+        self.send(
+            || true,
+            |out| {
+                write::notification(out, encoding, method, params)
+                    .expect("texts and flags can be encoded");
+            },
+        );
+    }
+}
+
+fn ended(request: &Context) -> Outcome {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Ended {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        result_type: Option<&'static str>,
+        #[serde(rename = "_meta")]
+        meta: mcp_flow_proto::model::Meta,
+    }
+    let meta = subscription_meta(request.id());
+    request.reply(&Ended { result_type: result_type(request.revision()), meta })
+}
+
+/// How long changes are gathered before anyone is told of them.
+const BURST: Duration = Duration::from_millis(50);

@@ -1,0 +1,221 @@
+//! Describing a tool, and the three ways to finish it.
+
+use std::sync::Arc;
+
+use mcp_flow_proto::model::{ToolAnnotations, ToolDefinition};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::arguments::decode;
+use super::derived::argument_schema;
+use super::schema::Schema;
+use super::{Function, IntoToolOutput, Tool};
+use crate::context::Context;
+use crate::handler::Reply;
+
+/// A tool being described; finished by [`handler`](Self::handler), [`quick`](Self::quick) or
+/// [`blocking`](Self::blocking).
+#[derive(Debug)]
+#[must_use]
+pub struct ToolBuilder {
+    definition: ToolDefinition,
+    input_schema: Value,
+    output_schema: Option<Value>,
+}
+
+impl ToolBuilder {
+    pub(super) fn new(name: String) -> Self {
+        let definition = ToolDefinition { name, ..ToolDefinition::default() };
+        Self { definition, input_schema: json!({"type": "object"}), output_schema: None }
+    }
+
+    /// A name for people.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.definition.title = Some(title.into());
+        self
+    }
+
+    /// What the tool does, for a model to choose by.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.definition.description = Some(description.into());
+        self
+    }
+
+    /// JSON Schema 2020-12 of the arguments; its type must be `object`.
+    pub fn input_schema(mut self, schema: Value) -> Self {
+        self.input_schema = schema;
+        self
+    }
+
+    /// Derives the schema of the arguments from the type they are decoded into.
+    pub fn arguments<T: JsonSchema>(self) -> Self {
+        self.input_schema(argument_schema::<T>())
+    }
+
+    /// JSON Schema 2020-12 of the structured output. Results that know theirs, such as
+    /// [`Structured`](super::Structured), need not be described here.
+    pub fn output_schema(mut self, schema: Value) -> Self {
+        self.output_schema = Some(schema);
+        self
+    }
+
+    /// Hints on what the tool does to the world.
+    pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
+        self.definition.annotations = Some(annotations);
+        self
+    }
+
+    /// Puts the tool into a category, by which clients can sort and filter. It may be in several.
+    pub fn category(mut self, category: impl Into<Value>) -> Self {
+        let list = self.definition.meta.entry(CATEGORIES).or_insert_with(|| json!([]));
+        if let Value::Array(list) = list {
+            list.push(category.into());
+        }
+        self
+    }
+
+    /// Adds something else that is listed with it, under `_meta`.
+    pub fn meta(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.definition.meta.insert(name.into(), value.into());
+        self
+    }
+
+    /// Finishes the tool with an async function.
+    pub fn handler<T, R, F, W>(self, function: F) -> Result<Tool, BadTool>
+    where
+        T: DeserializeOwned + Send + 'static,
+        R: IntoToolOutput,
+        F: Fn(Context, T) -> W + Send + Sync + 'static,
+        W: Future<Output = R> + Send + 'static,
+    {
+        self.finish::<R>(Box::new(move |context, arguments| {
+            let context = context.clone();
+            let work = function(context.clone(), decode(arguments)?);
+            Ok(Reply::Later(Box::pin(async move { work.await.reply(&context) })))
+        }))
+    }
+
+    /// Finishes the tool with a function that returns at once. It runs where messages are read,
+    /// so it must not block or compute for long.
+    pub fn quick<T, R, F>(self, function: F) -> Result<Tool, BadTool>
+    where
+        T: DeserializeOwned + Send + 'static,
+        R: IntoToolOutput,
+        F: Fn(&Context, T) -> R + Send + Sync + 'static,
+    {
+        self.finish::<R>(Box::new(move |context, arguments| {
+            Ok(Reply::Ready(function(context, decode(arguments)?).reply(context)))
+        }))
+    }
+
+    /// Finishes the tool with a function that may block; it runs on a thread for such.
+    pub fn blocking<T, R, F>(self, function: F) -> Result<Tool, BadTool>
+    where
+        T: DeserializeOwned + Send + 'static,
+        R: IntoToolOutput,
+        F: Fn(&Context, T) -> R + Send + Sync + 'static,
+    {
+        let function = Arc::new(function);
+        self.finish::<R>(Box::new(move |context, arguments| {
+            let (function, context) = (function.clone(), context.clone());
+            let arguments = decode(arguments)?;
+            Ok(Reply::Blocking(Box::new(move || function(&context, arguments).reply(&context))))
+        }))
+    }
+
+    fn finish<R: IntoToolOutput>(mut self, function: Box<Function>) -> Result<Tool, BadTool> {
+        self.output_schema = self.output_schema.or_else(R::output_schema);
+        let name = &self.definition.name;
+        if !is_good_name(name) {
+            return Err(BadTool::Name(name.clone()));
+        }
+        let bad_schema = |which| {
+            let name = name.clone();
+            move |reason| BadTool::Schema { name, which, reason }
+        };
+        let schema = Schema::compile(&self.input_schema).map_err(bad_schema("input"))?;
+        if let Some(output) = &self.output_schema {
+            Schema::compile(output).map_err(bad_schema("output"))?;
+        }
+        let Value::Object(input) = self.input_schema else {
+            return Err(bad_schema("input")("it must be an object".to_owned()));
+        };
+        if input.get("type") != Some(&Value::from("object")) {
+            return Err(bad_schema("input")("its type must be \"object\"".to_owned()));
+        }
+        let output = match self.output_schema {
+            None => None,
+            Some(Value::Object(output)) => Some(output),
+            Some(_) => return Err(bad_schema("output")("it must be an object".to_owned())),
+        };
+        self.definition.input_schema = input;
+        self.definition.output_schema = output;
+        Ok(Tool { definition: self.definition, schema, function })
+    }
+}
+
+/// Where `_meta` lists the categories of a tool (MCP-088).
+const CATEGORIES: &str = "categories";
+
+/// The characters the newest revision allows, and its length.
+fn is_good_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    (1..=128).contains(&name.len()) && name.bytes().all(allowed)
+}
+
+/// Why a tool cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadTool {
+    /// The name has characters that not every client takes.
+    #[error("the tool name {0:?} must be 1 to 128 letters, digits, '_', '-' or '.'")]
+    Name(String),
+    /// A schema cannot be used.
+    #[error("the {which} schema of tool {name} cannot be used: {reason}")]
+    Schema {
+        /// The tool.
+        name: String,
+        /// `input` or `output`.
+        which: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::context::Context;
+    use crate::tool::Tool;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn what_no_client_could_use_is_refused_when_it_is_built() {
+        check("good.name-1_x", json!({"type": "object"}), "");
+        check("", json!({"type": "object"}), "letters, digits");
+        check("bad name", json!({"type": "object"}), "letters, digits");
+        check("a", json!({"type": "string"}), "must be \"object\"");
+        check("a", json!(true), "must be an object");
+        check("a", json!({"type": "object", "properties": 7}), "input schema of tool a");
+        check("a", json!({"type": "object", "$ref": "https://example.com/x"}), "input schema");
+        check(
+            "a",
+            json!({"type": "object", "properties": {"x": {"type": "string", "pattern": "("}}}),
+            "input schema",
+        );
+    }
+
+    fn check(name: &str, schema: Value, expected: &str) {
+        let tool = Tool::builder(name)
+            .input_schema(schema)
+            .quick(|_: &Context, _: Value| "")
+            .map(|tool| tool.definition().name.clone());
+        match tool {
+            Ok(built) => assert_eq!((built.as_str(), expected), (name, "")),
+            Err(error) => {
+                let text = error.to_string();
+                assert!(!expected.is_empty() && text.contains(expected), "{name}: {text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Schemas derived from types.
+
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
+use serde_json::Value;
+
+/// The schema of what a tool takes, from the type it is decoded into.
+///
+/// ```
+/// use mcp_flow_server::tool::argument_schema;
+///
+/// #[derive(schemars::JsonSchema)]
+/// struct Roll {
+///     /// How many dice
+///     count: u8,
+/// }
+///
+/// let schema = argument_schema::<Roll>();
+/// assert_eq!(schema["properties"]["count"]["description"], "How many dice");
+/// assert_eq!(schema["properties"]["count"]["maximum"], 255);
+/// ```
+pub fn argument_schema<T: JsonSchema>() -> Value {
+    schema_of::<T>(SchemaSettings::draft2020_12().for_deserialize())
+}
+
+/// The schema of what a tool gives back, from the type it is written from.
+pub fn result_schema<T: JsonSchema>() -> Value {
+    schema_of::<T>(SchemaSettings::draft2020_12().for_serialize())
+}
+
+fn schema_of<T: JsonSchema>(settings: SchemaSettings) -> Value {
+    let settings = settings.with(|settings| {
+        // The dialect is the protocol's default, and models read a schema better in one piece.
+        settings.meta_schema = None;
+        settings.inline_subschemas = true;
+    });
+    let settings = settings.with_transform(RecursiveTransform(say_bounds_of_numbers));
+    let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<T>();
+    // The name of a Rust type means nothing to a caller.
+    schema.remove("title");
+    schema.into()
+}
+
+/// Replaces formats that only Rust programs know by the bounds they stand for.
+///
+/// Some hosts refuse a tool with a format they have never heard of.
+fn say_bounds_of_numbers(schema: &mut Schema) {
+    let bounds: Option<(i64, i64)> = match schema.get("format").and_then(Value::as_str) {
+        Some("int8") => Some((i8::MIN.into(), i8::MAX.into())),
+        Some("int16") => Some((i16::MIN.into(), i16::MAX.into())),
+        Some("int32") => Some((i32::MIN.into(), i32::MAX.into())),
+        Some("uint8") => Some((0, u8::MAX.into())),
+        Some("uint16") => Some((0, u16::MAX.into())),
+        Some("uint32") => Some((0, u32::MAX.into())),
+        // Their ends cannot be said exactly in the numbers most clients have.
+        Some("int" | "int64" | "int128" | "uint" | "uint64" | "uint128" | "float" | "double") => {
+            None
+        }
+        _ => return,
+    };
+    schema.remove("format");
+    if let Some((minimum, maximum)) = bounds {
+        let members = schema.ensure_object();
+        members.entry("minimum").or_insert_with(|| minimum.into());
+        members.entry("maximum").or_insert_with(|| maximum.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::argument_schema;
+    use schemars::JsonSchema;
+    use serde_json::{Value, json};
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema matters")]
+    struct Everything {
+        whole: i32,
+        large: u64,
+        fraction: f64,
+        maybe: Option<u8>,
+        nested: Nested,
+        size: Size,
+        words: Vec<String>,
+    }
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema matters")]
+    struct Nested {
+        inner: bool,
+    }
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema matters")]
+    enum Size {
+        Small,
+        Large,
+    }
+
+    /// MCP-025: schemas say what is needed in words every client knows, in one piece.
+    #[test]
+    fn schemas_are_plain() {
+        let schema = argument_schema::<Everything>();
+        assert_eq!((schema.get("$schema"), schema.get("title")), (None, None));
+        assert!(!schema.to_string().contains("format"), "{schema}");
+        assert!(!schema.to_string().contains("$ref"), "{schema}");
+        check(&schema, "whole", json!({"type":"integer","minimum":i32::MIN,"maximum":i32::MAX}));
+        check(&schema, "large", json!({"type": "integer", "minimum": 0}));
+        check(&schema, "fraction", json!({"type": "number"}));
+        check(&schema, "maybe", json!({"type":["integer","null"],"minimum":0,"maximum":255}));
+        check(&schema, "size", json!({"type": "string", "enum": ["Small", "Large"]}));
+        assert_eq!(schema["properties"]["nested"]["properties"]["inner"]["type"], "boolean");
+        assert_eq!(schema["required"].as_array().unwrap().len(), 6);
+    }
+
+    fn check(schema: &Value, property: &str, expected: Value) {
+        assert_eq!(schema["properties"][property], expected, "{property}");
+    }
+}

@@ -1,0 +1,100 @@
+//! Why a tool failed at its work, for people and for programs.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use super::ToolOutput;
+
+/// A tool's own failure: a name to branch on, a sentence to read, and anything else of use.
+///
+/// The sentence is the text of the result; all of it is in `_meta.error`. Any error becomes a
+/// failure by `?`.
+///
+/// ```
+/// use mcp_flow_server::tool::Failure;
+///
+/// fn divide(a: f64, b: f64) -> Result<f64, Failure> {
+///     if b == 0.0 {
+///         return Err(Failure::new("DIVISION_BY_ZERO", "Cannot divide by zero.").with("a", a));
+///     }
+///     Ok(a / b)
+/// }
+///
+/// fn parse(text: &str) -> Result<f64, Failure> {
+///     Ok(text.parse::<f64>()?)
+/// }
+/// # assert!(divide(1.0, 0.0).is_err() && parse("x").is_err());
+/// ```
+// It is no `std::error::Error`, so that every such error can become one of these by `?`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    name: String,
+    message: String,
+    data: Map<String, Value>,
+}
+
+impl Failure {
+    /// A failure with a name in capitals and a sentence that says what to do about it.
+    pub fn new(name: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { name: name.into(), message: message.into(), data: Map::new() }
+    }
+
+    /// Adds something a program can use.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.data.insert(name.into(), value.into());
+        self
+    }
+
+    /// The sentence.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The result that says so.
+    pub fn into_output(self) -> ToolOutput {
+        let mut data = Map::new();
+        data.insert("domain".to_owned(), "tool".into());
+        data.insert("name".to_owned(), self.name.into());
+        data.extend(self.data);
+        let mut output = ToolOutput::failure(self.message.as_str());
+        output.meta.insert("error".to_owned(), json!({"message": self.message, "data": data}));
+        output
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            message = format!("{message}: {cause}");
+            source = cause.source();
+        }
+        Self::new("FAILED", message)
+    }
+}
+
+/// What a tool may fail with: anything that can be shown, or a [`Failure`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot say why a tool failed",
+    note = "use an error that implements `Display`, such as `String`, or `mcp_flow::Failure`"
+)]
+pub trait IntoFailure {
+    /// The result that says so.
+    fn into_failed_output(self) -> ToolOutput;
+}
+
+impl IntoFailure for Failure {
+    fn into_failed_output(self) -> ToolOutput {
+        self.into_output()
+    }
+}
+
+impl<E: fmt::Display> IntoFailure for E {
+    fn into_failed_output(self) -> ToolOutput {
+        // The other form is how errors with causes show all of them.
+        ToolOutput::failure(format!("{self:#}"))
+    }
+}

@@ -1,0 +1,105 @@
+//! Tools that come and go while the server runs.
+
+use mcp_flow_proto::Revision;
+use mcp_flow_server::{Context, Server, Tool};
+use serde_json::{Value, json};
+
+use super::Connect;
+use super::handshake::stateless;
+use crate::fixture::Fixture;
+use crate::peer::Peer;
+
+/// Who has shaken hands is told that tools changed, once for changes made together, and
+/// finds the change when listing again.
+pub async fn a_burst_of_changes_is_told_once(connect: &Connect) {
+    for revision in Revision::handshake() {
+        let server = Fixture::new().server;
+        let mut peer = connect(server.clone()).await;
+        let opened = peer.initialize(revision).await;
+        assert_eq!(opened["capabilities"]["tools"]["listChanged"], true);
+        assert!(!names(&mut peer).await.contains(&"late.1".to_owned()));
+        for number in 0..3 {
+            add(&server, &format!("late.{number}"));
+        }
+        assert!(server.remove_tool("late_0") && !server.remove_tool("late_0"));
+        peer.find(is_change).await;
+        let listed = names(&mut peer).await;
+        assert_eq!(listed[listed.len() - 2..], ["late.1", "late.2"]);
+        let called = peer.call_tool("late_2", json!({})).await;
+        assert_eq!(called["result"]["content"][0]["text"], "here");
+        // A second burst brings a second message; had the first brought two, one would be left.
+        add(&server, "later");
+        peer.find(is_change).await;
+        assert_eq!(peer.settle().await, Vec::<Value>::new());
+        assert!(server.remove_tool("math.add"));
+        let gone = peer.call_tool("math.add", json!({"a": 1, "b": 1})).await;
+        assert_eq!(gone["error"]["data"]["name"], "UNKNOWN_TOOL");
+    }
+}
+
+/// A client of the stateless era is told what it listens for, marked with the request
+/// that asked for it, until it cancels or the connection ends.
+pub async fn a_stateless_client_listens_for_changes(connect: &Connect) {
+    let server = Fixture::new().server;
+    let mut peer = connect(server.clone()).await;
+    let wanted = json!({"toolsListChanged": true, "resourceSubscriptions": ["file:///a"]});
+    let params = json!({"_meta": stateless(), "notifications": wanted});
+    let first = peer.ask("subscriptions/listen", params.clone());
+    let begun = peer.next().await;
+    assert_eq!(begun["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(begun["params"]["_meta"], subscription(first));
+    assert_eq!(begun["params"]["notifications"], json!({"toolsListChanged": true}));
+    let second = peer.ask("subscriptions/listen", params);
+    peer.next().await;
+    add(&server, "late");
+    for id in [first, second] {
+        let change = peer.next().await;
+        assert!(is_change(&change), "{change}");
+        assert_eq!(change["params"]["_meta"], subscription(id));
+    }
+    peer.notify("notifications/cancelled", json!({"requestId": first, "_meta": stateless()}));
+    add(&server, "later");
+    let change = peer.next().await;
+    assert_eq!(change["params"]["_meta"], subscription(second));
+    peer.close();
+    let rest = peer.rest().await;
+    assert_eq!(rest.len(), 1, "{rest:?}");
+    assert_eq!(rest[0]["id"], second);
+    assert_eq!(rest[0]["result"], json!({"resultType": "complete", "_meta": subscription(second)}));
+}
+
+/// What is no filter is refused, and what cannot happen is not agreed to.
+pub async fn what_cannot_be_listened_for_is_left_out(connect: &Connect) {
+    let mut peer = connect(Fixture::new().server).await;
+    let refused = peer.call("subscriptions/listen", json!({"_meta": stateless()})).await;
+    assert_eq!(refused["error"]["code"], -32602);
+    let wanted = json!({"promptsListChanged": true, "toolsListChanged": false});
+    for _ in 0..64 {
+        peer.ask("subscriptions/listen", json!({"_meta": stateless(), "notifications": wanted}));
+        assert_eq!(peer.next().await["params"]["notifications"], json!({}));
+    }
+    let params = json!({"_meta": stateless(), "notifications": wanted});
+    let refused = peer.call("subscriptions/listen", params).await;
+    assert_eq!(refused["error"]["data"]["name"], "RATE_LIMITED");
+    peer.initialize(Revision::V2025_11_25).await;
+    let refused = peer.call("subscriptions/listen", json!({"notifications": wanted})).await;
+    assert_eq!(refused["error"]["code"], -32601);
+}
+
+fn add(server: &Server, name: &str) {
+    server.add_tools(Tool::builder(name).quick(|_: &Context, _: Value| "here")).unwrap();
+}
+
+async fn names(peer: &mut Peer) -> Vec<String> {
+    let listed = peer.call("tools/list", json!({})).await;
+    let tools = listed["result"]["tools"].as_array().unwrap().iter();
+    tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn is_change(message: &Value) -> bool {
+    message["method"] == "notifications/tools/list_changed"
+}
+
+fn subscription(id: i64) -> Value {
+    json!({"io.modelcontextprotocol/subscriptionId": id})
+}
