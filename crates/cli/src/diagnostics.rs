@@ -2,60 +2,32 @@
 
 use std::time::Duration;
 
-use mcp_flow_server::{BadTool, Context, Tool};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use mcp_flow::prelude::*;
+use mcp_flow::{BadTool, IntoTools};
 use tokio::time::{Instant, sleep_until};
-
-#[derive(Debug, Deserialize)]
-struct Echo {
-    text: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Sleep {
-    ms: u64,
-}
 
 /// `echo`, `sleep`, `fail` and `panic`.
 pub(crate) fn tools() -> Result<Vec<Tool>, BadTool> {
-    let nothing = json!({"type": "object", "additionalProperties": false});
-    Ok(vec![
-        Tool::builder("echo")
-            .description("Return the text it is given")
-            .input_schema(json!({
-                "type": "object",
-                "properties": {"text": {"type": "string", "description": "What to return"}},
-                "required": ["text"],
-                "additionalProperties": false
-            }))
-            .quick(|_: &Context, Echo { text }: Echo| text)?,
-        Tool::builder("sleep")
-            .description("Wait, reporting progress every 50 ms to callers that ask for it")
-            .input_schema(json!({
-                "type": "object",
-                "properties": {"ms": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "maximum": LONGEST_SLEEP_MS,
-                    "description": "How long to wait, in milliseconds"
-                }},
-                "required": ["ms"],
-                "additionalProperties": false
-            }))
-            .handler(sleep)?,
-        Tool::builder("fail")
-            .description("Fail with a message")
-            .input_schema(nothing.clone())
-            .quick(|_: &Context, _: Value| Err::<(), _>("This tool always fails."))?,
-        Tool::builder("panic")
-            .description("Crash, which only this call should notice")
-            .input_schema(nothing)
-            .handler(async |_: Context, _: Value| crash())?,
-    ])
+    (echo, sleep, fail, crash).into_tools()
 }
 
-async fn sleep(context: Context, Sleep { ms }: Sleep) -> String {
+/// Return the text it is given
+#[tool(category = "diagnostics", quick, read_only, open_world = false)]
+fn echo(
+    /// What to return
+    text: String,
+) -> String {
+    text
+}
+
+/// Wait, reporting progress every 50 ms to callers that ask for it
+#[tool(category = "diagnostics", read_only, open_world = false)]
+async fn sleep(
+    context: &Context,
+    /// How long to wait, in milliseconds
+    #[param(range = 0..=LONGEST_SLEEP_MS)]
+    ms: u64,
+) -> String {
     let start = Instant::now();
     let whole = Duration::from_millis(ms);
     if context.wants_progress() {
@@ -70,8 +42,16 @@ async fn sleep(context: Context, Sleep { ms }: Sleep) -> String {
     format!("slept {ms} ms")
 }
 
+/// Fail with a message
+#[tool(category = "diagnostics", quick, read_only, open_world = false)]
+fn fail() -> Result<(), &'static str> {
+    Err("This tool always fails.")
+}
+
+/// Crash, which only this call should notice
+#[tool(name = "panic", category = "diagnostics", read_only, open_world = false)]
 #[expect(clippy::panic, reason = "crashing is what this tool is for")]
-fn crash() {
+async fn crash() {
     panic!("the panic tool was called");
 }
 

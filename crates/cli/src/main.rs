@@ -1,8 +1,8 @@
 //! The `mcp-flow` command.
 
 mod arguments;
-mod builtin;
 mod command;
+mod diagnostics;
 mod log;
 
 use std::process::ExitCode;

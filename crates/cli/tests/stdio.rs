@@ -5,7 +5,7 @@
 use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
 
-use mcp_flow_proto::Revision;
+use mcp_flow::Revision;
 use mcp_flow_testkit::process::Program;
 use serde_json::{Value, json};
 

@@ -1,20 +1,29 @@
 //! The stdio transport: one message per line over standard input and output.
 //!
-//! [`serve`] runs a server on the process's own pipes; [`lines::drive`] does the same over any
+//! [`run`] is a whole program; [`serve`] runs a server on the process's own pipes; [`lines::drive`] does the same over any
 //! byte stream, such as a socket. `pipe` is how the process's pipes are read and written without
 //! a thread standing between.
 
 pub mod lines;
 mod pipe;
 
-/// The README's example compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-
 use std::io;
 
 use mcp_flow_server::{ConnectionInfo, Ended, Server, Veto};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Serves one client over standard input and output until it leaves, or until the process is asked
+/// to end by SIGTERM or ctrl-c; what runs then may finish within its time.
+///
+/// For a program that does nothing else: it makes a runtime of its own.
+pub fn run(server: &Server) -> Result<Ended, ServeError> {
+    // One client, one thread: a second one would only be woken to be told of the first.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(async { serve_until(server, stop_signal()?).await });
+    // A read of a terminal or file cannot be taken back; do not wait for it.
+    runtime.shutdown_background();
+    ended
+}
 
 /// Serves one client over standard input and output until it leaves.
 ///
@@ -41,6 +50,18 @@ pub async fn serve_until(
     let ended = lines::drive(&connection, input, output, stop).await;
     connection.close().await;
     Ok(ended?)
+}
+
+/// Completes when the process is asked to end.
+fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }
 
 /// Why a client could not be served to the end.

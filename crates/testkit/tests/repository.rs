@@ -10,12 +10,15 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 6] = [
+const MAY_USE: [(&str, &[&str]); 9] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-server", &["mcp-flow-proto"]),
     ("mcp-flow-stdio", &["mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-testkit", &["mcp-flow-proto", "mcp-flow-server"]),
-    ("mcp-flow-cli", &["mcp-flow-proto", "mcp-flow-server", "mcp-flow-stdio"]),
+    ("mcp-flow-macros", &[]),
+    ("mcp-flow", &["mcp-flow-macros", "mcp-flow-proto", "mcp-flow-server", "mcp-flow-stdio"]),
+    ("mcp-flow-examples", &["mcp-flow"]),
+    ("mcp-flow-cli", &["mcp-flow", "mcp-flow-examples"]),
     ("benches", &[]),
 ];
 

@@ -6,12 +6,10 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, ValueEnum};
-use mcp_flow_proto::Revision;
-use mcp_flow_server::{Ended, Limits, Server, VersionPolicy};
-use tokio::signal::unix::{SignalKind, signal};
+use mcp_flow::{Ended, Limits, Revision, Server, ToolNames, VersionPolicy};
 
 use crate::arguments::Arguments;
-use crate::builtin;
+use crate::diagnostics;
 
 /// Serve one client over standard input and output
 #[derive(Debug, Default, clap::Args)]
@@ -32,9 +30,32 @@ pub(crate) struct Stdio {
     #[arg(long, value_name = "REVISION", value_parser = handshake_revision)]
     minimum_version: Option<Revision>,
 
+    /// Under which names to list tools; they can be called by both
+    #[arg(long, value_enum, default_value_t, value_name = "SPELLING")]
+    tool_names: Spelling,
+
     /// Add the tools echo, sleep, fail and panic
     #[arg(long)]
     diagnostics: bool,
+}
+
+/// How the names of tools are spelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Spelling {
+    /// With dots, as documented: calculator.add
+    #[default]
+    Dotted,
+    /// For hosts that refuse dots: calculator_add
+    Underscore,
+}
+
+impl From<Spelling> for ToolNames {
+    fn from(spelling: Spelling) -> Self {
+        match spelling {
+            Spelling::Dotted => Self::AsRegistered,
+            Spelling::Underscore => Self::Underscore,
+        }
+    }
 }
 
 /// Whose rules to follow where documents disagree.
@@ -53,15 +74,7 @@ impl Stdio {
             eprintln!("{TERMINAL_HELP}");
         }
         let server = self.server()?;
-        // One client, one thread: a second one would only be woken to be told of the first.
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let ended = runtime.block_on(async {
-            let stop = stop_signal()?;
-            mcp_flow_stdio::serve_until(&server, stop).await.context("stdio")
-        });
-        // A read of a terminal or file cannot be taken back; do not wait for it.
-        runtime.shutdown_background();
-        Ok(match ended? {
+        Ok(match mcp_flow::stdio::run(&server).context("stdio")? {
             Ended::Drained | Ended::Exit { after_shutdown: true } => ExitCode::SUCCESS,
             _ => ExitCode::FAILURE,
         })
@@ -85,16 +98,14 @@ impl Stdio {
             Profile::Standard => VersionPolicy::Negotiate { minimum: self.minimum_version },
             Profile::Workflowlookup => VersionPolicy::Only(Revision::V2024_11_05),
         };
-        let mut tools = builtin::calculator::tools()?;
-        if self.diagnostics {
-            tools.extend(builtin::diagnostics::tools()?);
-        }
-        Ok(Server::builder("mcp-flow", env!("CARGO_PKG_VERSION"))
+        let server = Server::builder("mcp-flow", env!("CARGO_PKG_VERSION"))
             .description("MCP Flow with its built-in example tools")
             .versions(versions)
             .limits(limits)
-            .tools(tools)
-            .build()?)
+            .tool_names(self.tool_names.into())
+            .tools(mcp_flow_examples::tools());
+        let server = if self.diagnostics { server.tools(diagnostics::tools()) } else { server };
+        Ok(server.build()?)
     }
 }
 
@@ -102,18 +113,6 @@ fn handshake_revision(name: &str) -> Result<Revision, String> {
     Revision::handshake().find(|revision| revision.name() == name).ok_or_else(|| {
         let names: Vec<_> = Revision::handshake().map(Revision::name).collect();
         format!("use one of {}", names.join(", "))
-    })
-}
-
-/// Completes when the process is asked to end, by SIGTERM or ctrl-c.
-fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
     })
 }
 

@@ -1,0 +1,94 @@
+//! The type a function's arguments are decoded into.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::{Ident, Type};
+
+use crate::options::ToolOptions;
+use crate::parameter::{Argument, Parameter};
+
+/// The type, and how to get from its value to the values of a function's parameters.
+pub(crate) struct Arguments {
+    /// The type's definition, unless it is the author's own.
+    pub(crate) definition: TokenStream,
+    pub(crate) kind: TokenStream,
+    /// Takes a value of the type apart.
+    pub(crate) pattern: TokenStream,
+    /// What the function is called with, in order.
+    pub(crate) values: Vec<TokenStream>,
+}
+
+impl Arguments {
+    pub(crate) fn new(
+        parameters: &[Parameter],
+        context: &Ident,
+        by_value: bool,
+        options: &ToolOptions,
+    ) -> syn::Result<Self> {
+        let whole = Ident::new("arguments", Span::mixed_site());
+        let mut values = Vec::new();
+        let mut fields = Vec::new();
+        let mut own: Option<&Type> = None;
+        for parameter in parameters {
+            values.push(match parameter {
+                // A context taken by value is cloned, which costs a count.
+                Parameter::Context { by_reference: true } if by_value => quote!(&#context),
+                Parameter::Context { by_reference: true } => quote!(#context),
+                Parameter::Context { by_reference: false } => quote!(#context.clone()),
+                Parameter::All(kind) => {
+                    own = Some(kind);
+                    quote!(#whole)
+                }
+                Parameter::One(argument) => {
+                    fields.push(&**argument);
+                    let name = &argument.name;
+                    quote!(#name)
+                }
+            });
+        }
+        match own {
+            None => {
+                let names = fields.iter().map(|field| &field.name);
+                let pattern = quote!(Arguments { #(#names),* });
+                Ok(Self {
+                    definition: define(&fields, options)?,
+                    kind: quote!(Arguments),
+                    pattern,
+                    values,
+                })
+            }
+            Some(kind) if fields.is_empty() => {
+                let (kind, pattern) = (quote!(#kind), quote!(#whole));
+                Ok(Self { definition: TokenStream::new(), kind, pattern, values })
+            }
+            Some(kind) => {
+                let message = "`#[arguments]` stands for all of them; it cannot have others beside";
+                Err(syn::Error::new_spanned(kind, message))
+            }
+        }
+    }
+}
+
+fn define(fields: &[&Argument], options: &ToolOptions) -> syn::Result<TokenStream> {
+    let mut definitions = Vec::new();
+    let mut functions = Vec::new();
+    for field in fields {
+        let (definition, function) = field.field()?;
+        definitions.push(definition);
+        functions.push(function);
+    }
+    let rename_all = options.rename_all.iter();
+    let refuse_unknown =
+        (!options.allow_unknown_arguments).then(|| quote!(#[serde(deny_unknown_fields)]));
+    Ok(quote! {
+        #[derive(::mcp_flow::__private::Deserialize, ::mcp_flow::__private::JsonSchema)]
+        #[serde(crate = "::mcp_flow::__private::serde")]
+        #[schemars(crate = "::mcp_flow::__private::schemars")]
+        #(#[serde(rename_all = #rename_all)])*
+        #refuse_unknown
+        struct Arguments {
+            #(#definitions,)*
+        }
+        #(#functions)*
+    })
+}

@@ -1,0 +1,105 @@
+//! `#[tools]` on the `impl` block of a type with state.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::parse::Parser;
+use syn::{FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, LitStr, Meta};
+
+use crate::options::{ToolOptions, set};
+use crate::signature::Function;
+use crate::tool::build;
+
+pub(crate) fn expand(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+    let prefix = prefix(options)?;
+    let mut block: ItemImpl = syn::parse2(item).map_err(|error| {
+        let message = "`#[tools]` goes on an `impl` block; on a function write `#[tool]`";
+        syn::Error::new(error.span(), message)
+    })?;
+    if let Some((_, path, _)) = &block.trait_ {
+        let message = "mark an `impl` block of the type itself, not of a trait";
+        return Err(syn::Error::new_spanned(path, message));
+    }
+    let mut tools = Vec::new();
+    for item in &mut block.items {
+        if let ImplItem::Fn(method) = item
+            && let Some(options) = take_attribute(method)?
+        {
+            tools.push(tool(method, &options, &prefix)?);
+        }
+    }
+    if tools.is_empty() {
+        let message = "no method is marked with `#[tool]`, so there is nothing to offer";
+        return Err(syn::Error::new_spanned(&block.self_ty, message));
+    }
+    let (generics, _, condition) = block.generics.split_for_impl();
+    let kind = &block.self_ty;
+    Ok(quote! {
+        #block
+
+        impl #generics ::mcp_flow::tool::ToolCollection for #kind #condition {
+            fn tools(
+                self: ::std::sync::Arc<Self>,
+            ) -> ::core::result::Result<::std::vec::Vec<::mcp_flow::Tool>, ::mcp_flow::BadTool> {
+                ::mcp_flow::IntoTools::into_tools(::std::vec![#(#tools),*])
+            }
+        }
+
+        impl #generics ::mcp_flow::IntoTools for #kind #condition {
+            fn into_tools(
+                self,
+            ) -> ::core::result::Result<::std::vec::Vec<::mcp_flow::Tool>, ::mcp_flow::BadTool> {
+                ::mcp_flow::IntoTools::into_tools(::std::sync::Arc::new(self))
+            }
+        }
+    })
+}
+
+/// `#[tools(prefix = "…")]`: what the names of all methods begin with.
+fn prefix(options: TokenStream) -> syn::Result<String> {
+    let mut prefix: Option<LitStr> = None;
+    let parser = syn::meta::parser(|meta| {
+        if meta.path.is_ident("prefix") {
+            return set(&mut prefix, &meta, |meta| meta.value()?.parse());
+        }
+        Err(meta.error("unknown option; a block of tools has prefix"))
+    });
+    parser.parse2(options)?;
+    Ok(prefix.map(|prefix| prefix.value()).unwrap_or_default())
+}
+
+/// Takes `#[tool(…)]` away from a method, if it has one, and reads it.
+fn take_attribute(method: &mut ImplItemFn) -> syn::Result<Option<ToolOptions>> {
+    let Some(index) = method.attrs.iter().position(|one| one.path().is_ident("tool")) else {
+        return Ok(None);
+    };
+    let options = match method.attrs.remove(index).meta {
+        Meta::List(list) => list.tokens,
+        _ => TokenStream::new(),
+    };
+    ToolOptions::parse(options).map(Some)
+}
+
+fn tool(method: &mut ImplItemFn, options: &ToolOptions, prefix: &str) -> syn::Result<TokenStream> {
+    let shares_self = match method.sig.inputs.first() {
+        Some(FnArg::Receiver(receiver)) => {
+            if receiver.reference.is_none() || receiver.mutability.is_some() {
+                let message = "a tool is called by many at once: take `&self`, and keep what \
+                               changes in a `Mutex` or an atomic";
+                return Err(syn::Error::new_spanned(receiver, message));
+            }
+            true
+        }
+        _ => false,
+    };
+    let function = Function::take(&mut method.sig, &method.attrs)?;
+    let (name, state) = (&method.sig.ident, Ident::new("state", Span::mixed_site()));
+    if !shares_self {
+        return build(prefix, name, &function, options, &quote!(Self::#name), &TokenStream::new());
+    }
+    let clone = quote!(let #state = ::std::sync::Arc::clone(&#state););
+    let tool = build(prefix, name, &function, options, &quote!(#state.#name), &clone)?;
+    Ok(quote!({
+        let #state = ::std::sync::Arc::clone(&self);
+        #tool
+    }))
+}

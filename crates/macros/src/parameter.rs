@@ -1,0 +1,194 @@
+//! One parameter of a function: an argument of the caller's, or the context of the call.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{
+    Attribute, Expr, ExprLit, ExprRange, FnArg, Ident, Lit, Pat, PatType, RangeLimits, Token, Type,
+};
+
+use crate::options::{set, value};
+
+/// What a parameter is filled with.
+pub(crate) enum Parameter {
+    /// The context, by reference or not.
+    Context { by_reference: bool },
+    /// All arguments at once, decoded into one type.
+    All(Type),
+    /// One argument.
+    One(Box<Argument>),
+}
+
+/// An argument, as it becomes a field of the type arguments are decoded into.
+pub(crate) struct Argument {
+    pub(crate) name: Ident,
+    pub(crate) kind: Type,
+    documentation: Vec<Attribute>,
+    options: ArgumentOptions,
+}
+
+#[derive(Default)]
+struct ArgumentOptions {
+    name: Option<Expr>,
+    description: Option<Expr>,
+    default: Option<Default>,
+    range: Option<ExprRange>,
+    length: Option<ExprRange>,
+    pattern: Option<Expr>,
+    example: Option<Expr>,
+}
+
+enum Default {
+    OfType,
+    Value(Expr),
+}
+
+impl Parameter {
+    /// Reads a parameter, and takes away the attributes that only we understand.
+    pub(crate) fn take(parameter: &mut FnArg) -> syn::Result<Self> {
+        let FnArg::Typed(parameter) = parameter else {
+            let message = "a tool with `self` is a method; mark its `impl` block with `#[tools]`";
+            return Err(syn::Error::new_spanned(parameter, message));
+        };
+        let attributes = std::mem::take(&mut parameter.attrs);
+        let mut documentation = Vec::new();
+        let mut options = ArgumentOptions::default();
+        let mut all = false;
+        for attribute in attributes {
+            if attribute.path().is_ident("doc") {
+                documentation.push(attribute);
+            } else if attribute.path().is_ident("param") {
+                attribute.parse_nested_meta(|meta| options.read(&meta))?;
+            } else if attribute.path().is_ident("arguments") {
+                attribute.meta.require_path_only()?;
+                all = true;
+            } else {
+                parameter.attrs.push(attribute);
+            }
+        }
+        if let Some(by_reference) = context(&parameter.ty) {
+            return Ok(Self::Context { by_reference });
+        }
+        let kind = owned(&parameter.ty)?;
+        if all {
+            return Ok(Self::All(kind));
+        }
+        let name = name(parameter)?;
+        Ok(Self::One(Box::new(Argument { name, kind, documentation, options })))
+    }
+}
+
+impl ArgumentOptions {
+    fn read(&mut self, meta: &syn::meta::ParseNestedMeta<'_>) -> syn::Result<()> {
+        let word = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
+        match word.as_str() {
+            "name" => set(&mut self.name, meta, value),
+            "description" => set(&mut self.description, meta, value),
+            "pattern" => set(&mut self.pattern, meta, value),
+            "example" => set(&mut self.example, meta, value),
+            "range" => set(&mut self.range, meta, |meta| meta.value()?.parse()),
+            "length" => set(&mut self.length, meta, |meta| meta.value()?.parse()),
+            "default" => set(&mut self.default, meta, |meta| {
+                let has_value = meta.input.peek(Token![=]);
+                Ok(if has_value { Default::Value(value(meta)?) } else { Default::OfType })
+            }),
+            _ => Err(meta.error(
+                "unknown option; a parameter has name, description, default, range, length, \
+                 pattern and example",
+            )),
+        }
+    }
+}
+
+impl Argument {
+    /// The field, and the functions its attributes refer to.
+    pub(crate) fn field(&self) -> syn::Result<(TokenStream, TokenStream)> {
+        let Self { name, kind, documentation, options } = self;
+        let ArgumentOptions { name: other_name, description, default, range, length, .. } = options;
+        let (pattern, example) = (options.pattern.iter(), options.example.iter());
+        let (other_name, description) = (other_name.iter(), description.iter());
+        let range = range.as_ref().map(|range| bounds("range", range)).transpose()?;
+        let length = length.as_ref().map(|length| bounds("length", length)).transpose()?;
+        let (default, function) = match default {
+            None => (None, None),
+            Some(Default::OfType) => (Some(quote!(#[serde(default)])), None),
+            Some(Default::Value(value)) => {
+                let function = quote::format_ident!("default_{name}");
+                let path = function.to_string();
+                // A text is written without saying that it is to be a `String`.
+                let value = match value {
+                    Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => quote!(#text.into()),
+                    other => quote!(#other),
+                };
+                let body = quote!(fn #function() -> #kind { #value });
+                (Some(quote!(#[serde(default = #path)])), Some(body))
+            }
+        };
+        let field = quote! {
+            #(#documentation)*
+            #(#[schemars(description = #description)])*
+            #(#[serde(rename = #other_name)])*
+            #(#[schemars(regex(pattern = #pattern))])*
+            #(#[schemars(example = &#example)])*
+            #range
+            #length
+            #default
+            #name: #kind
+        };
+        Ok((field, function.unwrap_or_default()))
+    }
+}
+
+/// `from..=to`, `from..` or `..=to` as an attribute for the schema.
+fn bounds(word: &str, range: &ExprRange) -> syn::Result<TokenStream> {
+    if matches!(range.limits, RangeLimits::HalfOpen(_)) && range.end.is_some() {
+        let message = format!("a {word} includes its end; write `{word} = from..=to`");
+        return Err(syn::Error::new_spanned(range, message));
+    }
+    let word = Ident::new(word, proc_macro2::Span::call_site());
+    let from = range.start.iter().map(|from| quote!(min = #from));
+    let to = range.end.iter().map(|to| quote!(max = #to));
+    let bounds = from.chain(to);
+    Ok(quote!(#[schemars(#word(#(#bounds),*))]))
+}
+
+/// Whether a type is the context, and whether by reference.
+fn context(kind: &Type) -> Option<bool> {
+    match kind {
+        Type::Path(path) if path.path.segments.last()?.ident == "Context" => Some(false),
+        Type::Reference(reference) => context(&reference.elem).map(|_| true),
+        _ => None,
+    }
+}
+
+/// The type of an argument, which outlives the message it comes in.
+fn owned(kind: &Type) -> syn::Result<Type> {
+    match kind {
+        Type::Reference(reference) => {
+            let message = match &*reference.elem {
+                Type::Path(path) if path.path.is_ident("str") => {
+                    "take a `String` instead of `&str`"
+                }
+                Type::Slice(_) => "take a `Vec` instead of a slice",
+                _ => "an argument cannot be a reference; take the value itself",
+            };
+            Err(syn::Error::new_spanned(kind, message))
+        }
+        Type::ImplTrait(_) => {
+            let message = "name the type; a schema cannot be made of `impl Trait`";
+            Err(syn::Error::new_spanned(kind, message))
+        }
+        kind => Ok(kind.clone()),
+    }
+}
+
+fn name(parameter: &PatType) -> syn::Result<Ident> {
+    match &*parameter.pat {
+        Pat::Ident(pattern) if pattern.by_ref.is_none() && pattern.subpat.is_none() => {
+            Ok(pattern.ident.clone())
+        }
+        pattern => {
+            let message = "give the parameter a plain name; callers will use it";
+            Err(syn::Error::new_spanned(pattern, message))
+        }
+    }
+}

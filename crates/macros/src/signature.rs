@@ -1,0 +1,93 @@
+//! A function as its author wrote it: its name, documentation, parameters and result.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Attribute, Expr, ExprLit, FnArg, Lit, Meta, ReturnType, Signature, Type};
+
+use crate::parameter::Parameter;
+
+/// What matters of a function's signature.
+pub(crate) struct Function {
+    pub(crate) is_async: bool,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) result: TokenStream,
+    /// The documentation, as text.
+    pub(crate) documentation: Option<String>,
+}
+
+impl Function {
+    /// Reads a function, and takes away the attributes that only we understand. A method's `self`
+    /// must be dealt with before.
+    pub(crate) fn take(signature: &mut Signature, attributes: &[Attribute]) -> syn::Result<Self> {
+        refuse_what_cannot_be_called(signature)?;
+        let parameters: Vec<Parameter> = signature
+            .inputs
+            .iter_mut()
+            .filter(|parameter| !matches!(parameter, FnArg::Receiver(_)))
+            .map(Parameter::take)
+            .collect::<syn::Result<_>>()?;
+        let contexts =
+            parameters.iter().filter(|parameter| matches!(parameter, Parameter::Context { .. }));
+        if contexts.count() > 1 {
+            let message = "there is one context; take it once";
+            return Err(syn::Error::new_spanned(&signature.inputs, message));
+        }
+        Ok(Self {
+            is_async: signature.asyncness.is_some(),
+            parameters,
+            result: result(&signature.output)?,
+            documentation: documentation(attributes),
+        })
+    }
+
+    /// Whether the context is used at all, and if so whether by reference.
+    pub(crate) fn context(&self) -> Option<bool> {
+        self.parameters.iter().find_map(|parameter| match parameter {
+            Parameter::Context { by_reference } => Some(*by_reference),
+            _ => None,
+        })
+    }
+}
+
+fn refuse_what_cannot_be_called(signature: &Signature) -> syn::Result<()> {
+    if !signature.generics.params.is_empty() {
+        let message = "a tool cannot be generic; its schema needs one type for each argument";
+        return Err(syn::Error::new_spanned(&signature.generics, message));
+    }
+    if let Some(word) = &signature.unsafety {
+        let message = "a tool is called by anyone, so it cannot be unsafe";
+        return Err(syn::Error::new_spanned(word, message));
+    }
+    if let Some(rest) = &signature.variadic {
+        return Err(syn::Error::new_spanned(rest, "a tool has a fixed number of arguments"));
+    }
+    Ok(())
+}
+
+fn result(output: &ReturnType) -> syn::Result<TokenStream> {
+    match output {
+        ReturnType::Default => Ok(quote!(())),
+        ReturnType::Type(_, kind) if matches!(**kind, Type::ImplTrait(_)) => {
+            let message = "name the type; a tool's result has one that is known beforehand";
+            Err(syn::Error::new_spanned(kind, message))
+        }
+        ReturnType::Type(_, kind) => Ok(quote!(#kind)),
+    }
+}
+
+/// The doc comment as text: its lines without the space after the slashes.
+fn documentation(attributes: &[Attribute]) -> Option<String> {
+    let lines: Vec<String> = attributes
+        .iter()
+        .filter_map(|attribute| match &attribute.meta {
+            Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
+                Expr::Lit(ExprLit { lit: Lit::Str(line), .. }) => Some(line.value()),
+                _ => None,
+            },
+            _ => None,
+        })
+        .map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned())
+        .collect();
+    let text = lines.join("\n").trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}

@@ -1,0 +1,46 @@
+//! MCP tools written once, in Rust, and served to every client there is.
+//!
+//! This is the one crate to depend on. A server is a list of tools; a tool is a function:
+//!
+//! ```no_run
+//! use mcp_flow::prelude::*;
+//!
+//! /// Greets someone by name
+//! #[tool(quick)]
+//! fn greet(
+//!     /// Whom to greet
+//!     name: String,
+//! ) -> String {
+//!     format!("Hello, {name}!")
+//! }
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let server = Server::builder("greeter", "1.0.0").tools(greet).build()?;
+//!     mcp_flow::stdio::run(&server)?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The [`guide`] has a page for each feature. What is behind it: [`tool`] for tools written
+//! without attributes, [`model`] for the types of the protocol, [`Context`] for what a tool can do
+//! while it runs.
+
+pub mod guide;
+pub mod prelude;
+
+pub use mcp_flow_macros::{data, tool, tools};
+pub use mcp_flow_proto::{Revision, RpcError, model};
+pub use mcp_flow_server::{
+    AddToolsError, BadTool, BuildError, Connection, ConnectionInfo, Context, Ended, Event, Failure,
+    Hook, IntoToolOutput, IntoTools, Limits, Peer, Principal, Server, ServerBuilder, Structured,
+    Tool, ToolNames, ToolOutput, VersionPolicy, Veto, context, tool,
+};
+pub use mcp_flow_stdio as stdio;
+
+/// What the attributes write refers to. Not for use by hand.
+#[doc(hidden)]
+pub mod __private {
+    pub use schemars::{self, JsonSchema};
+    pub use serde::{self, Deserialize, Serialize};
+    pub use serde_json::{Value, json};
+}

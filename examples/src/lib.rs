@@ -1,0 +1,17 @@
+//! Example tools, real enough to copy from.
+//!
+//! Each module shows one thing: [`calculator`] plain functions and a failure with a name,
+//! [`wh40k`] optional arguments, enums, structured results and waiting, [`long_operation`]
+//! progress. `mcp-flow` serves all of them when nothing else is configured, and
+//! `simple_server.rs` beside this crate is the program that serves them and nothing more.
+
+pub mod calculator;
+pub mod long_operation;
+pub mod wh40k;
+
+use mcp_flow::{BadTool, IntoTools, Tool};
+
+/// All of them.
+pub fn tools() -> Result<Vec<Tool>, BadTool> {
+    (calculator::tools(), wh40k::tools(), long_operation::long_operation).into_tools()
+}
