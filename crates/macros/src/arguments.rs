@@ -1,7 +1,8 @@
 //! The type a function's arguments are decoded into.
 
 use proc_macro2::{Span, TokenStream};
-use quote::quote;
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{Ident, Type};
 
 use crate::options::ToolOptions;
@@ -80,7 +81,13 @@ fn define(fields: &[&Argument], options: &ToolOptions) -> syn::Result<TokenStrea
     let rename_all = options.rename_all.iter();
     let refuse_unknown =
         (!options.allow_unknown_arguments).then(|| quote!(#[serde(deny_unknown_fields)]));
+    // Said first and in words, before the derived code says it in its own.
+    let checks = fields.iter().map(|field| {
+        let kind = &field.kind;
+        quote_spanned!(kind.span()=> ::mcp_flow::tool::check_argument::<#kind>();)
+    });
     Ok(quote! {
+        #(#checks)*
         #[derive(::mcp_flow::__private::Deserialize, ::mcp_flow::__private::JsonSchema)]
         #[serde(crate = "::mcp_flow::__private::serde")]
         #[schemars(crate = "::mcp_flow::__private::schemars")]

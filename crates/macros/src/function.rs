@@ -25,6 +25,10 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> syn::Result<Tok
             return Err(syn::Error::new_spanned(other, message));
         }
     };
+    if let Some(FnArg::Receiver(receiver)) = function.sig.inputs.first() {
+        let message = "a tool with `self` is a method; mark its `impl` block with `#[tools]`";
+        return Err(syn::Error::new_spanned(receiver, message));
+    }
     let read = Function::take(&mut function.sig, &function.attrs)?;
     let name = &function.sig.ident;
     let tool = build("", name, &read, &options, &name.to_token_stream(), &TokenStream::new())?;
@@ -64,9 +68,11 @@ fn callable(function: &ItemFn, read: &Function) -> TokenStream {
         .iter()
         .zip(&read.parameters)
         .map(|(input, parameter)| match (input, parameter) {
-            (_, Parameter::Context { by_reference: true }) => quote!(&'call ::mcp_flow::Context),
-            (FnArg::Typed(input), _) => input.ty.to_token_stream(),
-            (FnArg::Receiver(receiver), _) => receiver.to_token_stream(),
+            (FnArg::Typed(input), Parameter::One(_) | Parameter::All(_)) => {
+                input.ty.to_token_stream()
+            }
+            (_, Parameter::Context { by_reference: false }) => quote!(::mcp_flow::Context),
+            _ => quote!(&'call ::mcp_flow::Context),
         })
         .collect();
     let names: Vec<_> =

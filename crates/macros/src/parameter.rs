@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{
-    Attribute, Expr, ExprLit, ExprRange, FnArg, Ident, Lit, Pat, PatType, RangeLimits, Token, Type,
+    Attribute, Expr, ExprLit, ExprRange, Ident, Lit, Pat, PatType, RangeLimits, Token, Type,
 };
 
 use crate::options::{set, value};
@@ -44,11 +44,7 @@ enum Default {
 
 impl Parameter {
     /// Reads a parameter, and takes away the attributes that only we understand.
-    pub(crate) fn take(parameter: &mut FnArg) -> syn::Result<Self> {
-        let FnArg::Typed(parameter) = parameter else {
-            let message = "a tool with `self` is a method; mark its `impl` block with `#[tools]`";
-            return Err(syn::Error::new_spanned(parameter, message));
-        };
+    pub(crate) fn take(parameter: &mut PatType) -> syn::Result<Self> {
         let attributes = std::mem::take(&mut parameter.attrs);
         let mut documentation = Vec::new();
         let mut options = ArgumentOptions::default();

@@ -23,7 +23,10 @@ impl Function {
         let parameters: Vec<Parameter> = signature
             .inputs
             .iter_mut()
-            .filter(|parameter| !matches!(parameter, FnArg::Receiver(_)))
+            .filter_map(|parameter| match parameter {
+                FnArg::Typed(parameter) => Some(parameter),
+                FnArg::Receiver(_) => None,
+            })
             .map(Parameter::take)
             .collect::<syn::Result<_>>()?;
         let contexts =

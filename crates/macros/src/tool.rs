@@ -28,6 +28,7 @@ pub(crate) fn build(
     let by_value = function.is_async;
     let arguments = Arguments::new(&function.parameters, &context, by_value, options)?;
     let Arguments { definition, kind, pattern, values } = arguments;
+    let result = &function.result;
     // Without the mark that tells a name from a keyword.
     let plain_name = || name.to_string().trim_start_matches("r#").to_owned();
     let name = format!("{prefix}{}", options.name.as_ref().map_or_else(plain_name, LitStr::value));
@@ -40,7 +41,7 @@ pub(crate) fn build(
     let context_or_none = if function.context().is_some() { quote!(#context) } else { quote!(_) };
     let finish = if function.is_async {
         quote! {
-            .handler(move |#context_or_none: ::mcp_flow::Context, #pattern: #kind| {
+            .handler::<#kind, #result, _, _>(move |#context_or_none: ::mcp_flow::Context, #pattern: #kind| {
                 #state
                 async move { #path(#(#values),*).await }
             })
@@ -48,7 +49,7 @@ pub(crate) fn build(
     } else {
         let how = if options.quick.is_some() { quote!(quick) } else { quote!(blocking) };
         quote! {
-            .#how(move |#context_or_none: &::mcp_flow::Context, #pattern: #kind| {
+            .#how::<#kind, #result, _>(move |#context_or_none: &::mcp_flow::Context, #pattern: #kind| {
                 #path(#(#values),*)
             })
         }

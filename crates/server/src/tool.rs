@@ -22,7 +22,9 @@ use schema::{ArgumentFault, Schema};
 pub use arguments::Violation;
 pub use builder::{BadTool, ToolBuilder};
 pub use collection::{IntoTools, ToolCollection};
-pub use derived::{argument_schema, result_schema};
+#[doc(hidden)]
+pub use derived::check_argument;
+pub use derived::{Argument, argument_schema, result_schema};
 pub use failure::{Failure, IntoFailure};
 pub use output::{IntoToolOutput, ToolOutput};
 pub use registry::{RegisterError, ToolNames};

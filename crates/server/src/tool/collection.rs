@@ -70,6 +70,8 @@ impl<T: IntoTools, const N: usize> IntoTools for [T; N] {
 
 macro_rules! tuples {
     ($($first:ident $($rest:ident)*)?) => {
+        // Seventeen of these would bury the sentence that says what to do.
+        #[diagnostic::do_not_recommend]
         impl<$($first: IntoTools, $($rest: IntoTools,)*)?> IntoTools for ($($first, $($rest,)*)?) {
             #[allow(non_snake_case, reason = "a type parameter names its value, too")]
             fn into_tools(self) -> Result<Vec<Tool>, BadTool> {

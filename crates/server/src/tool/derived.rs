@@ -3,6 +3,7 @@
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The schema of what a tool takes, from the type it is decoded into.
@@ -23,6 +24,21 @@ use serde_json::Value;
 pub fn argument_schema<T: JsonSchema>() -> Value {
     schema_of::<T>(SchemaSettings::draft2020_12().for_deserialize())
 }
+
+/// What a tool can take as an argument: a type that can be decoded and has a schema.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a tool",
+    label = "it cannot be decoded, or has no schema",
+    note = "mark a type of your own with `#[data]`",
+    note = "for a type of another crate, turn on its features for serde and schemars"
+)]
+pub trait Argument: DeserializeOwned + JsonSchema {}
+
+impl<T: DeserializeOwned + JsonSchema> Argument for T {}
+
+/// Compiles only for what can be an argument.
+#[doc(hidden)]
+pub fn check_argument<T: Argument>() {}
 
 /// The schema of what a tool gives back, from the type it is written from.
 pub fn result_schema<T: JsonSchema>() -> Value {

@@ -1,0 +1,12 @@
+use mcp_flow::prelude::*;
+
+struct Counter;
+
+#[tools]
+impl Counter {
+    fn count(&self) -> u64 {
+        1
+    }
+}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use mcp_flow::prelude::*;
+
+#[tool]
+struct Calculator;
+
+fn main() {}

@@ -1,0 +1,6 @@
+use mcp_flow::prelude::*;
+
+#[tool(quick)]
+async fn wait() {}
+
+fn main() {}

@@ -1,0 +1,11 @@
+use mcp_flow::prelude::*;
+use std::rc::Rc;
+
+#[tool]
+async fn wait() -> u32 {
+    let shared = Rc::new(1);
+    std::future::ready(()).await;
+    *shared
+}
+
+fn main() {}
