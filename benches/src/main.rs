@@ -2,12 +2,14 @@
 //!
 //! Every number is a ratio to a neighbour measured in the same minute, because a number alone says
 //! more about the machine than about the code. `stdio` compares a small call with a bare loop and
-//! with the official SDK; `memory` compares a flooded server with itself at rest.
+//! with the official SDK; `memory` compares a flooded server with itself at rest; `compile` is the one
+//! that counts seconds, those a crate with a hundred tools takes to build.
 //!
 //! The neighbours are hidden subcommands of this binary, so they are built with the same compiler
 //! and the same profile as what they are compared with.
 
 mod binary;
+mod compile;
 mod driver;
 mod ledger;
 mod lines;
@@ -26,6 +28,7 @@ use clap::Parser;
 enum Command {
     Stdio(stdio::Arguments),
     Memory(memory::Arguments),
+    Compile(compile::Arguments),
     /// Serve `calculator.add` from a plain blocking loop
     #[command(hide = true)]
     ServeBare,
@@ -38,6 +41,7 @@ fn main() -> anyhow::Result<()> {
     match Command::parse() {
         Command::Stdio(arguments) => print(&arguments.run()?),
         Command::Memory(arguments) => print(&arguments.run()?),
+        Command::Compile(arguments) => print(&arguments.run()?),
         Command::ServeBare => servers::bare::serve()?,
         Command::ServeRmcp(settings) => servers::rmcp::serve(settings)?,
     }

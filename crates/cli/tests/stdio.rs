@@ -156,25 +156,6 @@ async fn an_oversized_line_is_answered_with_the_limit() {
     assert_eq!(peer.call("ping", json!({})).await["result"], json!({}));
 }
 
-/// MCP-064, MCP-065: the calculator, and its underscore names.
-#[tokio::test]
-async fn the_calculator_calculates() {
-    let (_program, mut peer) = Program::start(PROGRAM, &["stdio"]);
-    peer.initialize(Revision::V2025_11_25).await;
-    for (tool, a, b, text) in [
-        ("calculator.add", 2.0, 3.0, "5"),
-        ("calculator.subtract", 2.0, 3.0, "-1"),
-        ("calculator.multiply", 2.0, 3.0, "6"),
-        ("calculator_power", 2.0, 3.0, "8"),
-        ("calculator_divide", 1.0, 4.0, "0.25"),
-    ] {
-        let reply = peer.call_tool(tool, json!({"a": a, "b": b})).await;
-        assert_eq!(reply["result"]["content"][0]["text"], text, "{tool}");
-    }
-    let reply = peer.call_tool("calculator.power", json!({"a": 10, "b": 1000})).await;
-    assert_eq!(reply["result"]["isError"], true, "no infinity on the wire");
-}
-
 /// C-04, C-17, C-37: the workflowlookup profile holds clients to its one version and answers in
 /// order.
 #[tokio::test]

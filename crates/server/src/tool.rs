@@ -13,7 +13,7 @@ mod structured;
 use std::fmt;
 
 use mcp_flow_proto::model::ToolDefinition;
-use mcp_flow_proto::{Raw, RpcError};
+use mcp_flow_proto::{DecodeError, Raw, RpcError};
 
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
@@ -69,6 +69,17 @@ impl Tool {
         &self.definition
     }
 
+    /// Checks arguments against the tool's schema without calling it.
+    pub fn check(&self, arguments: Raw<'_>) -> Result<(), Vec<Violation>> {
+        self.schema.check(arguments).map_err(|fault| match fault {
+            ArgumentFault::Violations(violations) => violations,
+            ArgumentFault::Unreadable(error) => {
+                let sentence = unreadable(&error);
+                vec![Violation { pointer: String::new(), sentence }]
+            }
+        })
+    }
+
     /// Checks the arguments and calls the tool. A fault in them is told the way the caller's
     /// revision tells it (C-31).
     pub(crate) fn call(&self, context: &Context, arguments: Raw<'_>) -> Reply {
@@ -79,8 +90,7 @@ impl Tool {
             },
             Err(ArgumentFault::Violations(violations)) => violations,
             Err(ArgumentFault::Unreadable(error)) => {
-                let details = format!("the arguments cannot be read: {error}");
-                return Reply::Ready(Err(RpcError::invalid_params(details)));
+                return Reply::Ready(Err(RpcError::invalid_params(unreadable(&error))));
             }
         };
         Reply::Ready(refuse_arguments(context, &violations))
@@ -91,6 +101,10 @@ impl fmt::Debug for Tool {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Tool").field("definition", &self.definition).finish_non_exhaustive()
     }
+}
+
+fn unreadable(error: &DecodeError) -> String {
+    format!("the arguments cannot be read: {error}")
 }
 
 fn refuse_arguments(context: &Context, violations: &[Violation]) -> Outcome {

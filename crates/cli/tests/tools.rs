@@ -1,0 +1,90 @@
+//! The example tools, as the real program serves them.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use mcp_flow::Revision;
+use mcp_flow_testkit::Peer;
+use mcp_flow_testkit::process::Program;
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+
+/// MCP-064, MCP-065, MCP-088, C-38: arithmetic, by either name, with a category.
+#[tokio::test]
+async fn the_calculator_calculates() {
+    let (_program, mut peer) = start(&["stdio"]).await;
+    for (tool, expected) in [
+        ("calculator.add", "5"),
+        ("calculator.subtract", "-1"),
+        ("calculator.multiply", "6"),
+        ("calculator.power", "8"),
+        ("calculator_add", "5"),
+    ] {
+        let reply = peer.call_tool(tool, json!({"a": 2, "b": 3})).await;
+        assert_eq!(reply["result"]["content"][0]["text"], expected, "{tool}");
+    }
+    let failed = peer.call_tool("calculator.divide", json!({"a": 1, "b": 0})).await;
+    assert_eq!(failed["result"]["isError"], true);
+    assert_eq!(failed["result"]["_meta"]["error"]["data"]["name"], "DIVISION_BY_ZERO");
+    let large = peer.call_tool("calculator.power", json!({"a": 10, "b": 400})).await;
+    assert_eq!(large["result"]["isError"], true, "what is no number is not sent as one");
+    let add = &tools(&mut peer).await[0];
+    assert_eq!(add["_meta"]["categories"], json!(["arithmetic"]));
+}
+
+/// MCP-066, MCP-067, MCP-068: names, dice and battles.
+#[tokio::test]
+async fn the_far_future_is_grim() {
+    let (_program, mut peer) = start(&["stdio"]).await;
+    let name = |reply: Value| reply["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+    let first = name(peer.call_tool("wh40k.inquisitor_name", json!({"seed": 7})).await);
+    let again = name(peer.call_tool("wh40k.inquisitor_name", json!({"seed": 7})).await);
+    assert_eq!(first, again);
+
+    let dice = json!({"diceCount": 12, "diceSides": 4, "flavor": "save"});
+    let roll = peer.call_tool("wh40k.roll_dice", dice).await["result"]["structuredContent"].clone();
+    let rolls: Vec<_> =
+        roll["rolls"].as_array().unwrap().iter().map(|die| die.as_u64().unwrap()).collect();
+    assert!(rolls.len() == 12 && rolls.iter().all(|die| (1..=4).contains(die)), "{rolls:?}");
+    for bad in [json!(0), json!(-1), json!(101), json!(1.5), json!("6")] {
+        let refused = peer.call_tool("wh40k.roll_dice", json!({"diceCount": bad})).await;
+        assert_eq!(refused["result"]["isError"], true, "{bad}");
+    }
+
+    let forces = json!({"imperialForce": "Guard", "enemyForce": "Orks"});
+    let call = json!({"name": "wh40k.battle_simulation", "arguments": forces});
+    let both = [peer.ask("tools/call", call.clone()), peer.ask("tools/call", call)];
+    for id in both {
+        let battle = peer.reply_to(id).await["result"]["structuredContent"].clone();
+        assert_eq!(
+            (&battle["ImperialForce"], &battle["EnemyForce"]),
+            (&json!("Guard"), &json!("Orks"))
+        );
+        assert!(battle["IsImperialVictory"].is_boolean());
+        let report = battle["BattleReport"].as_str().unwrap();
+        assert!(report.contains("Guard") && report.contains("Orks"), "{report}");
+    }
+}
+
+/// C-38: hosts that refuse dots get a list without any.
+#[tokio::test]
+async fn names_can_be_listed_without_dots() {
+    let (_program, mut peer) = start(&["stdio", "--tool-names=underscore"]).await;
+    let listed = tools(&mut peer).await;
+    let names: Vec<_> = listed.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"calculator_add") && names.iter().all(|name| !name.contains('.')));
+    for name in ["calculator_add", "calculator.add"] {
+        let reply = peer.call_tool(name, json!({"a": 2, "b": 3})).await;
+        assert_eq!(reply["result"]["content"][0]["text"], "5", "{name}");
+    }
+}
+
+async fn start(arguments: &[&str]) -> (Program, Peer) {
+    let (program, mut peer) = Program::start(PROGRAM, arguments);
+    peer.initialize(Revision::V2025_11_25).await;
+    (program, peer)
+}
+
+async fn tools(peer: &mut Peer) -> Vec<Value> {
+    peer.call("tools/list", json!({})).await["result"]["tools"].as_array().unwrap().clone()
+}
