@@ -41,7 +41,7 @@ impl Arguments {
                     quote!(#whole)
                 }
                 Parameter::One(argument) => {
-                    fields.push(&**argument);
+                    fields.push(argument);
                     let name = &argument.name;
                     quote!(#name)
                 }

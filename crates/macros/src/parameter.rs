@@ -9,13 +9,14 @@ use syn::{
 use crate::options::{set, value};
 
 /// What a parameter is filled with.
+#[expect(clippy::large_enum_variant, reason = "a function has a handful of them")]
 pub(crate) enum Parameter {
     /// The context, by reference or not.
     Context { by_reference: bool },
     /// All arguments at once, decoded into one type.
     All(Type),
     /// One argument.
-    One(Box<Argument>),
+    One(Argument),
 }
 
 /// An argument, as it becomes a field of the type arguments are decoded into.
@@ -69,7 +70,7 @@ impl Parameter {
             return Ok(Self::All(kind));
         }
         let name = name(parameter)?;
-        Ok(Self::One(Box::new(Argument { name, kind, documentation, options })))
+        Ok(Self::One(Argument { name, kind, documentation, options }))
     }
 }
 

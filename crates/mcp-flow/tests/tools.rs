@@ -241,7 +241,7 @@ async fn a_tool_can_be_called_as_a_function() {
     assert!((add(2.0, 3.0) - 5.0).abs() < f64::EPSILON);
     assert_eq!(repeat("a".into(), 1, None, true), "A");
     assert_eq!(Counter::default().count(3), 3);
-    silent();
+    let () = silent();
 }
 
 fn server() -> Server {
