@@ -10,7 +10,10 @@ mod notification;
 mod tool;
 
 pub use capability::{ClientCapabilities, Implementation, ListCapability, ServerCapabilities};
-pub use content::{Annotations, Audience, Blob, Content, ResourceContents, ResourceLink};
+pub use content::{
+    Annotations, Audience, Blob, Content, ContentForm, ContentList, ResourceBody, ResourceContents,
+    ResourceLink,
+};
 pub use lifecycle::{DiscoverResult, InitializeParams, InitializeResult, RequestedVersion};
 pub use meta::{Meta, RequestMeta};
 pub use notification::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_flow_proto::Revision;
-use mcp_flow_proto::model::{Implementation, ListCapability, ServerCapabilities};
+use mcp_flow_proto::model::{ContentForm, Implementation, ListCapability, ServerCapabilities};
 use serde_json::{Map, Value};
 
 use crate::connection::{Connection, ConnectionInfo};
@@ -31,6 +31,7 @@ struct Inner {
     router: Router,
     tools: Registry,
     hooks: Vec<Box<dyn Hook>>,
+    content_form: ContentForm,
     extensions: Extensions,
 }
 
@@ -45,6 +46,7 @@ impl Server {
             router: Router::default(),
             tools: Vec::new(),
             hooks: Vec::new(),
+            content_form: ContentForm::default(),
             extensions: Extensions::default(),
         }
     }
@@ -67,6 +69,11 @@ impl Server {
     /// Which revisions it agrees to.
     pub fn versions(&self) -> VersionPolicy {
         self.inner.versions
+    }
+
+    /// Whose way of writing content it follows.
+    pub fn content_form(&self) -> ContentForm {
+        self.inner.content_form
     }
 
     pub(crate) fn info_value(&self, revision: Revision) -> Value {
@@ -124,6 +131,7 @@ pub struct ServerBuilder {
     router: Router,
     tools: Vec<Tool>,
     hooks: Vec<Box<dyn Hook>>,
+    content_form: ContentForm,
     extensions: Extensions,
 }
 
@@ -191,6 +199,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Whose way of writing content to follow. Defaults to the official one.
+    pub fn content_form(mut self, form: ContentForm) -> Self {
+        self.content_form = form;
+        self
+    }
+
     /// Puts in a value that handlers get from [`Context::extension`](crate::Context::extension).
     pub fn extension<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.extensions.insert(value);
@@ -211,6 +225,7 @@ impl ServerBuilder {
                 router: self.router,
                 tools,
                 hooks: self.hooks,
+                content_form: self.content_form,
                 extensions: self.extensions,
             }),
         })

@@ -47,5 +47,6 @@ pub use handler::{Handler, Outcome, Payload, Reply};
 pub use identity::{Peer, Principal};
 pub use limits::Limits;
 pub use mcp_flow_proto as proto;
+pub use mcp_flow_proto::model::ContentForm;
 pub use revision::VersionPolicy;
 pub use tool::{BadTool, IntoToolOutput, Tool, ToolOutput};

@@ -9,6 +9,7 @@
 
 mod calls;
 mod cancelling;
+mod content;
 mod ending;
 mod errors;
 mod handshake;
@@ -23,6 +24,7 @@ use crate::peer::Peer;
 
 pub use calls::*;
 pub use cancelling::*;
+pub use content::*;
 pub use ending::*;
 pub use errors::*;
 pub use handshake::*;
@@ -55,6 +57,8 @@ macro_rules! suite {
             bad_arguments_follow_the_revision
             ids_come_back_as_they_were_sent
             the_caller_is_known
+            content_follows_the_revision
+            content_in_the_forms_of_seed_002
             a_duplicate_id_is_refused
             a_cancelled_call_stops_and_is_silent
             a_cancel_by_the_other_name_is_answered

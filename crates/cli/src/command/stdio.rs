@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, ValueEnum};
 use mcp_flow_proto::Revision;
-use mcp_flow_server::{Ended, Limits, Server, VersionPolicy};
+use mcp_flow_server::{ContentForm, Ended, Limits, Server, VersionPolicy};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::Arguments;
@@ -32,6 +32,10 @@ pub(crate) struct Stdio {
     #[arg(long, value_name = "REVISION", value_parser = handshake_revision)]
     minimum_version: Option<Revision>,
 
+    /// Whose way of writing images, links and embedded resources to follow
+    #[arg(long, value_enum, default_value_t)]
+    content: Form,
+
     /// Add the tools echo, sleep, fail and panic
     #[arg(long)]
     diagnostics: bool,
@@ -45,6 +49,16 @@ enum Profile {
     Standard,
     /// The workflowlookup document: exactly its version, replies in order
     Workflowlookup,
+}
+
+/// Whose way of writing content to follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// The official specification, as each revision has it
+    #[default]
+    Official,
+    /// Seed document 002, in every revision, for clients that know no other
+    Seed002,
 }
 
 impl Stdio {
@@ -93,6 +107,10 @@ impl Stdio {
             .description("MCP Flow with its built-in example tools")
             .versions(versions)
             .limits(limits)
+            .content_form(match self.content {
+                Form::Official => ContentForm::Official,
+                Form::Seed002 => ContentForm::Seed002,
+            })
             .tools(tools)
             .build()?)
     }
@@ -127,3 +145,28 @@ It is meant to be started by an MCP client. To try it by hand, paste these lines
 
 ctrl-d ends it. For the other commands: mcp-flow --help
 ";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use mcp_flow_server::ContentForm;
+
+    use crate::arguments::{Arguments, Command};
+
+    /// C-26: whoever needs the forms of seed 002 can have them.
+    #[test]
+    fn the_form_of_content_can_be_chosen() {
+        for (arguments, form) in [
+            (&["mcp-flow", "stdio"][..], ContentForm::Official),
+            (&["mcp-flow", "stdio", "--content=official"], ContentForm::Official),
+            (&["mcp-flow", "stdio", "--content=seed002"], ContentForm::Seed002),
+        ] {
+            let Arguments { command: Some(Command::Stdio(stdio)), .. } =
+                Arguments::try_parse_from(arguments).unwrap()
+            else {
+                panic!("{arguments:?} is not understood as stdio")
+            };
+            assert_eq!(stdio.server().unwrap().content_form(), form);
+        }
+    }
+}

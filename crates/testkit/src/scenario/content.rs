@@ -1,0 +1,99 @@
+//! What tools return, in the shape each client reads.
+
+use mcp_flow_proto::Revision;
+use mcp_flow_proto::model::{Content, ResourceContents};
+use mcp_flow_server::{ContentForm, Context, IntoToolOutput, Tool};
+use serde_json::{Value, json};
+
+use super::Connect;
+use crate::fixture::Fixture;
+use crate::peer::Peer;
+
+/// MCP-058, MCP-059, MCP-060, MCP-061, C-25, C-26, C-40: each revision gets the content it has,
+/// and the nearest to what it lacks.
+pub async fn content_follows_the_revision(connect: &Connect) {
+    let image = json!({"type": "image", "data": "AQ==", "mimeType": "image/png"});
+    let with_url =
+        json!({"type": "image", "data": "AQ==", "mimeType": "image/png", "url": "x:/a.png"});
+    let image_link = json!({"type": "resource_link", "uri": "x:/b.png", "name": "b.png"});
+    let audio = json!({"type": "audio", "data": "Ag==", "mimeType": "audio/wav"});
+    let sound = json!({"uri": "inline:content", "mimeType": "audio/wav", "blob": "Ag=="});
+    let link = json!({"type": "resource_link", "uri": "file:///d", "name": "d"});
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let embedded = json!({"type": "resource", "resource": {"uri": "file:///c", "text": "hi"}});
+    let oldest = [
+        text("t"),
+        with_url,
+        text("b.png: x:/b.png"),
+        json!({"type": "resource", "resource": sound}),
+        embedded.clone(),
+        text("d: file:///d"),
+    ];
+    let older = [
+        text("t"),
+        image.clone(),
+        text("b.png: x:/b.png"),
+        audio.clone(),
+        embedded.clone(),
+        text("d: file:///d"),
+    ];
+    let newer = [text("t"), image, image_link, audio, embedded, link];
+    for (revision, expected) in
+        Revision::ALL.into_iter().zip([&oldest, &older, &newer, &newer, &newer])
+    {
+        let fixture = Fixture::with(|builder| builder.tool(returning(everything)));
+        let result = call(connect, &fixture, revision).await;
+        assert_eq!(result["content"], json!(expected), "{revision}");
+        assert_eq!(result["isError"], false);
+    }
+}
+
+/// MCP-059, MCP-060, MCP-061, C-25, C-26: a server told to follow seed 002 does so in every
+/// revision.
+pub async fn content_in_the_forms_of_seed_002(connect: &Connect) {
+    for revision in Revision::ALL {
+        let fixture = Fixture::with(|builder| {
+            builder.tool(returning(everything)).content_form(ContentForm::Seed002)
+        });
+        let result = call(connect, &fixture, revision).await;
+        let sound = if revision == Revision::V2024_11_05 { "embedded" } else { "audio" };
+        let expected = json!([
+            {"type": "text", "text": "t"},
+            {"type": "image", "url": "x:/a.png", "data": "AQ==", "mimeType": "image/png"},
+            {"type": "image", "url": "x:/b.png"},
+            {"type": sound, "data": "Ag==", "mimeType": "audio/wav"},
+            {"type": "embedded", "data": "aGk=", "mimeType": "text/plain"},
+            {"type": "resource", "uri": "file:///d"},
+        ]);
+        assert_eq!(result["content"], expected, "{revision}");
+    }
+}
+
+fn everything() -> Vec<Content> {
+    vec![
+        Content::text("t"),
+        Content::image_with_url([1], "image/png", "x:/a.png"),
+        Content::image_url("x:/b.png"),
+        Content::audio([2], "audio/wav"),
+        Content::embedded(ResourceContents::text("file:///c", "hi")),
+        Content::link("file:///d", "d"),
+    ]
+}
+
+/// The tool `returns`, which returns this.
+fn returning<R: IntoToolOutput>(value: impl Fn() -> R + Send + Sync + 'static) -> Tool {
+    let tool = Tool::builder("returns").quick(move |_: &Context, _: Value| value());
+    tool.expect("the tool is good")
+}
+
+/// Calls `returns` as a client of this revision.
+async fn call(connect: &Connect, fixture: &Fixture, revision: Revision) -> Value {
+    let mut peer: Peer = connect(fixture.server.clone()).await;
+    let mut params = json!({"name": "returns"});
+    if revision.is_stateless() {
+        params["_meta"] = super::handshake::stateless();
+    } else {
+        peer.initialize(revision).await;
+    }
+    peer.call("tools/call", params).await["result"].clone()
+}
