@@ -2,7 +2,7 @@
 
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{Content, ResourceContents};
-use mcp_flow_server::{ContentForm, Context, IntoToolOutput, Tool};
+use mcp_flow_server::{ContentForm, Context, IntoToolOutput, Tool, ToolOutput};
 use serde_json::{Value, json};
 
 use super::Connect;
@@ -69,6 +69,26 @@ pub async fn content_in_the_forms_of_seed_002(connect: &Connect) {
     }
 }
 
+/// MCP-019, MCP-028, C-24: however a tool fails, its first content says why, and so does
+/// `errorMessage` in its place.
+pub async fn odd_failures_tell_their_message(connect: &Connect) {
+    let broken = || ToolOutput {
+        is_error: true,
+        ..ToolOutput::content([Content::image([1], "image/png"), Content::text("broken")])
+    };
+    let silent = || ToolOutput { is_error: true, ..ToolOutput::default() };
+    for revision in Revision::ALL {
+        for (tool, message) in [
+            (returning(broken), "broken"),
+            (returning(silent), "The tool failed without saying why."),
+        ] {
+            let fixture = Fixture::with(|builder| builder.tool(tool));
+            let result = call(connect, &fixture, revision).await;
+            check_failure(&result, revision, message);
+        }
+    }
+}
+
 fn everything() -> Vec<Content> {
     vec![
         Content::text("t"),
@@ -96,4 +116,14 @@ async fn call(connect: &Connect, fixture: &Fixture, revision: Revision) -> Value
         peer.initialize(revision).await;
     }
     peer.call("tools/call", params).await["result"].clone()
+}
+
+fn check_failure(result: &Value, revision: Revision, message: &str) {
+    let old = revision == Revision::V2024_11_05;
+    let (old_place, new_place) = (result.get("errorMessage"), result["_meta"].get("errorMessage"));
+    let message = Some(json!(message));
+    assert_eq!(result["isError"], true, "{revision}");
+    assert_eq!(result["content"][0].get("text"), message.as_ref(), "{revision}");
+    assert_eq!(if old { old_place } else { new_place }, message.as_ref(), "{revision}");
+    assert_eq!(if old { new_place } else { old_place }, None, "{revision}");
 }
