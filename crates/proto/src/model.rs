@@ -11,8 +11,8 @@ mod tool;
 
 pub use capability::{ClientCapabilities, Implementation, ListCapability, ServerCapabilities};
 pub use content::{
-    Annotations, Audience, Blob, Content, ContentForm, ContentList, ResourceBody, ResourceContents,
-    ResourceLink,
+    Annotations, Audience, Blob, Content, ContentForm, ContentList, Media, MediaError,
+    ResourceBody, ResourceContents, ResourceLink, guess_mime_type,
 };
 pub use lifecycle::{DiscoverResult, InitializeParams, InitializeResult, RequestedVersion};
 pub use meta::{Meta, RequestMeta};

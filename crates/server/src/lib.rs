@@ -27,6 +27,7 @@
 
 mod builder;
 pub mod connection;
+pub mod content;
 pub mod context;
 pub mod event;
 mod extensions;

@@ -1,9 +1,10 @@
 //! Content: what tools return and messages hold.
 //!
 //! Here is what there is to say. How it is written differs by revision and by form (`wire`); what
-//! peers send is read in every form there is (`decode`).
+//! peers send is read in every form there is (`decode`); `media` makes content out of files.
 
 mod decode;
+mod media;
 mod resource;
 mod wire;
 
@@ -14,6 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Meta;
 
+pub use media::{Media, MediaError, guess_mime_type};
 pub use resource::{ResourceBody, ResourceContents, ResourceLink};
 pub use wire::{ContentForm, ContentList};
 
