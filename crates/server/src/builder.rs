@@ -7,15 +7,17 @@ use mcp_flow_proto::model::{ContentForm, Implementation, ListCapability, ServerC
 use serde_json::{Map, Value};
 
 use crate::connection::{Connection, ConnectionInfo};
+use crate::context::Context;
 use crate::event::{Event, Hook, Veto};
 use crate::extensions::Extensions;
 use crate::handler::Handler;
 use crate::limits::Limits;
 use crate::methods;
+use crate::output_filter::OutputFilter;
 use crate::revision::VersionPolicy;
 use crate::router::{Era, Router};
-use crate::tool::Tool;
 use crate::tool::registry::{RegisterError, Registry};
+use crate::tool::{Tool, ToolOutput};
 
 /// A server: tools, limits and hooks, shared by all its connections. Cheap to clone.
 #[derive(Clone)]
@@ -32,6 +34,7 @@ struct Inner {
     tools: Registry,
     hooks: Vec<Box<dyn Hook>>,
     content_form: ContentForm,
+    output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
 }
 
@@ -47,6 +50,7 @@ impl Server {
             tools: Vec::new(),
             hooks: Vec::new(),
             content_form: ContentForm::default(),
+            output_filters: Vec::new(),
             extensions: Extensions::default(),
         }
     }
@@ -92,6 +96,10 @@ impl Server {
         &self.inner.tools
     }
 
+    pub(crate) fn output_filters(&self) -> &[Box<OutputFilter>] {
+        &self.inner.output_filters
+    }
+
     pub(crate) fn extensions(&self) -> &Extensions {
         &self.inner.extensions
     }
@@ -132,6 +140,7 @@ pub struct ServerBuilder {
     tools: Vec<Tool>,
     hooks: Vec<Box<dyn Hook>>,
     content_form: ContentForm,
+    output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
 }
 
@@ -205,6 +214,29 @@ impl ServerBuilder {
         self
     }
 
+    /// Adds a function that sees the output of every tool, failures included, and may change it
+    /// before it is sent. Filters run in the order they are added; one that panics fails its call.
+    ///
+    /// [`strip_control_characters`](crate::strip_control_characters) is one.
+    ///
+    /// ```
+    /// use mcp_flow_server::Server;
+    ///
+    /// let server = Server::builder("signed", "1.0.0")
+    ///     .filter_output(|context, output| {
+    ///         output.meta.insert("for".into(), context.principal().name().into());
+    ///     })
+    ///     .build()
+    ///     .unwrap();
+    /// ```
+    pub fn filter_output(
+        mut self,
+        filter: impl Fn(&Context, &mut ToolOutput) + Send + Sync + 'static,
+    ) -> Self {
+        self.output_filters.push(Box::new(filter));
+        self
+    }
+
     /// Puts in a value that handlers get from [`Context::extension`](crate::Context::extension).
     pub fn extension<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.extensions.insert(value);
@@ -226,6 +258,7 @@ impl ServerBuilder {
                 tools,
                 hooks: self.hooks,
                 content_form: self.content_form,
+                output_filters: self.output_filters,
                 extensions: self.extensions,
             }),
         })

@@ -60,6 +60,8 @@ macro_rules! suite {
             content_follows_the_revision
             content_in_the_forms_of_seed_002
             odd_failures_tell_their_message
+            output_is_filtered
+            a_panic_in_a_filter_stays_in_its_call
             a_duplicate_id_is_refused
             a_cancelled_call_stops_and_is_silent
             a_cancel_by_the_other_name_is_answered

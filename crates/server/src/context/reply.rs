@@ -1,5 +1,7 @@
 //! From what a tool gives back to the bytes of its result.
 
+use std::borrow::Cow;
+
 use mcp_flow_proto::{Encoding, RpcError, write};
 use serde::Serialize;
 
@@ -19,14 +21,25 @@ impl Context {
 
     /// Encodes a text, which is what most tools return, the quick way where there is one.
     pub fn reply_text(&self, text: String) -> Outcome {
-        if self.call.shared.encoding() == Encoding::Json && !self.revision().is_stateless() {
+        let plain = self.call.shared.encoding() == Encoding::Json
+            && !self.revision().is_stateless()
+            && self.server().output_filters().is_empty();
+        if plain {
             return Ok(Payload(write::text_result(&text)));
         }
         self.reply_output(&ToolOutput::text(text))
     }
 
-    /// Encodes a tool's output as the caller's revision has it.
+    /// Encodes a tool's output as the caller's revision has it, after the server's filters.
     pub fn reply_output(&self, output: &ToolOutput) -> Outcome {
+        let mut output = Cow::Borrowed(output);
+        for filter in self.server().output_filters() {
+            filter(self, output.to_mut());
+        }
+        self.encode_output(&output)
+    }
+
+    fn encode_output(&self, output: &ToolOutput) -> Outcome {
         let server = self.server();
         let server_info = || server.info_value(self.revision());
         with_wire_output(output, self.revision(), server.content_form(), server_info, |wire| {

@@ -1,8 +1,10 @@
-//! What tools return, in the shape each client reads.
+//! What tools return, in the shape each client reads, and cleaned.
 
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{Content, ResourceContents};
-use mcp_flow_server::{ContentForm, Context, IntoToolOutput, Tool, ToolOutput};
+use mcp_flow_server::{
+    ContentForm, Context, IntoToolOutput, Tool, ToolOutput, strip_control_characters,
+};
 use serde_json::{Value, json};
 
 use super::Connect;
@@ -87,6 +89,57 @@ pub async fn odd_failures_tell_their_message(connect: &Connect) {
             check_failure(&result, revision, message);
         }
     }
+}
+
+/// PAT-035: what the server is told to take out of output reaches no client, in a quick text, a
+/// failure or anything else, and filters run in their order.
+pub async fn output_is_filtered(connect: &Connect) {
+    let dirty = "\u{1b}[31mred\u{1b}[0m\u{7}\n";
+    for revision in Revision::ALL {
+        for tool in [
+            returning(move || dirty.to_owned()),
+            returning(move || Content::text(dirty)),
+            returning(move || Err::<(), _>(dirty)),
+        ] {
+            let fixture = Fixture::with(|builder| {
+                builder.tool(tool).filter_output(strip_control_characters).filter_output(
+                    |context, output| {
+                        assert_eq!(context.principal().name(), "local");
+                        let seen = output.content[0] == Content::text("red\n");
+                        output.content.push(Content::text(if seen { "clean" } else { "dirty" }));
+                    },
+                )
+            });
+            let result = call(connect, &fixture, revision).await;
+            assert_eq!(
+                result["content"],
+                json!([{"type": "text", "text": "red\n"}, {"type": "text", "text": "clean"}])
+            );
+            if result["isError"] == true {
+                check_failure(&result, revision, "red\n");
+            }
+        }
+    }
+}
+
+/// PAT-035, MCP-028: a filter that panics fails the call whose output it was given, and no other.
+pub async fn a_panic_in_a_filter_stays_in_its_call(connect: &Connect) {
+    let fixture = Fixture::with(|builder| {
+        builder.filter_output(|_, output| {
+            let text = &output.content[0];
+            let refused = [Content::text("7"), Content::text("reported")];
+            assert!(!refused.contains(text), "secret detail");
+        })
+    });
+    let mut peer = connect(fixture.server.clone()).await;
+    peer.initialize(Revision::V2025_11_25).await;
+    for (tool, arguments) in [("math.add", json!({"a": 3, "b": 4})), ("report", json!({}))] {
+        let refused = peer.call_tool(tool, arguments).await;
+        assert_eq!(refused["error"]["code"], -32603, "{tool}");
+        assert!(!refused.to_string().contains("secret"), "{refused}");
+    }
+    let served = peer.call_tool("math.add", json!({"a": 3, "b": 5})).await;
+    assert_eq!(served["result"]["content"][0]["text"], "8");
 }
 
 fn everything() -> Vec<Content> {
