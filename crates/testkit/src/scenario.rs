@@ -62,6 +62,7 @@ macro_rules! suite {
             odd_failures_tell_their_message
             output_is_filtered
             a_panic_in_a_filter_stays_in_its_call
+            a_result_too_large_to_send_is_a_failure
             a_duplicate_id_is_refused
             a_cancelled_call_stops_and_is_silent
             a_cancel_by_the_other_name_is_answered

@@ -25,18 +25,33 @@ impl Context {
             && !self.revision().is_stateless()
             && self.server().output_filters().is_empty();
         if plain {
-            return Ok(Payload(write::text_result(&text)));
+            return self.within_limit(Payload(write::text_result(&text)));
         }
         self.reply_output(&ToolOutput::text(text))
     }
 
-    /// Encodes a tool's output as the caller's revision has it, after the server's filters.
+    /// Encodes a tool's output as the caller's revision has it, after the server's filters. One
+    /// that is too large to be sent becomes a failure that says so.
     pub fn reply_output(&self, output: &ToolOutput) -> Outcome {
         let mut output = Cow::Borrowed(output);
         for filter in self.server().output_filters() {
             filter(self, output.to_mut());
         }
-        self.encode_output(&output)
+        self.encode_output(&output).and_then(|payload| self.within_limit(payload))
+    }
+
+    fn within_limit(&self, payload: Payload) -> Outcome {
+        let (size, limit) = (payload.0.len(), self.server().limits().result_bytes);
+        if size <= limit { Ok(payload) } else { self.refuse_result(size, limit) }
+    }
+
+    #[cold]
+    fn refuse_result(&self, size: usize, limit: usize) -> Outcome {
+        tracing::warn!(size, limit, "a tool's result was too large to be sent");
+        self.encode_output(&ToolOutput::failure(format!(
+            "The result is {size} bytes long and was not sent, because this server sends at most \
+             {limit} bytes. Ask for less at once, for example for a part of it."
+        )))
     }
 
     fn encode_output(&self, output: &ToolOutput) -> Outcome {

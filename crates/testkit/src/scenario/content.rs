@@ -1,9 +1,9 @@
-//! What tools return, in the shape each client reads, and cleaned.
+//! What tools return, in the shape each client reads, cleaned and bounded.
 
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{Content, ResourceContents};
 use mcp_flow_server::{
-    ContentForm, Context, IntoToolOutput, Tool, ToolOutput, strip_control_characters,
+    ContentForm, Context, IntoToolOutput, Limits, Tool, ToolOutput, strip_control_characters,
 };
 use serde_json::{Value, json};
 
@@ -140,6 +140,30 @@ pub async fn a_panic_in_a_filter_stays_in_its_call(connect: &Connect) {
     }
     let served = peer.call_tool("math.add", json!({"a": 3, "b": 5})).await;
     assert_eq!(served["result"]["content"][0]["text"], "8");
+}
+
+/// PAT-035: a result past the limit is not sent, and its place is taken by a failure that says
+/// how large it was, how large it may be and what to do.
+pub async fn a_result_too_large_to_send_is_a_failure(connect: &Connect) {
+    let limits = || Limits { result_bytes: 10_000, ..Limits::default() };
+    for revision in Revision::ALL {
+        for (tool, fits) in [
+            (returning(|| "x".repeat(9_000)), true),
+            (returning(|| "x".repeat(10_000)), false),
+            (returning(|| Content::image(vec![0; 9_000], "image/png")), false),
+            (returning(|| Err::<(), _>("x".repeat(20_000))), false),
+        ] {
+            let fixture = Fixture::with(|builder| builder.tool(tool).limits(limits()));
+            let result = call(connect, &fixture, revision).await;
+            assert_eq!(result["isError"], !fits, "{revision}");
+            if !fits {
+                let message = result["content"][0]["text"].as_str().unwrap();
+                assert!(message.contains("at most 10000 bytes. Ask for less"), "{message}");
+                check_failure(&result, revision, message);
+                assert!(result.to_string().len() < 1_000);
+            }
+        }
+    }
 }
 
 fn everything() -> Vec<Content> {
