@@ -193,6 +193,7 @@ fn a_wrong_command_line_is_explained() {
         &["stdio", "--profile", "workflowlookup", "--minimum-version", "2025-06-18"],
         &["stdio", "--max-concurrency", "0"],
         &["stdio", "--minimum-version", "1"],
+        &["stdio", "--content", "seed003"],
     ] {
         let output = run(arguments, b"");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

@@ -96,6 +96,7 @@ fn callable(function: &ItemFn, read: &Function) -> TokenStream {
             type Target = #for_all fn(#(#kinds),*) -> #output;
 
             fn deref(&self) -> &Self::Target {
+                #[allow(clippy::too_many_arguments)]
                 fn call #generics (#(#names: #kinds),*) -> #output {
                     #call
                 }

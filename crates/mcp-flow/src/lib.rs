@@ -31,9 +31,10 @@ pub mod prelude;
 pub use mcp_flow_macros::{data, tool, tools};
 pub use mcp_flow_proto::{Revision, RpcError, model};
 pub use mcp_flow_server::{
-    AddToolsError, BadTool, BuildError, Connection, ConnectionInfo, Context, Ended, Event, Failure,
-    Hook, IntoToolOutput, IntoTools, Limits, Peer, Principal, Server, ServerBuilder, Structured,
-    Tool, ToolNames, ToolOutput, VersionPolicy, Veto, context, tool,
+    AddToolsError, BadTool, BuildError, Connection, ConnectionInfo, ContentForm, Context, Ended,
+    Event, Failure, Hook, IntoToolOutput, IntoTools, Limits, Peer, Principal, Server,
+    ServerBuilder, Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto, content, context,
+    strip_control_characters, tool,
 };
 pub use mcp_flow_stdio as stdio;
 

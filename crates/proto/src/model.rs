@@ -11,7 +11,10 @@ mod subscription;
 mod tool;
 
 pub use capability::{ClientCapabilities, Implementation, ListCapability, ServerCapabilities};
-pub use content::{Annotations, Audience, Blob, Content, ResourceContents, ResourceLink};
+pub use content::{
+    Annotations, Audience, Blob, Content, ContentForm, ContentList, Media, MediaError,
+    ResourceBody, ResourceContents, ResourceLink, guess_mime_type,
+};
 pub use lifecycle::{DiscoverResult, InitializeParams, InitializeResult, RequestedVersion};
 pub use meta::{Meta, RequestMeta};
 pub use notification::{

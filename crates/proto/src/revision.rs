@@ -28,6 +28,8 @@ pub enum Revision {
 pub struct Features {
     /// JSON-RPC batches are served (C-52).
     pub batches: bool,
+    /// Members only seed 002 names: `errorMessage` in results (C-24), `url` in images (C-25).
+    pub seed_002_members: bool,
     /// `audio` content exists (C-40).
     pub audio: bool,
     /// Tools carry `annotations`.
@@ -38,7 +40,7 @@ pub struct Features {
     pub titles: bool,
     /// `resource_link` content exists (C-26).
     pub resource_links: bool,
-    /// `structuredContent` and `outputSchema`, and `_meta` on tools.
+    /// `structuredContent` and `outputSchema`, and `_meta` on tools and on content.
     pub structured_content: bool,
     /// `structuredContent` may be any value, not only an object.
     pub structured_values: bool,
@@ -92,6 +94,7 @@ impl Revision {
         match self {
             Self::V2024_11_05 => Features {
                 batches: true,
+                seed_002_members: true,
                 audio: false,
                 tool_annotations: false,
                 progress_message: false,
@@ -103,6 +106,7 @@ impl Revision {
                 icons: false,
             },
             Self::V2025_03_26 => Features {
+                seed_002_members: false,
                 audio: true,
                 tool_annotations: true,
                 progress_message: true,

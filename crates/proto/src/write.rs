@@ -171,7 +171,7 @@ fn known<T: Serialize + ?Sized>(encoding: Encoding, value: &T) -> Vec<u8> {
 mod tests {
     use super::{batch, error, notification, request, result, text_result};
     use crate::error::RpcError;
-    use crate::model::{CallResult, Content};
+    use crate::model::{CallResult, Content, ContentForm, ContentList};
     use crate::raw::{Encoding, Raw};
     use crate::revision::Revision;
     use serde_json::{Value, json};
@@ -179,10 +179,10 @@ mod tests {
     #[test]
     fn a_text_result_is_written_like_any_other() {
         for text in ["", "5", "a \"quoted\"\n\u{1}\u{e9}"] {
-            let content = [Content::text(text)];
+            let (items, revision) = (&[Content::text(text)][..], Revision::BASE);
             let result = CallResult {
                 result_type: None,
-                content: &content,
+                content: ContentList { items, revision, form: ContentForm::default() },
                 structured_content: None,
                 is_error: false,
                 error_message: None,

@@ -5,20 +5,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use mcp_flow_proto::Revision;
-use mcp_flow_proto::model::{Implementation, ListCapability, ServerCapabilities, Topics};
+use mcp_flow_proto::model::{
+    ContentForm, Implementation, ListCapability, ServerCapabilities, Topics,
+};
 use serde_json::{Map, Value};
 
 use crate::connection::{Connection, ConnectionInfo};
 use crate::connections::Connections;
+use crate::context::Context;
 use crate::event::{Event, Hook, Veto};
 use crate::extensions::Extensions;
 use crate::handler::Handler;
 use crate::limits::Limits;
 use crate::methods;
+use crate::output_filter::OutputFilter;
 use crate::revision::VersionPolicy;
 use crate::router::{Era, Router};
 use crate::tool::registry::{Registry, alias};
-use crate::tool::{BadTool, IntoTools, RegisterError, Tool, ToolNames};
+use crate::tool::{BadTool, IntoTools, RegisterError, Tool, ToolNames, ToolOutput};
 
 /// A server: tools, limits and hooks, shared by all its connections. Cheap to clone.
 #[derive(Clone)]
@@ -38,6 +42,8 @@ struct Inner {
     tool_names: ToolNames,
     connections: Connections,
     hooks: Vec<Box<dyn Hook>>,
+    content_form: ContentForm,
+    output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
 }
 
@@ -54,6 +60,8 @@ impl Server {
             bad_tool: None,
             tool_names: ToolNames::default(),
             hooks: Vec::new(),
+            content_form: ContentForm::default(),
+            output_filters: Vec::new(),
             extensions: Extensions::default(),
         }
     }
@@ -109,6 +117,11 @@ impl Server {
         self.inner.versions
     }
 
+    /// Whose way of writing content it follows.
+    pub fn content_form(&self) -> ContentForm {
+        self.inner.content_form
+    }
+
     pub(crate) fn info_value(&self, revision: Revision) -> Value {
         serde_json::to_value(self.info().for_revision(revision)).unwrap_or_default()
     }
@@ -143,6 +156,10 @@ impl Server {
 
     pub(crate) fn connections(&self) -> &Connections {
         &self.inner.connections
+    }
+
+    pub(crate) fn output_filters(&self) -> &[Box<OutputFilter>] {
+        &self.inner.output_filters
     }
 
     pub(crate) fn extensions(&self) -> &Extensions {
@@ -186,6 +203,8 @@ pub struct ServerBuilder {
     bad_tool: Option<BadTool>,
     tool_names: ToolNames,
     hooks: Vec<Box<dyn Hook>>,
+    content_form: ContentForm,
+    output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
 }
 
@@ -259,6 +278,35 @@ impl ServerBuilder {
         self
     }
 
+    /// Whose way of writing content to follow. Defaults to the official one.
+    pub fn content_form(mut self, form: ContentForm) -> Self {
+        self.content_form = form;
+        self
+    }
+
+    /// Adds a function that sees the output of every tool, failures included, and may change it
+    /// before it is sent. Filters run in the order they are added; one that panics fails its call.
+    ///
+    /// [`strip_control_characters`](crate::strip_control_characters) is one.
+    ///
+    /// ```
+    /// use mcp_flow_server::Server;
+    ///
+    /// let server = Server::builder("signed", "1.0.0")
+    ///     .filter_output(|context, output| {
+    ///         output.meta.insert("for".into(), context.principal().name().into());
+    ///     })
+    ///     .build()
+    ///     .unwrap();
+    /// ```
+    pub fn filter_output(
+        mut self,
+        filter: impl Fn(&Context, &mut ToolOutput) + Send + Sync + 'static,
+    ) -> Self {
+        self.output_filters.push(Box::new(filter));
+        self
+    }
+
     /// Puts in a value that handlers get from [`Context::extension`](crate::Context::extension).
     pub fn extension<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.extensions.insert(value);
@@ -285,6 +333,8 @@ impl ServerBuilder {
                 tool_names: self.tool_names,
                 connections: Connections::default(),
                 hooks: self.hooks,
+                content_form: self.content_form,
+                output_filters: self.output_filters,
                 extensions: self.extensions,
             }),
         })

@@ -1,10 +1,12 @@
 //! What a handler knows about its call and can do while it runs.
 
+mod reply;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mcp_flow_proto::model::{LogLevel, LogMessage, ProgressParams, RequestMeta};
-use mcp_flow_proto::{Encoding, Raw, RequestId, Revision, RpcError, method, write};
+use mcp_flow_proto::{Raw, RequestId, Revision, method, write};
 use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -13,10 +15,9 @@ pub use crate::connection::client::{Client, ClientError};
 
 use crate::builder::Server;
 use crate::connection::{Route, Shared};
-use crate::handler::{Outcome, Payload, Reply};
+use crate::handler::{Outcome, Reply};
 use crate::identity::{Peer, Principal};
-use crate::revision::with_wire_output;
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::Tool;
 
 /// One call, as its handler sees it. Cheap to clone and to move into tasks.
 #[derive(Clone, Debug)]
@@ -165,28 +166,6 @@ impl Context {
     /// Speaks to the client while the call runs.
     pub fn client(&self) -> Client {
         Client::new(self.call.shared.clone(), Some(self.clone()))
-    }
-
-    /// Encodes a result for the connection the call came in on.
-    pub fn reply<T: Serialize + ?Sized>(&self, result: &T) -> Outcome {
-        self.call.shared.encoding().encode(result).map(Payload).map_err(|error| {
-            tracing::error!(%error, "a result could not be encoded");
-            RpcError::internal()
-        })
-    }
-
-    /// Encodes a text, which is what most tools return, the quick way where there is one.
-    pub fn reply_text(&self, text: String) -> Outcome {
-        if self.call.shared.encoding() == Encoding::Json && !self.revision().is_stateless() {
-            return Ok(Payload(write::text_result(&text)));
-        }
-        self.reply_output(&ToolOutput::text(text))
-    }
-
-    /// Encodes a tool's output as the caller's revision has it.
-    pub fn reply_output(&self, output: &ToolOutput) -> Outcome {
-        let server_info = || self.server().info_value(self.revision());
-        with_wire_output(output, self.revision(), server_info, |wire| self.reply(wire))
     }
 
     /// Calls a tool on behalf of this request.

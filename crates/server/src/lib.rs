@@ -28,6 +28,7 @@
 mod builder;
 pub mod connection;
 mod connections;
+pub mod content;
 pub mod context;
 pub mod event;
 mod extensions;
@@ -35,6 +36,7 @@ pub mod handler;
 pub mod identity;
 mod limits;
 mod methods;
+mod output_filter;
 pub mod revision;
 pub mod router;
 pub mod tool;
@@ -48,6 +50,8 @@ pub use handler::{Handler, Outcome, Payload, Reply};
 pub use identity::{Peer, Principal};
 pub use limits::Limits;
 pub use mcp_flow_proto as proto;
+pub use mcp_flow_proto::model::ContentForm;
+pub use output_filter::{OutputFilter, strip_control_characters};
 pub use revision::VersionPolicy;
 pub use tool::{
     BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames, ToolOutput,

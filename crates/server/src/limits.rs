@@ -21,6 +21,9 @@ pub struct Limits {
     pub parked_calls: usize,
     /// Bytes of replies that wait to be sent before no further call is started. 4 MiB.
     pub outbound_bytes: usize,
+    /// Longest result of a tool, encoded, in bytes. 16 MiB; one that is longer is not sent, and
+    /// the caller is told so by a failed result.
+    pub result_bytes: usize,
     /// Messages in one batch. 1,000.
     pub batch: usize,
     /// How long one call may run. 10 minutes.
@@ -46,6 +49,7 @@ impl Default for Limits {
             parked_bytes: 16 * 1024 * 1024,
             parked_calls: 128 * 1024,
             outbound_bytes: 4 * 1024 * 1024,
+            result_bytes: 16 * 1024 * 1024,
             batch: 1000,
             call_time: Duration::from_secs(10 * 60),
             client_requests: 64,

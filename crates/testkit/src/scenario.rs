@@ -10,6 +10,7 @@
 mod calls;
 mod cancelling;
 mod changes;
+mod content;
 mod ending;
 mod errors;
 mod handshake;
@@ -25,6 +26,7 @@ use crate::peer::Peer;
 pub use calls::*;
 pub use cancelling::*;
 pub use changes::*;
+pub use content::*;
 pub use ending::*;
 pub use errors::*;
 pub use handshake::*;
@@ -57,6 +59,12 @@ macro_rules! suite {
             bad_arguments_follow_the_revision
             ids_come_back_as_they_were_sent
             the_caller_is_known
+            content_follows_the_revision
+            content_in_the_forms_of_seed_002
+            odd_failures_tell_their_message
+            output_is_filtered
+            a_panic_in_a_filter_stays_in_its_call
+            a_result_too_large_to_send_is_a_failure
             a_duplicate_id_is_refused
             a_cancelled_call_stops_and_is_silent
             a_cancel_by_the_other_name_is_answered

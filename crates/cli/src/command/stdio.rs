@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, ValueEnum};
-use mcp_flow::{Ended, Limits, Revision, Server, ToolNames, VersionPolicy};
+use mcp_flow::{ContentForm, Ended, Limits, Revision, Server, ToolNames, VersionPolicy};
 
 use crate::arguments::Arguments;
 use crate::diagnostics;
@@ -33,6 +33,10 @@ pub(crate) struct Stdio {
     /// Under which names to list tools; they can be called by both
     #[arg(long, value_enum, default_value_t, value_name = "SPELLING")]
     tool_names: Spelling,
+
+    /// Whose way of writing images, links and embedded resources to follow
+    #[arg(long, value_enum, default_value_t)]
+    content: Form,
 
     /// Add the tools echo, sleep, fail and panic
     #[arg(long)]
@@ -66,6 +70,16 @@ enum Profile {
     Standard,
     /// The workflowlookup document: exactly its version, replies in order
     Workflowlookup,
+}
+
+/// Whose way of writing content to follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// The official specification, as each revision has it
+    #[default]
+    Official,
+    /// Seed document 002, in every revision, for clients that know no other
+    Seed002,
 }
 
 impl Stdio {
@@ -102,6 +116,10 @@ impl Stdio {
             .description("MCP Flow with its built-in example tools")
             .versions(versions)
             .limits(limits)
+            .content_form(match self.content {
+                Form::Official => ContentForm::Official,
+                Form::Seed002 => ContentForm::Seed002,
+            })
             .tool_names(self.tool_names.into())
             .tools(mcp_flow_examples::tools());
         let server = if self.diagnostics { server.tools(diagnostics::tools()) } else { server };
@@ -126,3 +144,28 @@ It is meant to be started by an MCP client. To try it by hand, paste these lines
 
 ctrl-d ends it. For the other commands: mcp-flow --help
 ";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use mcp_flow::ContentForm;
+
+    use crate::arguments::{Arguments, Command};
+
+    /// C-26: whoever needs the forms of seed 002 can have them.
+    #[test]
+    fn the_form_of_content_can_be_chosen() {
+        for (arguments, form) in [
+            (&["mcp-flow", "stdio"][..], ContentForm::Official),
+            (&["mcp-flow", "stdio", "--content=official"], ContentForm::Official),
+            (&["mcp-flow", "stdio", "--content=seed002"], ContentForm::Seed002),
+        ] {
+            let Arguments { command: Some(Command::Stdio(stdio)), .. } =
+                Arguments::try_parse_from(arguments).unwrap()
+            else {
+                panic!("{arguments:?} is not understood as stdio")
+            };
+            assert_eq!(stdio.server().unwrap().content_form(), form);
+        }
+    }
+}

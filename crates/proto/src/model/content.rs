@@ -1,4 +1,12 @@
 //! Content: what tools return and messages hold.
+//!
+//! Here is what there is to say. How it is written differs by revision and by form (`wire`); what
+//! peers send is read in every form there is (`decode`); `media` makes content out of files.
+
+mod decode;
+mod media;
+mod resource;
+mod wire;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,54 +15,78 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Meta;
 
-/// One piece of content, in the official form.
+pub use media::{Media, MediaError, guess_mime_type};
+pub use resource::{ResourceBody, ResourceContents, ResourceLink};
+pub use wire::{ContentForm, ContentList};
+
+/// One piece of content.
+///
+/// Serializes in the official form of the newest revision; [`wire`](Self::wire) has the others.
+/// Deserializes from any form a peer may send.
 ///
 /// ```
 /// use mcp_flow_proto::model::Content;
 ///
 /// let text = serde_json::to_string(&Content::text("hello")).unwrap();
 /// assert_eq!(text, r#"{"type":"text","text":"hello"}"#);
+///
+/// let image: Content = serde_json::from_str(r#"{"type":"image","url":"https://a.example/b.png"}"#).unwrap();
+/// assert_eq!(image, Content::image_url("https://a.example/b.png"));
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     /// Text for a person or a model.
     Text {
         /// The text.
         text: String,
         /// For whom, and how important.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         annotations: Option<Box<Annotations>>,
+        /// Anything else.
+        meta: Option<Box<Meta>>,
     },
     /// A picture.
-    #[serde(rename_all = "camelCase")]
     Image {
         /// The file's bytes.
         data: Blob,
         /// What kind of file, such as `image/png`.
         mime_type: String,
+        /// Where the same picture is found, if that is known too.
+        url: Option<String>,
         /// For whom, and how important.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         annotations: Option<Box<Annotations>>,
+        /// Anything else.
+        meta: Option<Box<Meta>>,
+    },
+    /// A picture of which only the place is known. Nothing here ever fetches it.
+    ImageUrl {
+        /// Where it is.
+        url: String,
+        /// What kind of file, if known.
+        mime_type: Option<String>,
+        /// For whom, and how important.
+        annotations: Option<Box<Annotations>>,
+        /// Anything else.
+        meta: Option<Box<Meta>>,
     },
     /// Sound.
-    #[serde(rename_all = "camelCase")]
     Audio {
         /// The file's bytes.
         data: Blob,
         /// What kind of file, such as `audio/wav`.
         mime_type: String,
         /// For whom, and how important.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         annotations: Option<Box<Annotations>>,
+        /// Anything else.
+        meta: Option<Box<Meta>>,
     },
     /// A resource, embedded whole.
     Resource {
         /// The resource.
         resource: ResourceContents,
         /// For whom, and how important.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         annotations: Option<Box<Annotations>>,
+        /// Anything else.
+        meta: Option<Box<Meta>>,
     },
     /// A resource, by reference.
     ResourceLink(Box<ResourceLink>),
@@ -63,17 +95,84 @@ pub enum Content {
 impl Content {
     /// Plain text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::Text { text: text.into(), annotations: None }
+        Self::Text { text: text.into(), annotations: None, meta: None }
     }
 
     /// A picture from the bytes of its file.
     pub fn image(data: impl Into<Vec<u8>>, mime_type: impl Into<String>) -> Self {
-        Self::Image { data: Blob(data.into()), mime_type: mime_type.into(), annotations: None }
+        let (data, mime_type) = (Blob(data.into()), mime_type.into());
+        Self::Image { data, mime_type, url: None, annotations: None, meta: None }
+    }
+
+    /// A picture from the bytes of its file, which is also found at a URL.
+    pub fn image_with_url(
+        data: impl Into<Vec<u8>>,
+        mime_type: impl Into<String>,
+        url: impl Into<String>,
+    ) -> Self {
+        let (data, mime_type, url) = (Blob(data.into()), mime_type.into(), Some(url.into()));
+        Self::Image { data, mime_type, url, annotations: None, meta: None }
+    }
+
+    /// A picture of which only the URL is known.
+    ///
+    /// Clients get a link to it (C-25): nobody fetches it for them.
+    pub fn image_url(url: impl Into<String>) -> Self {
+        Self::ImageUrl { url: url.into(), mime_type: None, annotations: None, meta: None }
     }
 
     /// Sound from the bytes of its file.
     pub fn audio(data: impl Into<Vec<u8>>, mime_type: impl Into<String>) -> Self {
-        Self::Audio { data: Blob(data.into()), mime_type: mime_type.into(), annotations: None }
+        let (data, mime_type) = (Blob(data.into()), mime_type.into());
+        Self::Audio { data, mime_type, annotations: None, meta: None }
+    }
+
+    /// A resource, embedded whole.
+    pub fn embedded(resource: ResourceContents) -> Self {
+        Self::Resource { resource, annotations: None, meta: None }
+    }
+
+    /// A link to a resource, by its URI and a short name.
+    pub fn link(uri: impl Into<String>, name: impl Into<String>) -> Self {
+        let link = ResourceLink { uri: uri.into(), name: name.into(), ..ResourceLink::default() };
+        Self::ResourceLink(Box::new(link))
+    }
+
+    /// The same content, with hints on how it is meant to be used.
+    #[must_use]
+    pub fn with_annotations(mut self, hints: Annotations) -> Self {
+        *self.extras_mut().0 = Some(Box::new(hints));
+        self
+    }
+
+    /// The same content, with anything else that rides along in `_meta`.
+    #[must_use]
+    pub fn with_meta(mut self, members: Meta) -> Self {
+        *self.extras_mut().1 = Some(Box::new(members));
+        self
+    }
+
+    fn extras_mut(&mut self) -> (&mut Option<Box<Annotations>>, &mut Option<Box<Meta>>) {
+        match self {
+            Self::Text { annotations, meta, .. }
+            | Self::Image { annotations, meta, .. }
+            | Self::ImageUrl { annotations, meta, .. }
+            | Self::Audio { annotations, meta, .. }
+            | Self::Resource { annotations, meta, .. } => (annotations, meta),
+            Self::ResourceLink(link) => (&mut link.annotations, &mut link.meta),
+        }
+    }
+
+    fn extras(&self) -> (Option<&Annotations>, Option<&Meta>) {
+        let (annotations, meta) = match self {
+            Self::Text { annotations, meta, .. }
+            | Self::Image { annotations, meta, .. }
+            | Self::ImageUrl { annotations, meta, .. }
+            | Self::Audio { annotations, meta, .. }
+            | Self::Resource { annotations, meta, .. } => (annotations, meta),
+            Self::ResourceLink(link) => (&link.annotations, &link.meta),
+        };
+        (annotations.as_deref(), meta.as_deref())
     }
 }
 
@@ -81,73 +180,31 @@ impl Content {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob(pub Vec<u8>);
 
+impl Blob {
+    fn from_base64(text: &str) -> Result<Self, base64::DecodeError> {
+        STANDARD.decode(text).map(Self)
+    }
+}
+
 impl Serialize for Blob {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&base64::display::Base64Display::new(&self.0, &STANDARD))
+        Base64(&self.0).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Blob {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        STANDARD.decode(text).map(Self).map_err(D::Error::custom)
+        Self::from_base64(&String::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
-/// What a resource holds: text, or bytes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum ResourceContents {
-    /// Text.
-    #[serde(rename_all = "camelCase")]
-    Text {
-        /// Which resource.
-        uri: String,
-        /// What kind of text.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        mime_type: Option<String>,
-        /// The text.
-        text: String,
-    },
-    /// Bytes.
-    #[serde(rename_all = "camelCase")]
-    Blob {
-        /// Which resource.
-        uri: String,
-        /// What kind of bytes.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        mime_type: Option<String>,
-        /// The bytes.
-        blob: Blob,
-    },
-}
+/// Borrowed bytes, written as base64.
+struct Base64<'a>(&'a [u8]);
 
-/// A reference to a resource that can be read.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ResourceLink {
-    /// Where it is.
-    pub uri: String,
-    /// Short name for programs.
-    pub name: String,
-    /// Name for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// What it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// What kind of content reading it gives.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<String>,
-    /// How many bytes reading it gives, if known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size: Option<u64>,
-    /// For whom, and how important.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<Box<Annotations>>,
-    /// Anything else.
-    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Box<Meta>>,
+impl Serialize for Base64<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&base64::display::Base64Display::new(self.0, &STANDARD))
+    }
 }
 
 /// Hints on how content is meant to be used.
@@ -173,48 +230,4 @@ pub enum Audience {
     User,
     /// The model.
     Assistant,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Content, ResourceContents, ResourceLink};
-    use serde_json::{Value, json};
-
-    /// MCP-058: content in the official shapes, both ways.
-    #[test]
-    fn content_has_the_official_shape() {
-        check(&Content::text("hi"), &json!({"type": "text", "text": "hi"}));
-        check(
-            &Content::image([1, 2, 255], "image/png"),
-            &json!({"type": "image", "data": "AQL/", "mimeType": "image/png"}),
-        );
-        check(
-            &Content::audio([0], "audio/wav"),
-            &json!({"type": "audio", "data": "AA==", "mimeType": "audio/wav"}),
-        );
-        check(
-            &Content::Resource {
-                resource: ResourceContents::Text {
-                    uri: "file:///a".into(),
-                    mime_type: None,
-                    text: "x".into(),
-                },
-                annotations: None,
-            },
-            &json!({"type": "resource", "resource": {"uri": "file:///a", "text": "x"}}),
-        );
-        check(
-            &Content::ResourceLink(Box::new(ResourceLink {
-                uri: "file:///a".into(),
-                name: "a".into(),
-                ..ResourceLink::default()
-            })),
-            &json!({"type": "resource_link", "uri": "file:///a", "name": "a"}),
-        );
-    }
-
-    fn check(content: &Content, wire: &Value) {
-        assert_eq!(&serde_json::to_value(content).unwrap(), wire);
-        assert_eq!(&serde_json::from_value::<Content>(wire.clone()).unwrap(), content);
-    }
 }

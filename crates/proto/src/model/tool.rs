@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Content, Meta};
+use super::{ContentList, Meta};
 use crate::raw::{Params, Raw};
 use crate::revision::Revision;
 
@@ -150,7 +150,7 @@ pub struct CallResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_type: Option<&'static str>,
     /// What a person or model reads.
-    pub content: &'a [Content],
+    pub content: ContentList<'a>,
     /// What a program reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<&'a Value>,

@@ -51,15 +51,6 @@ impl ToolOutput {
     pub fn failure(message: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(message) }
     }
-
-    /// The sentence of a failure.
-    pub(crate) fn failure_text(&self) -> Option<&str> {
-        let text = |content: &Content| matches!(content, Content::Text { .. });
-        match self.content.iter().find(|content| text(content)) {
-            Some(Content::Text { text, .. }) if self.is_error => Some(text),
-            _ => None,
-        }
-    }
 }
 
 /// What a tool's function may return.
@@ -231,9 +222,6 @@ mod tests {
     #[test]
     fn a_failure_is_a_result() {
         let failed: Result<i64, &str> = Err("no luck");
-        let output = failed.into_tool_output();
-        assert!(output.is_error);
-        assert_eq!(output.failure_text(), Some("no luck"));
-        assert_eq!(ToolOutput::text("fine").failure_text(), None);
+        assert_eq!(failed.into_tool_output(), ToolOutput::failure("no luck"));
     }
 }

@@ -75,7 +75,7 @@ pub async fn a_quick_call_overtakes_a_slow_one(connect: &Connect) {
     assert_eq!(peer.next().await["id"], slow);
 }
 
-/// MCP-027, C-31: arguments that break the schema are an error or a result, by revision.
+/// MCP-027, C-24, C-31: arguments that break the schema are an error or a result, by revision.
 pub async fn bad_arguments_follow_the_revision(connect: &Connect) {
     for revision in Revision::handshake() {
         let mut peer = connect(Fixture::new().server).await;
@@ -86,6 +86,7 @@ pub async fn bad_arguments_follow_the_revision(connect: &Connect) {
             let text = reply["result"]["content"][0]["text"].as_str().unwrap();
             let told: Value = serde_json::from_str(text).unwrap();
             assert_eq!(told, reply["result"]["_meta"]["error"]);
+            assert_eq!(reply["result"]["_meta"]["errorMessage"], *text);
             told
         } else {
             reply["error"].clone()

@@ -1,0 +1,229 @@
+//! How content is written: by revision, and in the official form or that of seed 002.
+//!
+//! C-25, C-26 and C-40 decide. No client meets a type its revision lacks, and nothing is fetched
+//! to avoid that: what is known only by its place is sent as its place.
+
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer};
+
+use super::resource::name_of;
+use super::{Annotations, Base64, Content, Meta, ResourceBody, ResourceContents};
+use crate::revision::{Features, Revision};
+
+/// Whose way of writing content to follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ContentForm {
+    /// That of the official text of each revision.
+    #[default]
+    Official,
+    /// That of seed 002, in every revision, for clients that know no other.
+    Seed002,
+}
+
+/// Several pieces of content, to be written for a client of one revision.
+#[derive(Clone, Copy, Debug)]
+pub struct ContentList<'a> {
+    /// What to write.
+    pub items: &'a [Content],
+    /// For whom.
+    pub revision: Revision,
+    /// In whose way.
+    pub form: ContentForm,
+}
+
+impl Serialize for ContentList<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.items.iter().map(|item| item.wire(self.revision, self.form)))
+    }
+}
+
+impl Content {
+    /// The content as a client of this revision reads it.
+    ///
+    /// ```
+    /// use mcp_flow_proto::Revision;
+    /// use mcp_flow_proto::model::{Content, ContentForm};
+    /// use serde_json::json;
+    ///
+    /// let link = Content::link("file:///a.txt", "a.txt");
+    /// let wire = |revision, form| serde_json::to_value(link.wire(revision, form)).unwrap();
+    ///
+    /// assert_eq!(
+    ///     wire(Revision::V2025_06_18, ContentForm::Official),
+    ///     json!({"type": "resource_link", "uri": "file:///a.txt", "name": "a.txt"})
+    /// );
+    /// assert_eq!(
+    ///     wire(Revision::V2024_11_05, ContentForm::Official),
+    ///     json!({"type": "text", "text": "a.txt: file:///a.txt"})
+    /// );
+    /// assert_eq!(
+    ///     wire(Revision::V2024_11_05, ContentForm::Seed002),
+    ///     json!({"type": "resource", "uri": "file:///a.txt"})
+    /// );
+    /// ```
+    pub fn wire(&self, revision: Revision, form: ContentForm) -> impl Serialize + '_ {
+        let features = revision.features();
+        let (annotations, meta) = self.extras();
+        WireContent {
+            annotations,
+            meta: meta.filter(|_| features.structured_content),
+            ..self.body(features, form == ContentForm::Seed002)
+        }
+    }
+
+    fn body(&self, features: Features, seed: bool) -> WireContent<'_> {
+        match self {
+            Self::Text { text, .. } => {
+                WireContent { text: Some(text.into()), ..WireContent::of("text") }
+            }
+            Self::Image { data, mime_type, url, .. } => WireContent {
+                url: url.as_deref().filter(|_| seed || features.seed_002_members),
+                ..file("image", &data.0, mime_type)
+            },
+            Self::ImageUrl { url, mime_type, .. } => {
+                let mime_type = mime_type.as_deref();
+                if seed {
+                    WireContent { url: Some(url), mime_type, ..WireContent::of("image") }
+                } else if features.resource_links {
+                    WireContent { mime_type, ..link(url, name_of(url)) }
+                } else {
+                    link_as_text(url, name_of(url))
+                }
+            }
+            Self::Audio { data, mime_type, .. } => {
+                if features.audio {
+                    file("audio", &data.0, mime_type)
+                } else if seed {
+                    file("embedded", &data.0, mime_type)
+                } else {
+                    let blob = Some(Base64(&data.0));
+                    let (uri, mime_type) = (ResourceContents::INLINE_URI, Some(&**mime_type));
+                    let resource = WireResource { uri, mime_type, text: None, blob, meta: None };
+                    WireContent { resource: Some(resource), ..WireContent::of("resource") }
+                }
+            }
+            Self::Resource { resource, .. } if seed => embedded(resource),
+            Self::Resource { resource, .. } => WireContent {
+                resource: Some(WireResource::new(resource, features.structured_content)),
+                ..WireContent::of("resource")
+            },
+            Self::ResourceLink(target) => {
+                if seed {
+                    WireContent { uri: Some(&target.uri), ..WireContent::of("resource") }
+                } else if features.resource_links {
+                    WireContent {
+                        title: target.title.as_deref(),
+                        description: target.description.as_deref(),
+                        mime_type: target.mime_type.as_deref(),
+                        size: target.size,
+                        ..link(&target.uri, &target.name)
+                    }
+                } else {
+                    link_as_text(&target.uri, target.title.as_ref().unwrap_or(&target.name))
+                }
+            }
+        }
+    }
+}
+
+impl Serialize for Content {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.wire(NEWEST, ContentForm::Official).serialize(serializer)
+    }
+}
+
+impl Serialize for ResourceContents {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        WireResource::new(self, NEWEST.features().structured_content).serialize(serializer)
+    }
+}
+
+/// Every member content can have; each kind has its own few.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireContent<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Base64<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uri: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mime_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource: Option<WireResource<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<&'a Annotations>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<&'a Meta>,
+}
+
+impl WireContent<'_> {
+    fn of(kind: &'static str) -> Self {
+        Self { kind, ..Self::default() }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireResource<'a> {
+    uri: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mime_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blob: Option<Base64<'a>>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<&'a Meta>,
+}
+
+impl<'a> WireResource<'a> {
+    fn new(resource: &'a ResourceContents, with_meta: bool) -> Self {
+        let ResourceContents { uri, mime_type, body, meta } = resource;
+        let (text, blob) = match body {
+            ResourceBody::Text(text) => (Some(&**text), None),
+            ResourceBody::Blob(blob) => (None, Some(Base64(&blob.0))),
+        };
+        let meta = meta.as_deref().filter(|_| with_meta);
+        Self { uri, mime_type: mime_type.as_deref(), text, blob, meta }
+    }
+}
+
+fn file<'a>(kind: &'static str, bytes: &'a [u8], mime_type: &'a str) -> WireContent<'a> {
+    WireContent { data: Some(Base64(bytes)), mime_type: Some(mime_type), ..WireContent::of(kind) }
+}
+
+/// Seed 002 knows bytes only, so text is sent as its bytes.
+fn embedded(resource: &ResourceContents) -> WireContent<'_> {
+    let (bytes, fallback) = match &resource.body {
+        ResourceBody::Text(text) => (text.as_bytes(), "text/plain"),
+        ResourceBody::Blob(blob) => (&*blob.0, "application/octet-stream"),
+    };
+    file("embedded", bytes, resource.mime_type.as_deref().unwrap_or(fallback))
+}
+
+fn link<'a>(uri: &'a str, name: &'a str) -> WireContent<'a> {
+    WireContent { uri: Some(uri), name: Some(name), ..WireContent::of("resource_link") }
+}
+
+fn link_as_text<'a>(uri: &'a str, name: &str) -> WireContent<'a> {
+    let names_itself = name.is_empty() || name == uri;
+    let text = if names_itself { uri.into() } else { format!("{name}: {uri}").into() };
+    WireContent { text: Some(text), ..WireContent::of("text") }
+}
+
+const NEWEST: Revision = Revision::V2026_07_28;

@@ -1,0 +1,64 @@
+//! From what a tool gives back to the bytes of its result.
+
+use std::borrow::Cow;
+
+use mcp_flow_proto::{Encoding, RpcError, write};
+use serde::Serialize;
+
+use super::Context;
+use crate::handler::{Outcome, Payload};
+use crate::revision::with_wire_output;
+use crate::tool::ToolOutput;
+
+impl Context {
+    /// Encodes a result for the connection the call came in on.
+    pub fn reply<T: Serialize + ?Sized>(&self, result: &T) -> Outcome {
+        self.call.shared.encoding().encode(result).map(Payload).map_err(|error| {
+            tracing::error!(%error, "a result could not be encoded");
+            RpcError::internal()
+        })
+    }
+
+    /// Encodes a text, which is what most tools return, the quick way where there is one.
+    pub fn reply_text(&self, text: String) -> Outcome {
+        let plain = self.call.shared.encoding() == Encoding::Json
+            && !self.revision().is_stateless()
+            && self.server().output_filters().is_empty();
+        if plain {
+            return self.within_limit(Payload(write::text_result(&text)));
+        }
+        self.reply_output(&ToolOutput::text(text))
+    }
+
+    /// Encodes a tool's output as the caller's revision has it, after the server's filters. One
+    /// that is too large to be sent becomes a failure that says so.
+    pub fn reply_output(&self, output: &ToolOutput) -> Outcome {
+        let mut output = Cow::Borrowed(output);
+        for filter in self.server().output_filters() {
+            filter(self, output.to_mut());
+        }
+        self.encode_output(&output).and_then(|payload| self.within_limit(payload))
+    }
+
+    fn within_limit(&self, payload: Payload) -> Outcome {
+        let (size, limit) = (payload.0.len(), self.server().limits().result_bytes);
+        if size <= limit { Ok(payload) } else { self.refuse_result(size, limit) }
+    }
+
+    #[cold]
+    fn refuse_result(&self, size: usize, limit: usize) -> Outcome {
+        tracing::warn!(size, limit, "a tool's result was too large to be sent");
+        self.encode_output(&ToolOutput::failure(format!(
+            "The result is {size} bytes long and was not sent, because this server sends at most \
+             {limit} bytes. Ask for less at once, for example for a part of it."
+        )))
+    }
+
+    fn encode_output(&self, output: &ToolOutput) -> Outcome {
+        let server = self.server();
+        let server_info = || server.info_value(self.revision());
+        with_wire_output(output, self.revision(), server.content_form(), server_info, |wire| {
+            self.reply(wire)
+        })
+    }
+}
