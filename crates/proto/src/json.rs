@@ -168,6 +168,12 @@ pub(crate) fn each_element<'a, E: From<DecodeError>>(
 pub(crate) struct Name<'a>(&'a str);
 
 impl Name<'_> {
+    /// Whether it is this one, written without escapes.
+    #[inline]
+    pub(crate) fn is(self, name: &str) -> bool {
+        &self.0[1..self.0.len() - 1] == name
+    }
+
     /// Where the name stands among others.
     #[inline]
     pub(crate) fn position<T: AsRef<str>>(self, names: &[T]) -> Option<usize> {

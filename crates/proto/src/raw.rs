@@ -125,10 +125,17 @@ impl<'a> Raw<'a> {
         names: &[T],
         mut visit: impl FnMut(Option<usize>, Raw<'a>) -> Result<(), E>,
     ) -> Result<(), E> {
+        // Members mostly come in the order they are listed, so the next name is tried first.
+        let mut next = 0;
         match self {
-            Self::Json(text) => {
-                json::each_member(text, |name, value| visit(name.position(names), Raw::Json(value)))
-            }
+            Self::Json(text) => json::each_member(text, |name, value| {
+                let position = match names.get(next) {
+                    Some(expected) if name.is(expected.as_ref()) => Some(next),
+                    _ => name.position(names),
+                };
+                next = position.map_or(next, |position| position + 1);
+                visit(position, Raw::Json(value))
+            }),
             Self::Cbor(bytes) => cbor::each_member(bytes, |name, value| {
                 let position = names.iter().position(|wanted| wanted.as_ref() == name);
                 visit(position, Raw::Cbor(value))

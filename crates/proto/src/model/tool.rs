@@ -166,8 +166,33 @@ pub struct CallResult<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::CallParams;
+    use super::{CallParams, ToolDefinition};
     use crate::raw::{Kind, Params, Raw};
+    use crate::revision::Revision;
+    use serde_json::{Value, json};
+
+    /// C-27, MCP-088: what a revision has no place for is left out; before structured values, so
+    /// is an output that is no object.
+    #[test]
+    fn a_definition_follows_the_revision() {
+        let listed = |kind: &str, revision| {
+            let object = |value: Value| value.as_object().cloned();
+            let definition = ToolDefinition {
+                title: Some("T".to_owned()),
+                output_schema: object(json!({"type": kind})),
+                meta: object(json!({"examples": [1]})).unwrap_or_default(),
+                ..ToolDefinition::default()
+            };
+            let wire = serde_json::to_value(definition.wire("a".into(), revision)).unwrap();
+            ["title", "outputSchema", "_meta"].map(|member| wire.get(member).is_some())
+        };
+        for revision in Revision::ALL {
+            let recent = revision >= Revision::V2025_06_18;
+            assert_eq!(listed("object", revision), [recent; 3], "{revision}");
+            let newest = revision == Revision::V2026_07_28;
+            assert_eq!(listed("array", revision), [recent, newest, recent], "{revision}");
+        }
+    }
 
     /// MCP-017: `name` is a string, `arguments` an object or nothing.
     #[test]
