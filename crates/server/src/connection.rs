@@ -10,6 +10,7 @@ mod batch;
 mod calls;
 pub(crate) mod client;
 mod dispatch;
+mod exchange;
 mod lifecycle;
 mod outbound;
 mod subscriptions;
@@ -28,13 +29,14 @@ use crate::event::{Event, Veto};
 use crate::extensions::Extensions;
 use crate::handler::Outcome;
 use crate::identity::Principal;
-use batch::BatchReply;
 use calls::Calls;
 use client::ClientRequests;
+pub(crate) use exchange::Route;
 use lifecycle::Lifecycle;
 use outbound::Outbound;
 use subscriptions::Subscriptions;
 
+pub use exchange::Exchange;
 pub use lifecycle::Ended;
 pub use outbound::Segment;
 
@@ -105,12 +107,12 @@ impl Connection {
 
     /// Takes up one frame. Never waits; what it leads to comes out of [`output`](Self::output).
     pub fn receive(&self, frame: &[u8]) {
-        self.shared.receive(frame);
+        self.shared.receive(frame, Route::default());
     }
 
     /// Answers something that did not even become a frame, such as a line past the limit.
     pub fn refuse(&self, error: RpcError) {
-        self.shared.take_up_fault(None, error, &Route::Direct);
+        self.shared.take_up_fault(None, error, &Route::default());
     }
 
     /// Whether the transport should go on reading.
@@ -231,15 +233,6 @@ impl Default for State {
     }
 }
 
-/// Where the reply to a request goes.
-#[derive(Clone, Debug)]
-pub(crate) enum Route {
-    /// Out, by itself.
-    Direct,
-    /// Into the reply of its batch.
-    Batch(Arc<BatchReply>),
-}
-
 impl Shared {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         // The state is consistent between any two statements that could panic.
@@ -248,14 +241,6 @@ impl Shared {
 
     pub(crate) fn encoding(&self) -> Encoding {
         self.info.encoding
-    }
-
-    /// Sends a message, or a call's message unless the call has been answered meanwhile.
-    pub(crate) fn send(&self, allowed: impl FnOnce() -> bool, write: impl FnOnce(&mut Vec<u8>)) {
-        let was_empty = self.outbound.push(0, allowed, write);
-        if was_empty {
-            self.wake.notify_one();
-        }
     }
 
     /// Sends the one reply to a request, if `first` says it is the first, under the lock that
@@ -274,23 +259,23 @@ impl Shared {
             Err(error) => write::error(out, encoding, Some(id), error, revision),
         };
         let mut is_first = false;
-        match route {
-            Route::Direct => {
+        let claim = || {
+            is_first = first();
+            is_first
+        };
+        match &route.batch {
+            None => {
                 let size = outcome.as_ref().map_or(0, |payload| payload.0.len());
-                let claim = || {
-                    is_first = first();
-                    is_first
-                };
-                if self.outbound.push(size, claim, write) {
-                    self.wake.notify_one();
+                self.send(route, size, claim, write);
+                if is_first {
+                    self.close_route(route);
                 }
             }
-            Route::Batch(batch) => {
-                is_first = first();
-                if is_first {
+            Some(_) => {
+                if claim() {
                     let mut reply = Vec::new();
                     write(&mut reply);
-                    self.gather(batch, Some(reply));
+                    self.gather(route, Some(reply));
                 }
             }
         }
@@ -298,11 +283,17 @@ impl Shared {
     }
 
     /// Answers what never became a request.
-    fn refuse(&self, id: Option<&RequestId>, error: &RpcError) {
+    fn refuse(&self, route: &Route, id: Option<&RequestId>, error: &RpcError) {
         let encoding = self.encoding();
         let revision = self.revision();
         self.raise_error(error);
-        self.send(|| true, |out| write::error(out, encoding, id, error, revision));
+        let mut reply = Vec::new();
+        write::error(&mut reply, encoding, id, error, revision);
+        if route.batch.is_some() {
+            return self.gather(route, Some(reply));
+        }
+        self.send(route, reply.len(), || true, |out| out.extend_from_slice(&reply));
+        self.close_route(route);
     }
 
     pub(crate) fn raise_error(&self, error: &RpcError) {

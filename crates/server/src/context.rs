@@ -272,6 +272,7 @@ impl Context {
             return;
         }
         let allowed = || !self.is_answered() && wanted();
-        shared.send(allowed, |out| out.extend_from_slice(&message));
+        shared
+            .send(&self.call.route, message.len(), allowed, |out| out.extend_from_slice(&message));
     }
 }

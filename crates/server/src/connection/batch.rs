@@ -21,20 +21,21 @@ struct Gathered {
 
 impl Shared {
     /// Takes up the messages of a batch, if this connection's revision has batches.
-    pub(super) fn receive_batch(self: &Arc<Self>, batch: Raw<'_>) {
+    pub(super) fn receive_batch(self: &Arc<Self>, batch: Raw<'_>, route: &Route) {
         let elements = match self.batch_elements(batch) {
             Ok(elements) => elements,
             Err(details) => {
                 let error = RpcError::invalid_request(&details);
-                return self.take_up_fault(None, error, &Route::Direct);
+                return self.take_up_fault(None, error, route);
             }
         };
         // One more than there are elements, so that the reply cannot leave before the last one
         // is taken up.
         let gathered = Gathered { replies: Vec::new(), missing: elements.len() + 1 };
         let reply = Arc::new(BatchReply { gathered: Mutex::new(gathered) });
+        let whole = route.within(&reply);
         for element in elements {
-            let route = Route::Batch(reply.clone());
+            let route = whole.clone();
             match Message::from_raw(element) {
                 Ok(Message::Request(request)) => match out_of_place(&request) {
                     Some(error) => self.take_up_fault(Some(&request.id), error, &route),
@@ -44,7 +45,7 @@ impl Shared {
                 Err(refusal) => self.take_up_fault(refusal.id.as_ref(), refusal.error, &route),
             }
         }
-        self.gather(&reply, None);
+        self.gather(&whole, None);
     }
 
     /// The elements, if a batch may come now and is not too long.
@@ -66,18 +67,24 @@ impl Shared {
     }
 
     /// Adds one element's reply, or notes that it has none, and sends them all after the last.
-    pub(super) fn gather(&self, batch: &BatchReply, reply: Option<Vec<u8>>) {
+    pub(super) fn gather(&self, route: &Route, reply: Option<Vec<u8>>) {
+        let Some(batch) = &route.batch else { return };
         let mut gathered = batch.gathered.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(reply) = reply {
             self.outbound.expect(reply.len());
             gathered.replies.push(reply);
         }
         gathered.missing -= 1;
-        if gathered.missing == 0 && !gathered.replies.is_empty() {
-            let encoding = self.encoding();
-            self.send(|| true, |out| write::batch(out, encoding, &gathered.replies));
-            self.outbound.forget(gathered.replies.iter().map(Vec::len).sum());
+        if gathered.missing > 0 {
+            return;
         }
+        if !gathered.replies.is_empty() {
+            let size = gathered.replies.iter().map(Vec::len).sum();
+            let encoding = self.encoding();
+            self.send(route, size, || true, |out| write::batch(out, encoding, &gathered.replies));
+            self.outbound.forget(size);
+        }
+        self.close_route(route);
     }
 }
 

@@ -235,7 +235,7 @@ mod tests {
     }
 
     fn waiting() -> Waiting {
-        Waiting { route: Route::Direct, revision: Revision::BASE, cancellable: true }
+        Waiting { route: Route::default(), revision: Revision::BASE, cancellable: true }
     }
 
     fn next(calls: &mut Calls) -> String {

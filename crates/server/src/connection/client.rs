@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::Shared;
+use super::{Route, Shared};
 use crate::context::Context;
 
 /// Speaks to the client of one connection.
@@ -39,11 +39,11 @@ impl Client {
             return Err(ClientError::NotAllowed);
         }
         self.until_ready().await;
-        let (mut open, answer) = OpenRequest::new(&self.shared)?;
+        let (mut open, answer) = OpenRequest::new(self)?;
         let (encoding, id) = (self.shared.encoding(), RequestId::Integer(open.id));
         let mut message = Vec::new();
         write::request(&mut message, encoding, &id, method, params)?;
-        self.shared.send(|| true, |out| out.extend_from_slice(&message));
+        self.send(&message);
         let limit = self.shared.server.limits().client_request_time;
         let answer = {
             let _lent = self.call.as_ref().map(LentPlace::new);
@@ -65,12 +65,19 @@ impl Client {
         let mut message = Vec::new();
         write::notification(&mut message, self.shared.encoding(), method, params)?;
         self.until_ready().await;
-        self.shared.send(|| true, |out| out.extend_from_slice(&message));
+        self.send(&message);
         Ok(())
     }
 }
 
 impl Client {
+    /// Sends a message on the way of the call that speaks.
+    fn send(&self, message: &[u8]) {
+        let common = Route::default();
+        let route = self.call.as_ref().map_or(&common, Context::route);
+        self.shared.send(route, message.len(), || true, |out| out.extend_from_slice(message));
+    }
+
     /// Waits until the client may be sent what it did not ask for. Within a call it has asked.
     async fn until_ready(&self) {
         if self.call.is_none() {
@@ -151,14 +158,14 @@ impl ClientRequests {
 
 /// One open request; forgotten, and cancelled at the client, when nobody waits for it any more.
 struct OpenRequest<'a> {
-    shared: &'a Shared,
+    client: &'a Client,
     id: i64,
     answered: bool,
 }
 
 impl<'a> OpenRequest<'a> {
-    fn new(shared: &'a Shared) -> Result<(Self, oneshot::Receiver<Answer>), ClientError> {
-        let requests = &shared.client;
+    fn new(client: &'a Client) -> Result<(Self, oneshot::Receiver<Answer>), ClientError> {
+        let requests = &client.shared.client;
         let mut open = requests.open();
         if open.closed {
             return Err(ClientError::Closed);
@@ -170,7 +177,7 @@ impl<'a> OpenRequest<'a> {
         let id = open.last_id;
         let (sender, receiver) = oneshot::channel();
         open.waiting.insert(id, sender);
-        Ok((Self { shared, id, answered: false }, receiver))
+        Ok((Self { client, id, answered: false }, receiver))
     }
 }
 
@@ -179,16 +186,13 @@ impl Drop for OpenRequest<'_> {
         if self.answered {
             return;
         }
-        self.shared.client.open().waiting.remove(&self.id);
+        let shared = &self.client.shared;
+        shared.client.open().waiting.remove(&self.id);
         let params = json!({"requestId": self.id, "reason": "the server stopped waiting"});
-        let encoding = self.shared.encoding();
-        self.shared.send(
-            || true,
-            |out| {
-                write::notification(out, encoding, method::CANCELLED, &params)
-                    .expect("a number and a text can be encoded");
-            },
-        );
+        let mut message = Vec::new();
+        write::notification(&mut message, shared.encoding(), method::CANCELLED, &params)
+            .expect("a number and a text can be encoded");
+        self.client.send(&message);
     }
 }
 

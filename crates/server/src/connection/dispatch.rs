@@ -22,13 +22,11 @@ use crate::identity::Peer;
 
 impl Shared {
     /// Answers one frame: decode, then take up what it holds.
-    pub(super) fn receive(self: &Arc<Self>, frame: &[u8]) {
+    pub(super) fn receive(self: &Arc<Self>, frame: &[u8], route: Route) {
         match Incoming::decode(frame, self.encoding()) {
-            Ok(Incoming::Message(message)) => self.take_up(message, frame, Route::Direct),
-            Ok(Incoming::Batch(batch)) => self.receive_batch(batch),
-            Err(refusal) => {
-                self.take_up_fault(refusal.id.as_ref(), refusal.error, &Route::Direct);
-            }
+            Ok(Incoming::Message(message)) => self.take_up(message, frame, route),
+            Ok(Incoming::Batch(batch)) => self.receive_batch(batch, &route),
+            Err(refusal) => self.take_up_fault(refusal.id.as_ref(), refusal.error, &route),
         }
     }
 
@@ -58,7 +56,7 @@ impl Shared {
         }
         if state.lifecycle.is_ending() {
             drop(state);
-            return self.fault(Some(&request.id), &shutting_down(), &route);
+            return self.refuse(&route, Some(&request.id), &shutting_down());
         }
         let must_wait = state.calls.has_parked() || self.is_busy();
         if must_wait && !acts_on_arrival(&request.method) {
@@ -82,21 +80,7 @@ impl Shared {
             return state.calls.park_fault(id.cloned(), error, route.clone());
         }
         drop(state);
-        self.fault(id, &error, route);
-    }
-
-    fn fault(&self, id: Option<&RequestId>, error: &RpcError, route: &Route) {
-        match (route, id) {
-            (Route::Direct, _) => self.refuse(id, error),
-            (Route::Batch(_), Some(id)) => self.reply_now(route, id, self.revision(), error),
-            (Route::Batch(batch), None) => {
-                let mut reply = Vec::new();
-                let (encoding, revision) = (self.encoding(), self.revision());
-                mcp_flow_proto::write::error(&mut reply, encoding, None, error, revision);
-                self.raise_error(error);
-                self.gather(batch, Some(reply));
-            }
-        }
+        self.refuse(route, id, &error);
     }
 
     /// Starts what has waited, as far as there are places, and ends what is due to end.
@@ -126,7 +110,7 @@ impl Shared {
         match parked.work {
             ParkedWork::Fault(fault) => {
                 let (id, error, route) = *fault;
-                self.fault(id.as_ref(), &error, &route);
+                self.refuse(&route, id.as_ref(), &error);
             }
             ParkedWork::Request(frame) => {
                 let decoded = Incoming::decode(&frame, self.encoding());
@@ -272,10 +256,12 @@ impl Shared {
         self.raise_error(error);
     }
 
-    /// Notes that a message of a batch has no reply.
+    /// Notes that a message has no reply.
     pub(crate) fn skip(&self, route: &Route) {
-        if let Route::Batch(batch) = route {
-            self.gather(batch, None);
+        if route.batch.is_some() {
+            self.gather(route, None);
+        } else {
+            self.close_route(route);
         }
     }
 

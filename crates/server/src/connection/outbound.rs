@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Encoded messages, one after the other.
 #[derive(Debug, Default)]
@@ -36,7 +36,8 @@ impl Segment {
 pub(crate) struct Outbound {
     queue: Mutex<Queue>,
     /// Changed under the lock, read without it by those who only need to know about how much.
-    bytes: AtomicUsize,
+    /// All ways out of one connection count together.
+    bytes: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
@@ -46,6 +47,11 @@ struct Queue {
 }
 
 impl Outbound {
+    /// Another way out of the same connection.
+    pub(super) fn beside(other: &Self) -> Self {
+        Self { queue: Mutex::default(), bytes: other.bytes.clone() }
+    }
+
     /// Appends what `write` writes if `allowed` says yes, asked under the same lock.
     ///
     /// `size` is a guess at the length that saves large messages from being moved as they grow.
@@ -104,6 +110,14 @@ impl Outbound {
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Outbound {
+    fn drop(&mut self) {
+        let queue = self.queue.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let left: usize = queue.segments.iter().map(|segment| segment.bytes.len()).sum();
+        self.bytes.fetch_sub(left, Ordering::AcqRel);
     }
 }
 

@@ -53,17 +53,10 @@ impl Shared {
         let most = self.server.limits().subscriptions;
         let mut state = self.state();
         state.subscriptions.prune();
-        let refusal = if state.subscriptions.listening.len() >= most {
-            let details = format!("This connection has {most} subscriptions; cancel one first.");
-            Some(RpcError::new(RATE_LIMITED).details(details))
-        } else if matches!(request.route(), Route::Batch(_)) {
-            Some(RpcError::invalid_request("a subscription cannot be part of a batch"))
-        } else {
-            None
-        };
-        if let Some(error) = refusal {
+        if state.subscriptions.listening.len() >= most {
             drop(state);
-            return request.finish(&Err(error));
+            let details = format!("This connection has {most} subscriptions; cancel one first.");
+            return request.finish(&Err(RpcError::new(RATE_LIMITED).details(details)));
         }
         // All under one lock, so that nothing is told before the acknowledgement.
         let ticket = state.calls.run(request.clone());
@@ -71,7 +64,7 @@ impl Shared {
             meta: Some(subscription_meta(request.id())),
             notifications: Some(topics),
         };
-        self.tell(method::SUBSCRIPTIONS_ACKNOWLEDGED, &begun);
+        self.tell(request.route(), method::SUBSCRIPTIONS_ACKNOWLEDGED, &begun);
         state.subscriptions.listening.push(Listening { request: request.clone(), ticket, topics });
     }
 
@@ -98,14 +91,14 @@ impl Shared {
         }
         if state.lifecycle.is_ready() {
             let params = SubscriptionParams { meta: None, notifications: None };
-            self.tell(method::TOOLS_LIST_CHANGED, &params);
+            self.tell(&Route::default(), method::TOOLS_LIST_CHANGED, &params);
         }
         state.subscriptions.prune();
         for listening in &state.subscriptions.listening {
             if listening.topics.tools_list_changed {
                 let meta = Some(subscription_meta(listening.request.id()));
                 let params = SubscriptionParams { meta, notifications: None };
-                self.tell(method::TOOLS_LIST_CHANGED, &params);
+                self.tell(listening.request.route(), method::TOOLS_LIST_CHANGED, &params);
             }
         }
     }
@@ -122,15 +115,13 @@ impl Shared {
         }
     }
 
-    fn tell(&self, method: &str, params: &impl Serialize) {
+    fn tell(&self, route: &Route, method: &str, params: &impl Serialize) {
         let encoding = self.encoding();
-        self.send(
-            || true,
-            |out| {
-                write::notification(out, encoding, method, params)
-                    .expect("texts and flags can be encoded");
-            },
-        );
+        let write = |out: &mut Vec<u8>| {
+            write::notification(out, encoding, method, params)
+                .expect("texts and flags can be encoded");
+        };
+        self.send(route, 0, || true, write);
     }
 }
 

@@ -1,0 +1,139 @@
+//! One frame and everything it leads to, apart from the rest of its connection.
+//!
+//! On a pipe all messages leave by one way out. Over HTTP the replies to a POST belong into its own
+//! response, so each has a lane of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Notify;
+
+use super::batch::BatchReply;
+use super::outbound::Outbound;
+use super::{Connection, Segment, Shared};
+
+/// The replies to one frame, and what is sent about them before they are complete.
+///
+/// Dropping it loses what is not taken out yet, but stops nothing.
+#[derive(Debug)]
+pub struct Exchange {
+    shared: Arc<Shared>,
+    lane: Arc<Lane>,
+}
+
+impl Connection {
+    /// Takes up one frame whose replies do not leave by [`output`](Connection::output) but by the
+    /// exchange returned. Something else must keep driving the connection meanwhile.
+    pub fn exchange(&self, frame: &[u8]) -> Exchange {
+        let lane = Arc::new(Lane::new(&self.shared.outbound));
+        self.shared.receive(frame, Route { lane: Some(lane.clone()), batch: None });
+        Exchange { shared: self.shared.clone(), lane }
+    }
+}
+
+impl Exchange {
+    /// Takes what is ready to be sent, without waiting.
+    pub fn take_output(&self) -> Option<Segment> {
+        let segment = self.lane.outbound.take();
+        if segment.is_some() {
+            // A call may wait for room in what is to be sent.
+            self.shared.wake.notify_one();
+        }
+        segment
+    }
+
+    /// Whether everything is answered; there may still be output to take.
+    pub fn is_done(&self) -> bool {
+        self.lane.done.load(Ordering::Acquire)
+    }
+
+    /// Waits for output; `None` once all is answered and taken. To be awaited by one task only.
+    pub async fn output(&self) -> Option<Segment> {
+        loop {
+            // Asked first: what is sent before the end is in the queue by then.
+            let done = self.is_done();
+            if let Some(segment) = self.take_output() {
+                return Some(segment);
+            }
+            if done || self.shared.state().lifecycle.ended().is_some() {
+                return None;
+            }
+            self.lane.wake.notified().await;
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.lane.abandoned.store(true, Ordering::Release);
+    }
+}
+
+/// A way out of a connection for the messages of one exchange.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    outbound: Outbound,
+    wake: Notify,
+    done: AtomicBool,
+    /// Nobody will take anything out any more.
+    abandoned: AtomicBool,
+}
+
+impl Lane {
+    fn new(main: &Outbound) -> Self {
+        Self {
+            outbound: Outbound::beside(main),
+            wake: Notify::new(),
+            done: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+        }
+    }
+}
+
+/// Where the reply to a request goes, and what is sent while it runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Route {
+    /// The lane of its exchange; the way all else goes if there is none.
+    lane: Option<Arc<Lane>>,
+    /// The batch its reply is part of.
+    pub(super) batch: Option<Arc<BatchReply>>,
+}
+
+impl Route {
+    /// The same way, for a part of a batch.
+    pub(super) fn within(&self, batch: &Arc<BatchReply>) -> Self {
+        Self { lane: self.lane.clone(), batch: Some(batch.clone()) }
+    }
+}
+
+impl Shared {
+    /// Sends a message by a route, if `allowed` says so under the lock that orders messages.
+    pub(crate) fn send(
+        &self,
+        route: &Route,
+        size: usize,
+        allowed: impl FnOnce() -> bool,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        match &route.lane {
+            None => {
+                if self.outbound.push(size, allowed, write) {
+                    self.wake.notify_one();
+                }
+            }
+            Some(lane) => {
+                let wanted = || allowed() && !lane.abandoned.load(Ordering::Acquire);
+                lane.outbound.push(size, wanted, write);
+                lane.wake.notify_one();
+            }
+        }
+    }
+
+    /// Notes that nothing more comes by a route.
+    pub(super) fn close_route(&self, route: &Route) {
+        if let Some(lane) = &route.lane {
+            lane.done.store(true, Ordering::Release);
+            lane.wake.notify_one();
+        }
+    }
+}
