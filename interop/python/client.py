@@ -1,0 +1,57 @@
+"""Drives a server with the Python SDK and prints what it saw as one line of JSON.
+
+usage: client.py ERA PROGRAM [ARGUMENT...]
+
+ERA is `legacy` for the handshake, `auto` to ask the server, or a revision to insist on.
+"""
+
+import json
+import sys
+
+import anyio
+from mcp import Client, MCPError, StdioServerParameters
+
+ADDITION = ("calculator.add", {"a": 2, "b": 3})
+
+
+async def main(era: str, command: str, *arguments: str) -> None:
+    report = {"progress": [], "complaints": []}
+
+    async def receive(message: object) -> None:
+        if isinstance(message, Exception):
+            report["complaints"].append(repr(message))
+
+    async def progress(value: float, total: float | None, message: str | None) -> None:
+        report["progress"].append(value)
+
+    server = StdioServerParameters(command=command, args=list(arguments))
+    async with Client(
+        server, mode=era, read_timeout_seconds=20, message_handler=receive
+    ) as client:
+        report["revision"] = client.protocol_version
+        report["tools"] = [tool.name for tool in (await client.list_tools()).tools]
+        report["sum"] = wire(await client.call_tool(*ADDITION))
+        report["failure"] = wire(await client.call_tool("fail", {}))
+        try:
+            report["unknown"] = wire(await client.call_tool("nonsense"))
+        except MCPError as error:
+            report["unknown"] = error.code
+        await client.call_tool("sleep", {"ms": 300}, progress_callback=progress)
+
+        with anyio.CancelScope() as scope:
+
+            async def cancel(*_: object) -> None:
+                scope.cancel()
+
+            await client.call_tool("sleep", {"ms": 60_000}, progress_callback=cancel)
+        report["cancelled"] = scope.cancelled_caught
+        report["sumAfterCancel"] = wire(await client.call_tool(*ADDITION))
+
+    print(json.dumps(report))
+
+
+def wire(result: object) -> object:
+    return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+anyio.run(main, *sys.argv[1:])

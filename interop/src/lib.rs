@@ -1,0 +1,20 @@
+//! What the tests here share: the program under test, and a way to run the clients of other makers
+//! against it.
+//!
+//! A client is a script in a folder beside this one. It starts the program itself, as any host
+//! would, and prints what it saw; the tests judge that. `./install` installs what scripts need.
+
+#![allow(clippy::panic, reason = "a test fails by panicking")]
+
+mod client;
+mod program;
+mod report;
+
+pub use client::{Outcome, node, python, run};
+pub use program::{ARGUMENTS, program};
+pub use report::{Report, rises};
+
+use std::time::Duration;
+
+/// How long any client may take. It bounds what hangs; all of them are done in a few seconds.
+pub const LIMIT: Duration = Duration::from_secs(60);

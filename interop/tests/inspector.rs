@@ -1,0 +1,52 @@
+//! The official inspector, as people use it to try out a server from a shell.
+
+use interop::{ARGUMENTS, Outcome, node, program, run};
+use serde_json::json;
+
+/// MCP-016, C-30: every schema listed is one that strict hosts take as well.
+#[tokio::test]
+async fn the_inspector_lists_tools_and_finds_no_fault_with_them() {
+    for era in ERAS {
+        let outcome = inspect(era, &["--method", "tools/list", "--strict"]).await;
+        assert!(outcome.code == Some(0) && outcome.stderr.is_empty(), "{outcome:#?}");
+        let listed = outcome.json();
+        let tools = listed["result"]["tools"].as_array().expect("a list of tools");
+        for name in ["calculator.add", "echo"] {
+            let tool = tools.iter().find(|tool| tool["name"] == name).expect(name);
+            assert_eq!(tool["inputSchema"]["type"], "object");
+        }
+    }
+}
+
+/// MCP-017, MCP-018, PAT-029.
+#[tokio::test]
+async fn the_inspector_calls_a_tool() {
+    for era in ERAS {
+        let call = ["--method", "tools/call", "--tool-name", "calculator.add"];
+        let outcome = inspect(era, &[&call[..], &["--tool-arg", "a=2", "b=3"]].concat()).await;
+        assert!(outcome.code == Some(0) && outcome.stderr.is_empty(), "{outcome:#?}");
+        assert_eq!(outcome.json()["result"]["content"], json!([{"type": "text", "text": "5"}]));
+    }
+}
+
+/// MCP-028, PAT-032: a tool's own failure is told apart from a call that could not be made.
+#[tokio::test]
+async fn the_inspector_sees_a_tool_fail() {
+    for era in ERAS {
+        let outcome = inspect(era, &["--method", "tools/call", "--tool-name", "fail"]).await;
+        assert_eq!(outcome.code, Some(TOOL_FAILED), "{outcome:#?}");
+        assert!(outcome.stderr.contains("tool_is_error"), "{outcome:#?}");
+        assert_eq!(outcome.json()["result"]["isError"], true);
+    }
+}
+
+async fn inspect(era: &str, arguments: &[&str]) -> Outcome {
+    let mut inspector = node("inspector/node_modules/.bin/mcp-inspector");
+    inspector.args(["--cli", "--format", "json", "--protocol-era", era]).args(arguments);
+    run(inspector.arg("--").arg(program()).args(ARGUMENTS)).await
+}
+
+const ERAS: [&str; 2] = ["legacy", "modern"];
+
+/// How the inspector exits when the result says `isError`.
+const TOOL_FAILED: i32 = 5;

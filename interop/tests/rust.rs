@@ -1,0 +1,165 @@
+//! The official Rust SDK.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use interop::{ARGUMENTS, LIMIT, program, rises};
+use rmcp::model::{
+    CallToolRequestParams, CancelledNotificationParam, ClientRequest, ProgressNotificationParam,
+    ProtocolVersion, Request,
+};
+use rmcp::service::{NotificationContext, PeerRequestOptions, RequestHandle, RunningService};
+use rmcp::transport::TokioChildProcess;
+use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt, RoleClient, ServiceError};
+use serde_json::json;
+use tokio::process::Command;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+/// MCP-006, MCP-016, MCP-017: with the handshake, without it, and when the SDK asks the server.
+#[tokio::test]
+async fn the_rust_sdk_lists_and_calls() {
+    for (lifecycle, revision) in lifecycles() {
+        within_limit(async {
+            let (client, _) = connect(lifecycle).await;
+            let server = client.peer_info().expect("the server introduces itself");
+            assert_eq!(server.protocol_version, revision);
+            assert_eq!(server.server_info.as_ref().expect("it has a name").name, "mcp-flow");
+            let tools = client.list_all_tools().await.unwrap();
+            let add = tools.iter().find(|tool| tool.name == "calculator.add").unwrap();
+            assert_eq!(add.input_schema["required"], json!(["a", "b"]));
+            assert_eq!(sum(&client).await, "5");
+            let failure = client.call_tool(CallToolRequestParams::new("fail")).await.unwrap();
+            assert_eq!(failure.is_error, Some(true));
+            client.cancel().await.unwrap();
+        })
+        .await;
+    }
+}
+
+/// MCP-085, C-45: progress rises, and arrives while the call runs.
+#[tokio::test]
+async fn the_rust_sdk_is_told_about_progress() {
+    for (lifecycle, _) in lifecycles() {
+        within_limit(async {
+            let (client, mut progress) = connect(lifecycle).await;
+            let call = sleep(&client, 300).await;
+            let token = call.progress_token.clone();
+            call.await_response().await.unwrap();
+            let mut values = Vec::new();
+            while let Ok(notification) = progress.try_recv() {
+                assert_eq!(notification.progress_token, token);
+                assert_eq!(notification.total, Some(300.0));
+                values.push(notification.progress);
+            }
+            rises(&values);
+            client.cancel().await.unwrap();
+        })
+        .await;
+    }
+}
+
+/// MCP-086, C-12: a cancelled call ends at the client, and frees the one place there is.
+#[tokio::test]
+async fn the_rust_sdk_cancels() {
+    for (lifecycle, _) in lifecycles() {
+        within_limit(async {
+            let (client, mut progress) = connect(lifecycle).await;
+            let call = sleep(&client, 60_000).await;
+            progress.recv().await.expect("the call is running");
+            let cancel = CancelledNotificationParam::new(Some(call.id.clone()), None);
+            client.notify_cancelled(cancel).await.unwrap();
+            let outcome = call.await_response().await;
+            assert!(matches!(outcome, Err(ServiceError::Cancelled { .. })), "{outcome:?}");
+            assert_eq!(sum(&client).await, "5");
+            client.cancel().await.unwrap();
+        })
+        .await;
+    }
+}
+
+type Client = RunningService<RoleClient, Listener>;
+
+/// Passes progress on to the test.
+struct Listener(mpsc::UnboundedSender<ProgressNotificationParam>);
+
+impl ClientHandler for Listener {
+    async fn on_progress(
+        &self,
+        notification: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        // A test that has seen enough does not listen any more.
+        let _ = self.0.send(notification);
+    }
+}
+
+async fn connect(
+    lifecycle: ClientLifecycleMode,
+) -> (Client, mpsc::UnboundedReceiver<ProgressNotificationParam>) {
+    let mut command = Command::new(program());
+    command.args(ARGUMENTS).kill_on_drop(true);
+    let (sender, progress) = mpsc::unbounded_channel();
+    let transport = TokioChildProcess::new(command).unwrap();
+    (Listener(sender).serve_with_lifecycle(transport, lifecycle).await.unwrap(), progress)
+}
+
+async fn sum(client: &Client) -> String {
+    let arguments = json!({"a": 2, "b": 3}).as_object().cloned().unwrap_or_default();
+    let call = CallToolRequestParams::new("calculator.add").with_arguments(arguments);
+    let result = client.call_tool(call).await.unwrap();
+    result.content[0].as_text().expect("sums are text").text.clone()
+}
+
+/// Starts a call that can be cancelled. The SDK gives every request a progress token.
+async fn sleep(client: &Client, milliseconds: u64) -> RequestHandle<RoleClient> {
+    let arguments = json!({"ms": milliseconds}).as_object().cloned().unwrap_or_default();
+    let call = CallToolRequestParams::new("sleep").with_arguments(arguments);
+    let request = ClientRequest::CallToolRequest(Request::new(call));
+    client.send_cancellable_request(request, PeerRequestOptions::no_options()).await.unwrap()
+}
+
+/// Runs one conversation, and panics if it takes too long or the SDK warns about the server.
+async fn within_limit(conversation: impl Future<Output = ()>) {
+    let complaints = Complaints::default();
+    let writer = complaints.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(move || writer.clone())
+        .finish();
+    let listening = tracing::subscriber::set_default(subscriber);
+    timeout(LIMIT, conversation).await.expect("a conversation takes a second");
+    drop(listening);
+    let complaints = complaints.0.lock().unwrap();
+    assert!(complaints.is_empty(), "{}", String::from_utf8_lossy(&complaints));
+}
+
+/// What the SDK logs.
+#[derive(Clone, Default)]
+struct Complaints(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Complaints {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The ways the SDK opens a connection, and the revision each should end at.
+fn lifecycles() -> [(ClientLifecycleMode, ProtocolVersion); 3] {
+    let modern = ProtocolVersion::V_2026_07_28;
+    let preferred_versions = vec![modern.clone()];
+    [
+        (ClientLifecycleMode::Initialize, ProtocolVersion::V_2025_11_25),
+        (
+            ClientLifecycleMode::Discover { preferred_versions: preferred_versions.clone() },
+            modern.clone(),
+        ),
+        (ClientLifecycleMode::Auto { preferred_versions, legacy_version: None }, modern),
+    ]
+}
