@@ -99,7 +99,7 @@ fn write_crate(folder: &Path, tools: usize) -> anyhow::Result<()> {
     }
     source += "\nfn main() -> std::result::Result<(), Box<dyn std::error::Error>> {\n    let server = Server::builder(\"many\", \"1\")";
     for number in 0..tools {
-        write!(source, "\n        .tools(tool_{number})")?;
+        write!(source, "\n        .tools(tools![tool_{number}])")?;
     }
     source += "\n        .build()?;\n    mcp_flow::stdio::run(&server)?;\n    Ok(())\n}\n";
     fs::create_dir_all(folder.join("src"))?;

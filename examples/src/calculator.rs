@@ -7,7 +7,7 @@ use mcp_flow::{BadTool, IntoTools};
 
 /// All five operations.
 pub fn tools() -> Result<Vec<Tool>, BadTool> {
-    (add, subtract, multiply, divide, power).into_tools()
+    tools![add, subtract, multiply, divide, power].into_tools()
 }
 
 /// Add two numbers

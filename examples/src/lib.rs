@@ -9,9 +9,10 @@ pub mod calculator;
 pub mod long_operation;
 pub mod wh40k;
 
-use mcp_flow::{BadTool, IntoTools, Tool};
+use mcp_flow::{BadTool, IntoTools, Tool, tools};
 
 /// All of them.
 pub fn tools() -> Result<Vec<Tool>, BadTool> {
-    (calculator::tools(), wh40k::tools(), long_operation::long_operation).into_tools()
+    let long = tools![long_operation::long_operation];
+    (calculator::tools(), wh40k::tools(), long).into_tools()
 }

@@ -23,7 +23,7 @@ const STEP: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
-    use mcp_flow::{Revision, Server};
+    use mcp_flow::{Revision, Server, tools};
     use mcp_flow_testkit::memory;
     use serde_json::json;
     use std::time::Duration;
@@ -31,7 +31,8 @@ mod tests {
     /// MCP-085: a hundred reports that rise to the total, and none after the result.
     #[tokio::test(start_paused = true)]
     async fn every_step_is_reported() {
-        let server = Server::builder("test", "1").tools(super::long_operation).build().unwrap();
+        let server =
+            Server::builder("test", "1").tools(tools![super::long_operation]).build().unwrap();
         let mut peer = memory::connect(&server).patience(Duration::from_secs(3600));
         peer.initialize(Revision::V2025_11_25).await;
         let params = json!({"name": "long_operation", "_meta": {"progressToken": 7}});

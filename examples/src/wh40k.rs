@@ -11,7 +11,7 @@ use mcp_flow::{BadTool, IntoTools};
 
 /// All three.
 pub fn tools() -> Result<Vec<Tool>, BadTool> {
-    (inquisitor_name, roll_dice, battle_simulation).into_tools()
+    tools![inquisitor_name, roll_dice, battle_simulation].into_tools()
 }
 
 /// Generate a name for a Warhammer 40k Inquisitor

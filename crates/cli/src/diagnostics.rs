@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// `echo`, `sleep`, `fail` and `panic`.
 pub(crate) fn tools() -> Result<Vec<Tool>, BadTool> {
-    (echo, sleep, fail, crash).into_tools()
+    tools![echo, sleep, fail, crash].into_tools()
 }
 
 /// Return the text it is given

@@ -27,11 +27,11 @@ impl Arguments {
         options: &ToolOptions,
     ) -> syn::Result<Self> {
         let whole = Ident::new("arguments", Span::mixed_site());
-        let mut values = Vec::new();
+        let mut calls = Vec::new();
         let mut fields = Vec::new();
         let mut own: Option<&Type> = None;
         for parameter in parameters {
-            values.push(match parameter {
+            calls.push(match parameter {
                 // A context taken by value is cloned, which costs a count.
                 Parameter::Context { by_reference: true } if by_value => quote!(&#context),
                 Parameter::Context { by_reference: true } => quote!(#context),
@@ -41,26 +41,28 @@ impl Arguments {
                     quote!(#whole)
                 }
                 Parameter::One(argument) => {
+                    let value = value(fields.len());
                     fields.push(argument);
-                    let name = &argument.name;
-                    quote!(#name)
+                    quote!(#value)
                 }
             });
         }
         match own {
             None => {
                 let names = fields.iter().map(|field| &field.name);
-                let pattern = quote!(Arguments { #(#names),* });
-                Ok(Self {
-                    definition: define(&fields, options)?,
-                    kind: quote!(Arguments),
-                    pattern,
-                    values,
-                })
+                let values = (0..fields.len()).map(value);
+                let pattern = quote!(ToolArguments { #(#names: #values),* });
+                let kind = quote!(ToolArguments);
+                Ok(Self { definition: define(&fields, options)?, kind, pattern, values: calls })
+            }
+            Some(kind) if options.allow_unknown_arguments || options.rename_all.is_some() => {
+                let message = "with `#[arguments]` the type itself says how it is read; use the \
+                               attributes of serde on it";
+                Err(syn::Error::new_spanned(kind, message))
             }
             Some(kind) if fields.is_empty() => {
                 let (kind, pattern) = (quote!(#kind), quote!(#whole));
-                Ok(Self { definition: TokenStream::new(), kind, pattern, values })
+                Ok(Self { definition: TokenStream::new(), kind, pattern, values: calls })
             }
             Some(kind) => {
                 let message = "`#[arguments]` stands for all of them; it cannot have others beside";
@@ -68,6 +70,11 @@ impl Arguments {
             }
         }
     }
+}
+
+/// What an argument is called on its way to the function: a name that hides nothing.
+fn value(index: usize) -> Ident {
+    Ident::new(&format!("value_{index}"), Span::mixed_site())
 }
 
 fn define(fields: &[&Argument], options: &ToolOptions) -> syn::Result<TokenStream> {
@@ -93,7 +100,7 @@ fn define(fields: &[&Argument], options: &ToolOptions) -> syn::Result<TokenStrea
         #[schemars(crate = "::mcp_flow::__private::schemars")]
         #(#[serde(rename_all = #rename_all)])*
         #refuse_unknown
-        struct Arguments {
+        struct ToolArguments {
             #(#definitions,)*
         }
         #(#functions)*

@@ -1,108 +1,61 @@
 //! `#[tool]` on a function.
 //!
-//! The function becomes a value of a type of its own, under the same name, which can be listed in
-//! `.tools((…))` and, by dereferencing to the function, still be called like one.
+//! The function stays as it is. Beside it comes a type that `tools![…]` lists it by: one whose name
+//! lies in the namespace of types only, so that a parameter or variable may be called like a tool.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
-use syn::{FnArg, Item, ItemFn};
+use quote::{ToTokens, format_ident, quote};
+use syn::punctuated::Punctuated;
+use syn::{FnArg, Ident, ItemFn, Path, Token};
 
 use crate::options::ToolOptions;
-use crate::parameter::Parameter;
 use crate::signature::Function;
 use crate::tool::build;
 
-pub(crate) fn expand(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream> {
     let options = ToolOptions::parse(options)?;
-    let mut function = match syn::parse2(item)? {
-        Item::Fn(function) => function,
-        Item::Impl(block) => {
-            let message = "mark the block with `#[tools]`, and the methods in it with `#[tool]`";
-            return Err(syn::Error::new_spanned(block.self_ty, message));
-        }
-        other => {
-            let message = "a tool is a function, or a method in a block marked with `#[tools]`";
-            return Err(syn::Error::new_spanned(other, message));
-        }
-    };
     if let Some(FnArg::Receiver(receiver)) = function.sig.inputs.first() {
-        let message = "a tool with `self` is a method; mark its `impl` block with `#[tools]`";
+        let message = "a tool with `self` is a method; mark its `impl` block with `#[tool]`, too";
         return Err(syn::Error::new_spanned(receiver, message));
     }
     let read = Function::take(&mut function.sig, &function.attrs)?;
     let name = &function.sig.ident;
     let tool = build("", name, &read, &options, &name.to_token_stream(), &TokenStream::new())?;
-    let call = callable(&function, &read);
-    let (visibility, attributes) = (&function.vis, &function.attrs);
-    let documentation = attributes.iter().filter(|attribute| attribute.path().is_ident("doc"));
-    let mut inner = function.clone();
-    inner.vis = syn::Visibility::Inherited;
+    let (marker, visibility) = (marker(name), &function.vis);
     Ok(quote! {
-        #(#documentation)*
-        #[allow(non_camel_case_types)]
+        #function
+
+        #[doc(hidden)]
+        #[allow(non_camel_case_types, missing_docs)]
         #[derive(Clone, Copy, Debug)]
-        #visibility struct #name;
+        #visibility struct #marker {}
 
-        const _: () = {
-            #inner
-
-            impl ::mcp_flow::IntoTools for #name {
-                fn into_tools(
-                    self,
-                ) -> ::core::result::Result<::std::vec::Vec<::mcp_flow::Tool>, ::mcp_flow::BadTool> {
-                    ::mcp_flow::IntoTools::into_tools(#tool)
-                }
+        impl ::mcp_flow::IntoTools for #marker {
+            fn into_tools(
+                self,
+            ) -> ::core::result::Result<::std::vec::Vec<::mcp_flow::Tool>, ::mcp_flow::BadTool> {
+                ::mcp_flow::IntoTools::into_tools(#tool)
             }
-
-            #call
-        };
+        }
     })
 }
 
-/// What lets the value be called: it dereferences to a pointer to the function.
-fn callable(function: &ItemFn, read: &Function) -> TokenStream {
-    let name = &function.sig.ident;
-    let kinds: Vec<_> = function
-        .sig
-        .inputs
-        .iter()
-        .zip(&read.parameters)
-        .map(|(input, parameter)| match (input, parameter) {
-            (FnArg::Typed(input), Parameter::One(_) | Parameter::All(_)) => {
-                input.ty.to_token_stream()
-            }
-            (_, Parameter::Context { by_reference: false }) => quote!(::mcp_flow::Context),
-            _ => quote!(&'call ::mcp_flow::Context),
-        })
-        .collect();
-    let names: Vec<_> =
-        (0..kinds.len()).map(|index| quote::format_ident!("value_{index}")).collect();
-    let result = &read.result;
-    let borrows = read.context() == Some(true);
-    // Without anything borrowed there is no lifetime a caller could choose.
-    let lifetime = if borrows { quote!('call) } else { quote!('static) };
-    let (generics, for_all) =
-        if borrows { (quote!(<'call>), quote!(for<'call>)) } else { Default::default() };
-    let call = quote!(#name(#(#names),*));
-    let (output, call) = if read.is_async {
-        let future = quote!(dyn ::core::future::Future<Output = #result> + Send + #lifetime);
-        let output = quote!(::core::pin::Pin<::std::boxed::Box<#future>>);
-        (output, quote!(::std::boxed::Box::pin(#call)))
-    } else {
-        (result.clone(), call)
-    };
-    quote! {
-        impl ::core::ops::Deref for #name {
-            type Target = #for_all fn(#(#kinds),*) -> #output;
-
-            fn deref(&self) -> &Self::Target {
-                #[allow(clippy::too_many_arguments)]
-                fn call #generics (#(#names: #kinds),*) -> #output {
-                    #call
-                }
-                const CALL: #for_all fn(#(#kinds),*) -> #output = call;
-                &CALL
-            }
+/// `tools![add, text::shout]`: functions with `#[tool]`, by their names or paths.
+pub(crate) fn list(functions: TokenStream) -> syn::Result<TokenStream> {
+    let parser = Punctuated::<Path, Token![,]>::parse_terminated;
+    let mut functions = syn::parse::Parser::parse2(parser, functions)?;
+    for function in &mut functions {
+        if let Some(last) = function.segments.last_mut() {
+            last.ident = marker(&last.ident);
         }
     }
+    let functions = functions.iter();
+    Ok(quote! {
+        ::std::vec![#(::mcp_flow::IntoTools::into_tools(#functions {})),*]
+    })
+}
+
+/// The type that stands for a function. The compiler names it where a function is no tool.
+fn marker(function: &Ident) -> Ident {
+    format_ident!("{}_marked_as_tool", function, span = function.span())
 }

@@ -14,17 +14,28 @@ mod signature;
 mod tool;
 
 use proc_macro::TokenStream;
+use syn::Item;
 
-/// Makes a function a tool. See the guide in the `mcp-flow` crate.
+/// Makes a function a tool, or methods of a type tools that share its value.
+///
+/// See the guide in the `mcp-flow` crate.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
-    finish(function::expand(options.into(), item.into()))
+    let item = syn::parse_macro_input!(item as Item);
+    finish(match item {
+        Item::Fn(function) => function::expand(options.into(), function),
+        Item::Impl(block) => methods::expand(options.into(), block),
+        other => {
+            let message = "a tool is a function, or a method in a block that is marked, too";
+            Err(syn::Error::new_spanned(other, message))
+        }
+    })
 }
 
-/// Makes methods of a type tools that share its value. See the guide in the `mcp-flow` crate.
-#[proc_macro_attribute]
-pub fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
-    finish(methods::expand(options.into(), item.into()))
+/// Lists functions that are tools, by name or path: `tools![add, text::shout]`.
+#[proc_macro]
+pub fn tools(functions: TokenStream) -> TokenStream {
+    finish(function::list(functions.into()))
 }
 
 /// Makes a type one that tools can take and return. See the guide in the `mcp-flow` crate.

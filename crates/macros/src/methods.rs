@@ -1,20 +1,16 @@
-//! `#[tools]` on the `impl` block of a type with state.
+//! `#[tool]` on the `impl` block of a type with state, and on methods in it.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::parse::Parser;
-use syn::{FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, LitStr, Meta};
+use syn::{Attribute, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, LitStr, Meta};
 
 use crate::options::{ToolOptions, set};
 use crate::signature::Function;
 use crate::tool::build;
 
-pub(crate) fn expand(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+pub(crate) fn expand(options: TokenStream, mut block: ItemImpl) -> syn::Result<TokenStream> {
     let prefix = prefix(options)?;
-    let mut block: ItemImpl = syn::parse2(item).map_err(|error| {
-        let message = "`#[tools]` goes on an `impl` block; on a function write `#[tool]`";
-        syn::Error::new(error.span(), message)
-    })?;
     if let Some((_, path, _)) = &block.trait_ {
         let message = "mark an `impl` block of the type itself, not of a trait";
         return Err(syn::Error::new_spanned(path, message));
@@ -24,7 +20,13 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> syn::Result<Tok
         if let ImplItem::Fn(method) = item
             && let Some(options) = take_attribute(method)?
         {
-            tools.push(tool(method, &options, &prefix)?);
+            let tool = tool(method, &options, &prefix)?;
+            // A method that is not compiled is no tool.
+            let conditions = method.attrs.iter().filter(|one| one.path().is_ident("cfg"));
+            tools.push(quote! {
+                #(#conditions)*
+                tools.extend(::mcp_flow::IntoTools::into_tools(#tool)?);
+            });
         }
     }
     if tools.is_empty() {
@@ -40,7 +42,9 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> syn::Result<Tok
             fn tools(
                 self: ::std::sync::Arc<Self>,
             ) -> ::core::result::Result<::std::vec::Vec<::mcp_flow::Tool>, ::mcp_flow::BadTool> {
-                ::mcp_flow::IntoTools::into_tools(::std::vec![#(#tools),*])
+                let mut tools = ::std::vec::Vec::new();
+                #(#tools)*
+                ::core::result::Result::Ok(tools)
             }
         }
 
@@ -54,7 +58,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> syn::Result<Tok
     })
 }
 
-/// `#[tools(prefix = "…")]`: what the names of all methods begin with.
+/// `#[tool(prefix = "…")]`: what the names of all methods begin with.
 fn prefix(options: TokenStream) -> syn::Result<String> {
     let mut prefix: Option<LitStr> = None;
     let parser = syn::meta::parser(|meta| {
@@ -69,9 +73,10 @@ fn prefix(options: TokenStream) -> syn::Result<String> {
 
 /// Takes `#[tool(…)]` away from a method, if it has one, and reads it.
 fn take_attribute(method: &mut ImplItemFn) -> syn::Result<Option<ToolOptions>> {
-    let Some(index) = method.attrs.iter().position(|one| one.path().is_ident("tool")) else {
-        return Ok(None);
-    };
+    // By its last word, since it may be written with the path of its crate.
+    let is_ours =
+        |one: &Attribute| one.path().segments.last().is_some_and(|word| word.ident == "tool");
+    let Some(index) = method.attrs.iter().position(is_ours) else { return Ok(None) };
     let options = match method.attrs.remove(index).meta {
         Meta::List(list) => list.tokens,
         _ => TokenStream::new(),

@@ -49,12 +49,14 @@ impl Parameter {
         let attributes = std::mem::take(&mut parameter.attrs);
         let mut documentation = Vec::new();
         let mut options = ArgumentOptions::default();
+        let mut has_options = None;
         let mut all = false;
         for attribute in attributes {
             if attribute.path().is_ident("doc") {
                 documentation.push(attribute);
             } else if attribute.path().is_ident("param") {
                 attribute.parse_nested_meta(|meta| options.read(&meta))?;
+                has_options = Some(attribute);
             } else if attribute.path().is_ident("arguments") {
                 attribute.meta.require_path_only()?;
                 all = true;
@@ -62,7 +64,12 @@ impl Parameter {
                 parameter.attrs.push(attribute);
             }
         }
-        if let Some(by_reference) = context(&parameter.ty) {
+        let is_context = context(&parameter.ty);
+        if let Some(options) = has_options.filter(|_| all || is_context.is_some()) {
+            let message = "this is no single argument, so it has no options";
+            return Err(syn::Error::new_spanned(options, message));
+        }
+        if let Some(by_reference) = is_context {
             return Ok(Self::Context { by_reference });
         }
         let kind = owned(&parameter.ty)?;

@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Attribute, Expr, ExprLit, FnArg, Lit, Meta, ReturnType, Signature, Type};
+use syn::{Attribute, Expr, ExprLit, FnArg, GenericParam, Lit, Meta, ReturnType, Signature, Type};
 
 use crate::parameter::Parameter;
 
@@ -53,7 +53,8 @@ impl Function {
 }
 
 fn refuse_what_cannot_be_called(signature: &Signature) -> syn::Result<()> {
-    if !signature.generics.params.is_empty() {
+    let mut generics = signature.generics.params.iter();
+    if generics.any(|one| !matches!(one, GenericParam::Lifetime(_))) {
         let message = "a tool cannot be generic; its schema needs one type for each argument";
         return Err(syn::Error::new_spanned(&signature.generics, message));
     }
@@ -74,7 +75,15 @@ fn result(output: &ReturnType) -> syn::Result<TokenStream> {
             let message = "name the type; a tool's result has one that is known beforehand";
             Err(syn::Error::new_spanned(kind, message))
         }
-        ReturnType::Type(_, kind) => Ok(quote!(#kind)),
+        ReturnType::Type(_, kind) => match &**kind {
+            Type::Reference(reference)
+                if reference.lifetime.as_ref().is_none_or(|life| life.ident != "static") =>
+            {
+                let message = "return an owned value, such as a `String`";
+                Err(syn::Error::new_spanned(kind, message))
+            }
+            kind => Ok(quote!(#kind)),
+        },
     }
 }
 

@@ -77,8 +77,10 @@ enum Size {
 }
 
 fn main() {
-    let server =
-        Server::builder("bench", "1").tools((by_attribute, by_hand(), many)).build().unwrap();
+    let server = Server::builder("bench", "1")
+        .tools((tools![by_attribute, many], by_hand()))
+        .build()
+        .unwrap();
     let connection = server.connect(ConnectionInfo::new("bench")).unwrap();
     let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}"#;
     connection.receive(hello.as_bytes());
@@ -93,7 +95,7 @@ fn main() {
     eprintln!("a call: by attribute {attribute:?}, by hand {hand:?}");
     eprintln!("by attribute / by hand <= 1.1: {ratio:.3} {}", verdict(ratio <= 1.1));
 
-    let tool = mcp_flow::IntoTools::into_tools(many).unwrap().remove(0);
+    let tool = mcp_flow::IntoTools::into_tools(tools![many]).unwrap().remove(0);
     let arguments = arguments().to_string();
     let check = |_: u32| tool.check(Raw::Json(black_box(&arguments))).unwrap();
     let time = median((0..ROUNDS).map(|_| per_iteration(check)).collect());

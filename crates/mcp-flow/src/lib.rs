@@ -15,7 +15,7 @@
 //! }
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let server = Server::builder("greeter", "1.0.0").tools(greet).build()?;
+//!     let server = Server::builder("greeter", "1.0.0").tools(tools![greet]).build()?;
 //!     mcp_flow::stdio::run(&server)?;
 //!     Ok(())
 //! }

@@ -91,6 +91,31 @@ fn relaxed(r#type: Option<i64>) -> Structured<Vec<i64>> {
     Structured(r#type.into_iter().collect())
 }
 
+/// A parameter may be called like its tool
+#[tool(quick)]
+fn echo(echo: String) -> String {
+    echo
+}
+
+/// Names of tools are names like any others: nothing here gets in the way of anything else.
+mod hazards {
+    use mcp_flow::prelude::*;
+
+    /// Called like a parameter and a variable elsewhere
+    #[tool(quick)]
+    pub(crate) fn path(schema: String, map: Option<String>) -> String {
+        let path = schema;
+        map.unwrap_or(path)
+    }
+
+    /// Called like something derived code uses
+    #[tool(quick)]
+    #[expect(dead_code, reason = "it only has to compile")]
+    fn schema(path: String) -> String {
+        path
+    }
+}
+
 /// Has nothing to say
 #[tool(quick)]
 fn silent() {}
@@ -101,7 +126,7 @@ struct Counter {
     total: AtomicU64,
 }
 
-#[tools(prefix = "counter.")]
+#[tool(prefix = "counter.")]
 impl Counter {
     /// Add to the count
     #[tool(quick)]
@@ -155,14 +180,11 @@ async fn a_function_is_listed_as_it_is_written() {
             "annotations": {"readOnlyHint": true, "openWorldHint": false},
         })
     );
-    let listed_repeat = tool("repeat");
-    assert_eq!(listed_repeat["description"], "Repeat a word\n\nAs often as asked.");
+    let repeat = tool("repeat");
+    assert_eq!(repeat["description"], "Repeat a word\n\nAs often as asked.");
+    assert_eq!(repeat["_meta"], json!({"categories": ["text", "play"], "version": 2, "note": "x"}));
     assert_eq!(
-        listed_repeat["_meta"],
-        json!({"categories": ["text", "play"], "version": 2, "note": "x"})
-    );
-    assert_eq!(
-        listed_repeat["inputSchema"],
+        repeat["inputSchema"],
         json!({
             "type": "object",
             "properties": {
@@ -241,12 +263,12 @@ async fn a_tool_can_be_called_as_a_function() {
     assert!((add(2.0, 3.0) - 5.0).abs() < f64::EPSILON);
     assert_eq!(repeat("a".into(), 1, None, true), "A");
     assert_eq!(Counter::default().count(3), 3);
-    let () = silent();
+    silent();
 }
 
 fn server() -> Server {
     Server::builder("test", "1.0.0")
-        .tools((add, repeat, quote, describe, relaxed, silent))
+        .tools(tools![add, repeat, quote, describe, relaxed, silent, echo, hazards::path])
         .tools(Counter::default())
         .build()
         .unwrap()

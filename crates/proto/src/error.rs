@@ -178,6 +178,9 @@ impl RpcError {
 
     /// -32602: no tool has this name.
     pub fn unknown_tool(tool: &str) -> Self {
+        // A name that long is none, and need not be sent back in full.
+        let end = tool.char_indices().nth(128).map_or(tool.len(), |(end, _)| end);
+        let tool = &tool[..end];
         Self::new(UNKNOWN_TOOL).message(format!("Unknown tool: {tool}")).with("tool", tool)
     }
 

@@ -85,7 +85,8 @@ impl Server {
     pub fn add_tools(&self, tools: impl IntoTools) -> Result<(), AddToolsError> {
         let tools = tools.into_tools()?;
         if !tools.is_empty() {
-            self.tools_mut().add(tools)?;
+            let added = self.tools_mut().add(tools);
+            added.map_err(|(error, _unused)| error)?;
             self.inner.has_tools.store(true, Ordering::Release);
             self.inner.connections.announce(TOOLS);
         }
@@ -95,11 +96,12 @@ impl Server {
     /// Removes a tool while the server runs, by its name or alias; calls of it that run go on.
     /// Returns whether there was one.
     pub fn remove_tool(&self, name: &str) -> bool {
-        let removed = self.tools_mut().remove(name).is_some();
-        if removed {
+        // Dropped after the lock is released: what a tool holds may reach for the server again.
+        let removed = self.tools_mut().remove(name);
+        if removed.is_some() {
             self.inner.connections.announce(TOOLS);
         }
-        removed
+        removed.is_some()
     }
 
     /// The bounds each connection has.
@@ -319,7 +321,7 @@ impl ServerBuilder {
             return Err(AddToolsError::from(error).into());
         }
         let mut tools = Registry::default();
-        tools.add(self.tools).map_err(AddToolsError::from)?;
+        tools.add(self.tools).map_err(|(error, _unused)| AddToolsError::from(error))?;
         methods::add_to(&mut self.router);
         Ok(Server {
             inner: Arc::new(Inner {

@@ -14,10 +14,12 @@ use std::fmt;
 
 use mcp_flow_proto::model::ToolDefinition;
 use mcp_flow_proto::{DecodeError, Raw, RpcError};
+use serde_json::Value;
 
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
-use schema::{ArgumentFault, Schema};
+use arguments::ArgumentFault;
+use schema::Schema;
 
 pub use arguments::Violation;
 pub use builder::{BadTool, ToolBuilder};
@@ -34,11 +36,12 @@ pub use structured::Structured;
 pub struct Tool {
     definition: ToolDefinition,
     schema: Schema,
+    output_schema: Option<Schema>,
     function: Box<Function>,
 }
 
 /// Decodes checked arguments and starts the work.
-type Function = dyn Fn(&Context, Raw<'_>) -> Result<Reply, Violation> + Send + Sync;
+type Function = dyn Fn(&Context, Raw<'_>) -> Result<Reply, ArgumentFault> + Send + Sync;
 
 impl Tool {
     /// Begins a tool; its arguments are any object until a schema is given.
@@ -83,17 +86,21 @@ impl Tool {
     /// Checks the arguments and calls the tool. A fault in them is told the way the caller's
     /// revision tells it (C-31).
     pub(crate) fn call(&self, context: &Context, arguments: Raw<'_>) -> Reply {
-        let violations = match self.schema.check(arguments) {
-            Ok(()) => match (self.function)(context, arguments) {
-                Ok(reply) => return reply,
-                Err(violation) => vec![violation],
-            },
-            Err(ArgumentFault::Violations(violations)) => violations,
-            Err(ArgumentFault::Unreadable(error)) => {
-                return Reply::Ready(Err(RpcError::invalid_params(unreadable(&error))));
+        let checked = self.schema.check(arguments);
+        match checked.and_then(|()| (self.function)(context, arguments)) {
+            Ok(reply) => reply,
+            Err(ArgumentFault::Violations(violations)) => {
+                Reply::Ready(refuse_arguments(context, &violations))
             }
-        };
-        Reply::Ready(refuse_arguments(context, &violations))
+            Err(ArgumentFault::Unreadable(error)) => {
+                Reply::Ready(Err(RpcError::invalid_params(unreadable(&error))))
+            }
+        }
+    }
+
+    /// Whether a result is what the tool says it returns.
+    pub(crate) fn may_return(&self, result: &Value) -> bool {
+        self.output_schema.as_ref().is_none_or(|schema| schema.accepts(result))
     }
 }
 

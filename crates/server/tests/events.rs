@@ -5,10 +5,10 @@
 use std::sync::{Arc, Mutex};
 
 use mcp_flow_proto::Revision;
-use mcp_flow_server::{ConnectionInfo, Ended, Event, Veto};
+use mcp_flow_server::{ConnectionInfo, Context, Ended, Event, Server, Tool, Veto};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::memory;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// MCP-024, MCP-092: a host sees connect, messages, errors and close of one connection, in order
 /// and once each.
@@ -124,4 +124,27 @@ fn describe(event: &Event<'_>) -> String {
         Event::Closed(ended) => format!("closed {ended:?}"),
         _ => "something new".to_owned(),
     }
+}
+
+/// What a tool holds may reach for the server when it is dropped.
+#[tokio::test]
+async fn a_removed_tool_may_remove_another() {
+    struct Sibling(Arc<std::sync::OnceLock<Server>>);
+    impl Drop for Sibling {
+        fn drop(&mut self) {
+            if let Some(server) = self.0.get() {
+                server.remove_tool("second");
+            }
+        }
+    }
+    let place = Arc::new(std::sync::OnceLock::new());
+    let sibling = Sibling(place.clone());
+    let first = Tool::builder("first").quick(move |_: &Context, _: Value| {
+        let _ = &sibling;
+    });
+    let second = Tool::builder("second").quick(|_: &Context, _: Value| ());
+    let server = Server::builder("test", "1").tools((first, second)).build().unwrap();
+    place.set(server.clone()).unwrap();
+    assert!(server.remove_tool("first"));
+    assert!(!server.remove_tool("second"), "it went with the first");
 }

@@ -76,6 +76,8 @@ macro_rules! suite {
             a_burst_of_changes_is_told_once
             a_stateless_client_listens_for_changes
             what_cannot_be_listened_for_is_left_out
+            nobody_begins_to_listen_at_the_end
+            a_result_keeps_to_its_schema
             calls_wait_for_a_place
             a_waiting_call_can_be_cancelled
             in_order_means_in_order

@@ -2,7 +2,7 @@ use mcp_flow::prelude::*;
 
 struct Counter(u64);
 
-#[tools]
+#[tool]
 impl Counter {
     #[tool]
     fn count(&mut self) -> u64 {

@@ -2,7 +2,7 @@ use mcp_flow::prelude::*;
 
 struct Counter;
 
-#[tools]
+#[tool]
 impl Counter {
     fn count(&self) -> u64 {
         1

@@ -5,5 +5,5 @@ fn add(a: f64, b: f64) -> f64 {
 }
 
 fn main() {
-    Server::builder("sums", "1.0.0").tools(add);
+    Server::builder("sums", "1.0.0").tools(tools![add]);
 }

@@ -18,7 +18,7 @@ pub struct Topics {
 impl Topics {
     /// These and those.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn union(self, other: Self) -> Self {
         Self { tools_list_changed: self.tools_list_changed || other.tools_list_changed }
     }
 

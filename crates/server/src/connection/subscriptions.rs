@@ -10,10 +10,10 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::calls::Ticket;
+use super::dispatch::shutting_down;
 use super::{Route, Shared};
 use crate::context::Context;
 use crate::handler::Outcome;
-use crate::revision::result_type;
 
 /// Who listens on one connection, and what they have not been told yet.
 #[derive(Debug, Default)]
@@ -52,6 +52,10 @@ impl Shared {
     pub(super) fn listen(self: &Arc<Self>, request: &Context, topics: Topics) {
         let most = self.server.limits().subscriptions;
         let mut state = self.state();
+        if state.lifecycle.is_ending() {
+            drop(state);
+            return request.finish(&Err(shutting_down()));
+        }
         state.subscriptions.prune();
         if state.subscriptions.listening.len() >= most {
             drop(state);
@@ -72,7 +76,7 @@ impl Shared {
     /// changes until then.
     pub(crate) fn note_change(&self, topics: Topics) {
         let mut state = self.state();
-        state.subscriptions.news = state.subscriptions.news.and(topics);
+        state.subscriptions.news = state.subscriptions.news.union(topics);
         state.subscriptions.due.get_or_insert_with(|| Instant::now() + BURST);
         drop(state);
         self.wake.notify_one();
@@ -82,6 +86,11 @@ impl Shared {
     pub(super) fn tell_news(&self) {
         let mut state = self.state();
         if state.subscriptions.due.is_none_or(|due| Instant::now() < due) {
+            return;
+        }
+        if self.is_congested() {
+            // Who does not read is told later; the news will be the same.
+            state.subscriptions.due = Some(Instant::now() + BURST);
             return;
         }
         state.subscriptions.due = None;
@@ -105,13 +114,14 @@ impl Shared {
 
     /// Ends all subscriptions with a reply, as a server that goes away should.
     pub(super) fn end_subscriptions(&self) {
-        loop {
-            let mut state = self.state();
-            let last = state.subscriptions.listening.pop();
-            let Some(Listening { request, ticket, .. }) = last else { break };
-            state.calls.close(request.id(), ticket);
-            drop(state);
-            request.finish(&ended(&request));
+        let mut state = self.state();
+        let listening = std::mem::take(&mut state.subscriptions.listening);
+        for Listening { request, ticket, .. } in &listening {
+            state.calls.close(request.id(), *ticket);
+        }
+        drop(state);
+        for Listening { request, .. } in &listening {
+            request.finish(&ended(request));
         }
     }
 
@@ -129,13 +139,12 @@ fn ended(request: &Context) -> Outcome {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Ended {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        result_type: Option<&'static str>,
+        result_type: &'static str,
         #[serde(rename = "_meta")]
         meta: mcp_flow_proto::model::Meta,
     }
     let meta = subscription_meta(request.id());
-    request.reply(&Ended { result_type: result_type(request.revision()), meta })
+    request.reply(&Ended { result_type: "complete", meta })
 }
 
 /// How long changes are gathered before anyone is told of them.

@@ -37,7 +37,19 @@ impl Context {
         for filter in self.server().output_filters() {
             filter(self, output.to_mut());
         }
+        if self.breaks_its_promise(&output) {
+            tracing::error!(tool = ?self.tool(), "a result breaks the tool's output schema");
+            output = Cow::Owned(ToolOutput::failure(BROKEN_PROMISE));
+        }
         self.encode_output(&output).and_then(|payload| self.within_limit(payload))
+    }
+
+    /// Whether a result is something else than the tool says it returns.
+    fn breaks_its_promise(&self, output: &ToolOutput) -> bool {
+        let Some(structured) = output.structured.as_ref().filter(|_| !output.is_error) else {
+            return false;
+        };
+        self.tool().is_some_and(|tool| !tool.may_return(structured))
     }
 
     fn within_limit(&self, payload: Payload) -> Outcome {
@@ -62,3 +74,6 @@ impl Context {
         })
     }
 }
+
+const BROKEN_PROMISE: &str = "The tool's result is not what its output schema says, so it was not \
+                              sent. This is a fault of the tool, not of the call.";

@@ -1,10 +1,10 @@
 //! From encoded arguments to the type a tool's function takes.
 
-use mcp_flow_proto::Raw;
+use mcp_flow_proto::{DecodeError, Raw};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::schema::{MOST_VALUES, dotted};
+use super::schema::dotted;
 
 /// One way in which arguments break their schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,48 +21,88 @@ impl Violation {
     }
 }
 
+/// Why a tool is not called with the arguments it was given.
+#[derive(Debug)]
+pub(super) enum ArgumentFault {
+    /// They cannot even be decoded; they nest too deep, for example.
+    Unreadable(DecodeError),
+    /// They break the schema.
+    Violations(Vec<Violation>),
+}
+
 /// Decodes arguments that keep to their schema.
 ///
 /// To JSON Schema `5.0` is an integer, and some clients write all numbers that way; to a Rust
-/// integer it is not. So what does not fit at once is tried again with its whole numbers written
-/// as such.
-pub(super) fn decode<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, Violation> {
+/// integer it is not. So what does not fit at once is tried again with such a number written as an
+/// integer.
+pub(super) fn decode<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, ArgumentFault> {
     arguments.decode().or_else(|_| decode_again(arguments))
 }
 
-fn decode_again<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, Violation> {
-    let whole = |sentence| Violation { pointer: String::new(), sentence };
-    if arguments.count() > MOST_VALUES {
-        return Err(whole(format!("the arguments hold more than {MOST_VALUES} values")));
-    }
-    let mut value: Value = arguments.decode().map_err(|error| whole(error.to_string()))?;
-    write_whole_numbers_as_such(&mut value);
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let pointer = pointer(error.path());
-        let reason = error.inner();
-        let sentence = match dotted(&pointer) {
-            name if name.is_empty() => format!("the arguments cannot be used: {reason}"),
-            name => format!("{name} cannot be used: {reason}"),
+fn decode_again<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, ArgumentFault> {
+    let mut value = build(arguments)?;
+    // One by one, so that only those change that have to; all at once when there are many.
+    for _ in 0..MOST_TRIES {
+        let error = match serde_path_to_error::deserialize(&value) {
+            Ok(decoded) => return Ok(decoded),
+            Err(error) => error,
         };
-        Violation { pointer, sentence }
-    })
+        let place = value.pointer_mut(&pointer(error.path()));
+        match place.and_then(|place| Some((whole(place)?, place))) {
+            Some((number, place)) => *place = number.into(),
+            None => return Err(explain(&value, &error)),
+        }
+    }
+    write_whole_numbers_as_such(&mut value);
+    serde_path_to_error::deserialize(&value).map_err(|error| explain(&value, &error))
+}
+
+/// Builds arguments in memory, if they are not too many.
+pub(super) fn build(arguments: Raw<'_>) -> Result<Value, ArgumentFault> {
+    if arguments.count() > MOST_VALUES {
+        let details = format!("they hold more than {MOST_VALUES} values");
+        return Err(ArgumentFault::Unreadable(DecodeError::Shape(details)));
+    }
+    arguments.decode().map_err(ArgumentFault::Unreadable)
+}
+
+/// The integer a number is, if it is written with a point and nothing is lost without.
+fn whole(value: &Value) -> Option<i64> {
+    let number = value.as_f64().filter(|_| value.is_f64())?;
+    // Past 2^53 a float stands for several integers, and none of them was meant for sure.
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
+    (number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_991.0).then_some(number as i64)
 }
 
 fn write_whole_numbers_as_such(value: &mut Value) {
     match value {
-        Value::Number(number) => {
-            let float = number.as_f64().filter(|_| number.is_f64());
-            // Past 2^53 a float stands for several integers, and none of them was meant for sure.
-            #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
-            if let Some(float) = float.filter(|float| float.fract() == 0.0 && float.abs() < 9.0e15)
-            {
-                *number = (float as i64).into();
-            }
-        }
         Value::Array(items) => items.iter_mut().for_each(write_whole_numbers_as_such),
         Value::Object(members) => members.values_mut().for_each(write_whole_numbers_as_such),
-        _ => {}
+        other => {
+            if let Some(number) = whole(other) {
+                *other = number.into();
+            }
+        }
     }
+}
+
+/// Says what a type did not take, though the schema allowed it.
+fn explain(
+    arguments: &Value,
+    error: &serde_path_to_error::Error<serde_json::Error>,
+) -> ArgumentFault {
+    let pointer = pointer(error.path());
+    let name = match dotted(&pointer) {
+        name if name.is_empty() => "the whole of the arguments".to_owned(),
+        name => name,
+    };
+    let value = arguments.pointer(&pointer).filter(|value| value.is_f64());
+    let is_whole = |value: &&Value| value.as_f64().is_some_and(|number| number.fract() == 0.0);
+    let sentence = match value.filter(is_whole) {
+        Some(value) => format!("{name} is too large a number: {value}"),
+        None => format!("{name} cannot be used: {}", error.inner()),
+    };
+    ArgumentFault::Violations(vec![Violation { pointer, sentence }])
 }
 
 fn pointer(path: &serde_path_to_error::Path) -> String {
@@ -77,9 +117,15 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
         .collect()
 }
 
+/// How many values arguments may hold that have to be built in memory.
+const MOST_VALUES: usize = 256 * 1024;
+
+/// How many numbers are converted one by one.
+const MOST_TRIES: usize = 16;
+
 #[cfg(test)]
 mod tests {
-    use super::decode;
+    use super::{ArgumentFault, decode};
     use mcp_flow_proto::{Encoding, Raw};
     use serde::Deserialize;
     use serde_json::{Value, json};
@@ -96,12 +142,15 @@ mod tests {
     fn whole_numbers_may_be_written_with_a_point() {
         let order = Order { count: 5, sizes: vec![-1000, 2], price: 3.0 };
         check(json!({"count": 5.0, "sizes": [-1e3, 2], "price": 3}), Ok(order));
+        let many = Order { count: 1, sizes: vec![7; 100], price: 0.5 };
+        check(json!({"count": 1, "sizes": vec![7.0; 100], "price": 0.5}), Ok(many));
         let lost = "/count count cannot be used: ";
         check(json!({"count": 5.5, "sizes": [], "price": 3}), Err(lost));
         check(json!({"count": 256.0, "sizes": [], "price": 3}), Err(lost));
         let large = json!({"count": 1, "sizes": [0, 1e300], "price": 3});
-        check(large, Err("/sizes/1 sizes.1 cannot be used: "));
-        check(json!({"count": 1}), Err(" the arguments cannot be used: missing field"));
+        check(large, Err("/sizes/1 sizes.1 is too large a number: 1e"));
+        let missing = Err(" the whole of the arguments cannot be used: missing field");
+        check(json!({"count": 1}), missing);
     }
 
     fn check(arguments: Value, expected: Result<Order, &str>) {
@@ -109,8 +158,8 @@ mod tests {
         for raw in [Raw::Json(&text), Raw::Cbor(&cbor)] {
             match (decode::<Order>(raw), &expected) {
                 (Ok(order), Ok(expected)) => assert_eq!(order, *expected),
-                (Err(violation), Err(expected)) => {
-                    let told = format!("{} {}", violation.pointer, violation.sentence);
+                (Err(ArgumentFault::Violations(violations)), Err(expected)) => {
+                    let told = format!("{} {}", violations[0].pointer, violations[0].sentence);
                     assert!(told.starts_with(expected), "{told}");
                 }
                 (outcome, _) => panic!("{arguments}: {outcome:?}"),

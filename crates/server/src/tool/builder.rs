@@ -135,9 +135,9 @@ impl ToolBuilder {
             move |reason| BadTool::Schema { name, which, reason }
         };
         let schema = Schema::compile(&self.input_schema).map_err(bad_schema("input"))?;
-        if let Some(output) = &self.output_schema {
-            Schema::compile(output).map_err(bad_schema("output"))?;
-        }
+        let output_schema = self.output_schema.as_ref().map(Schema::compile);
+        let output_schema = output_schema.transpose().map_err(bad_schema("output"))?;
+        check_defaults(&self.input_schema).map_err(bad_schema("input"))?;
         let Value::Object(input) = self.input_schema else {
             return Err(bad_schema("input")("it must be an object".to_owned()));
         };
@@ -151,8 +151,22 @@ impl ToolBuilder {
         };
         self.definition.input_schema = input;
         self.definition.output_schema = output;
-        Ok(Tool { definition: self.definition, schema, function })
+        Ok(Tool { definition: self.definition, schema, output_schema, function })
     }
+}
+
+/// Whether every default keeps to the schema of what it stands in for.
+fn check_defaults(schema: &Value) -> Result<(), String> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (name, property) in properties.into_iter().flatten() {
+        let Some(default) = property.get("default") else { continue };
+        // One that refers to other parts of the schema cannot be checked by itself.
+        let is_good = Schema::compile(property).map_or(true, |schema| schema.accepts(default));
+        if !is_good {
+            return Err(format!("the default of {name}, {default}, is not allowed by it"));
+        }
+    }
+    Ok(())
 }
 
 /// Where `_meta` lists the categories of a tool (MCP-088).
@@ -196,6 +210,8 @@ mod tests {
         check("bad name", json!({"type": "object"}), "letters, digits");
         check("a", json!({"type": "string"}), "must be \"object\"");
         check("a", json!(true), "must be an object");
+        let default = json!({"maximum": 5, "default": 9});
+        check("a", json!({"type": "object", "properties": {"n": default}}), "default of n, 9");
         check("a", json!({"type": "object", "properties": 7}), "input schema of tool a");
         check("a", json!({"type": "object", "$ref": "https://example.com/x"}), "input schema");
         check(

@@ -6,7 +6,7 @@ use super::{BadTool, Tool};
 
 /// What tools can be added from: one tool, several, or something that has tools.
 ///
-/// Implemented for [`Tool`], for what `#[tool]` makes of a function and `#[tools]` of a type, and
+/// Implemented for [`Tool`], for what `tools![…]` lists and types with `#[tool]` on their `impl` block, and
 /// for tuples, lists and results of those.
 ///
 /// ```
@@ -20,15 +20,15 @@ use super::{BadTool, Tool};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool",
     label = "no tool, and no collection of tools",
-    note = "mark the function with `#[tool]`, or the `impl` block of the type with `#[tools]`",
-    note = "several tools are listed in a tuple: `.tools((add, divide))`"
+    note = "mark the function or the `impl` block with `#[tool]`",
+    note = "functions are listed by name: `.tools(tools![add, divide])`"
 )]
 pub trait IntoTools {
     /// The tools, in the order they are to be listed.
     fn into_tools(self) -> Result<Vec<Tool>, BadTool>;
 }
 
-/// A type with methods that are tools; implemented by `#[tools]`.
+/// A type with methods that are tools; implemented by `#[tool]`.
 pub trait ToolCollection: Send + Sync + 'static {
     /// The tools, all sharing the value they are methods of.
     fn tools(self: Arc<Self>) -> Result<Vec<Tool>, BadTool>;

@@ -51,17 +51,22 @@ fn schema_of<T: JsonSchema>(settings: SchemaSettings) -> Value {
         settings.meta_schema = None;
         settings.inline_subschemas = true;
     });
-    let settings = settings.with_transform(RecursiveTransform(say_bounds_of_numbers));
+    let settings = settings.with_transform(RecursiveTransform(speak_plainly));
     let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<T>();
     // The name of a Rust type means nothing to a caller.
     schema.remove("title");
     schema.into()
 }
 
-/// Replaces formats that only Rust programs know by the bounds they stand for.
+/// Replaces what not every client knows: formats of Rust by the bounds they stand for, `true` by an
+/// object.
 ///
 /// Some hosts refuse a tool with a format they have never heard of.
-fn say_bounds_of_numbers(schema: &mut Schema) {
+fn speak_plainly(schema: &mut Schema) {
+    // The same as `true`, in the only form some clients know.
+    if schema.as_bool() == Some(true) {
+        *schema = Schema::default();
+    }
     let bounds: Option<(i64, i64)> = match schema.get("format").and_then(Value::as_str) {
         Some("int8") => Some((i8::MIN.into(), i8::MAX.into())),
         Some("int16") => Some((i16::MIN.into(), i16::MAX.into())),
@@ -69,10 +74,14 @@ fn say_bounds_of_numbers(schema: &mut Schema) {
         Some("uint8") => Some((0, u8::MAX.into())),
         Some("uint16") => Some((0, u16::MAX.into())),
         Some("uint32") => Some((0, u32::MAX.into())),
-        // Their ends cannot be said exactly in the numbers most clients have.
-        Some("int" | "int64" | "int128" | "uint" | "uint64" | "uint128" | "float" | "double") => {
+        // Beyond these a number becomes infinite.
+        Some("float") => {
+            schema.insert("minimum".to_owned(), f32::MIN.into());
+            schema.insert("maximum".to_owned(), f32::MAX.into());
             None
         }
+        // Their ends cannot be said exactly in the numbers most clients have.
+        Some("int" | "int64" | "int128" | "uint" | "uint64" | "uint128" | "double") => None,
         _ => return,
     };
     schema.remove("format");

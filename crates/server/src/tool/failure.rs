@@ -8,8 +8,8 @@ use super::ToolOutput;
 
 /// A tool's own failure: a name to branch on, a sentence to read, and anything else of use.
 ///
-/// The sentence is the text of the result; all of it is in `_meta.error`. Any error becomes a
-/// failure by `?`.
+/// The sentence is the text of the result; all of it is in `_meta.error`. What
+/// implements `std::error::Error` becomes a failure by `?`, with its causes.
 ///
 /// ```
 /// use mcp_flow_server::tool::Failure;
@@ -54,10 +54,9 @@ impl Failure {
 
     /// The result that says so.
     pub fn into_output(self) -> ToolOutput {
-        let mut data = Map::new();
+        let mut data = self.data;
         data.insert("domain".to_owned(), "tool".into());
         data.insert("name".to_owned(), self.name.into());
-        data.extend(self.data);
         let mut output = ToolOutput::failure(self.message.as_str());
         output.meta.insert("error".to_owned(), json!({"message": self.message, "data": data}));
         output
@@ -69,7 +68,11 @@ impl<E: std::error::Error> From<E> for Failure {
         let mut message = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
-            message = format!("{message}: {cause}");
+            let text = cause.to_string();
+            // Some errors say their cause themselves.
+            if !message.ends_with(&text) {
+                message = format!("{message}: {text}");
+            }
             source = cause.source();
         }
         Self::new("FAILED", message)

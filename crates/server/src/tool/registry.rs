@@ -35,20 +35,22 @@ pub(crate) struct Page<'a> {
 }
 
 impl Registry {
-    /// Adds tools, all of them or none.
-    pub(crate) fn add(&mut self, tools: Vec<Tool>) -> Result<(), RegisterError> {
+    /// Adds tools, all of them or none; those it does not take it gives back, to be dropped where
+    /// no lock is held.
+    pub(crate) fn add(&mut self, tools: Vec<Tool>) -> Result<(), (RegisterError, Vec<Arc<Tool>>)> {
         let before = self.tools.len();
+        let mut fault = None;
         for tool in tools {
-            if let Err(error) = self.add_one(tool) {
-                self.tools.truncate(before);
-                self.positions.retain(|_, position| *position < before);
-                return Err(error);
-            }
+            fault = fault.or_else(|| self.index(&tool).err());
+            self.tools.push(Arc::new(tool));
         }
-        Ok(())
+        let Some(fault) = fault else { return Ok(()) };
+        self.positions.retain(|_, position| *position < before);
+        Err((fault, self.tools.split_off(before)))
     }
 
-    fn add_one(&mut self, tool: Tool) -> Result<(), RegisterError> {
+    /// Enters the names of the tool that comes next.
+    fn index(&mut self, tool: &Tool) -> Result<(), RegisterError> {
         let name = tool.definition().name.clone();
         let alias = alias(&name);
         for spelling in [&name, &alias] {
@@ -59,7 +61,6 @@ impl Registry {
         }
         self.positions.insert(alias, self.tools.len());
         self.positions.insert(name, self.tools.len());
-        self.tools.push(Arc::new(tool));
         Ok(())
     }
 

@@ -6,10 +6,10 @@ mod quick;
 use std::sync::OnceLock;
 
 use jsonschema::{Draft, PatternOptions, Validator};
-use mcp_flow_proto::{DecodeError, Raw};
+use mcp_flow_proto::Raw;
 use serde_json::Value;
 
-use super::arguments::Violation;
+use super::arguments::{ArgumentFault, build};
 use explain::explain;
 use quick::Quick;
 
@@ -29,15 +29,6 @@ pub(crate) struct Schema {
     complete: OnceLock<Validator>,
 }
 
-/// Why a tool is not called with the arguments it was given.
-#[derive(Debug)]
-pub(crate) enum ArgumentFault {
-    /// They cannot even be decoded; they nest too deep, for example.
-    Unreadable(DecodeError),
-    /// They break the schema.
-    Violations(Vec<Violation>),
-}
-
 impl Schema {
     pub(crate) fn compile(schema: &Value) -> Result<Self, String> {
         let quick = Quick::compile(schema);
@@ -54,14 +45,8 @@ impl Schema {
         if self.quick.as_ref().is_some_and(|quick| quick.accepts(arguments)) {
             return Ok(());
         }
-        if arguments.count() > MOST_VALUES {
-            let details = format!("they hold more than {MOST_VALUES} values");
-            return Err(ArgumentFault::Unreadable(DecodeError::Shape(details)));
-        }
-        let arguments: Value = arguments.decode().map_err(ArgumentFault::Unreadable)?;
-        let complete = self.complete.get_or_init(|| {
-            validator(&self.source).expect("the quick check only understands good schemas")
-        });
+        let arguments = build(arguments)?;
+        let complete = self.complete();
         if complete.is_valid(&arguments) {
             return Ok(());
         }
@@ -72,11 +57,21 @@ impl Schema {
     }
 }
 
+impl Schema {
+    /// Whether a value keeps to the schema.
+    pub(super) fn accepts(&self, value: &Value) -> bool {
+        self.complete().is_valid(value)
+    }
+
+    fn complete(&self) -> &Validator {
+        self.complete.get_or_init(|| {
+            validator(&self.source).expect("the quick check only understands good schemas")
+        })
+    }
+}
+
 /// How many violations are told at once; who breaks more rules will hear of them next time.
 const MOST_VIOLATIONS: usize = 20;
-
-/// How many values arguments may hold that have to be built in memory to be checked.
-pub(super) const MOST_VALUES: usize = 256 * 1024;
 
 fn validator(schema: &Value) -> Result<Validator, String> {
     jsonschema::options()
@@ -88,7 +83,8 @@ fn validator(schema: &Value) -> Result<Validator, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ArgumentFault, Schema};
+    use super::Schema;
+    use crate::tool::arguments::ArgumentFault;
     use mcp_flow_proto::Raw;
     use serde_json::json;
 

@@ -1,6 +1,7 @@
 //! Listing and calling tools.
 
 use mcp_flow_proto::Revision;
+use mcp_flow_server::{Context, Tool, ToolOutput};
 use serde_json::{Value, json};
 
 use super::Connect;
@@ -124,4 +125,19 @@ pub async fn the_caller_is_known(connect: &Connect) {
     anonymous.call("initialize", json!({"protocolVersion": "2025-11-25"})).await;
     let who = anonymous.call_tool("who", json!({})).await["result"]["structuredContent"].clone();
     assert_eq!(who["client"], "unknown");
+}
+
+/// A result that is not what the tool's output schema says is never sent; the tool failed.
+pub async fn a_result_keeps_to_its_schema(connect: &Connect) {
+    let schema = json!({"type": "object", "properties": {"x": {"type": "number"}}});
+    let tool = Tool::builder("give")
+        .output_schema(schema)
+        .quick(|_: &Context, arguments: Value| ToolOutput::structured(arguments))
+        .unwrap();
+    let mut peer = connect(Fixture::with(|builder| builder.tools(tool)).server).await;
+    peer.initialize(Revision::V2025_11_25).await;
+    let good = peer.call_tool("give", json!({"x": 1})).await["result"].clone();
+    assert_eq!(good["structuredContent"], json!({"x": 1}));
+    let bad = peer.call_tool("give", json!({"x": null})).await["result"].clone();
+    assert_eq!((&bad["isError"], bad.get("structuredContent")), (&json!(true), None));
 }

@@ -1,7 +1,7 @@
 //! Tools that come and go while the server runs.
 
 use mcp_flow_proto::Revision;
-use mcp_flow_server::{Context, Server, Tool};
+use mcp_flow_server::{Context, Limits, Server, Tool};
 use serde_json::{Value, json};
 
 use super::Connect;
@@ -84,6 +84,25 @@ pub async fn what_cannot_be_listened_for_is_left_out(connect: &Connect) {
     peer.initialize(Revision::V2025_11_25).await;
     let refused = peer.call("subscriptions/listen", json!({"notifications": wanted})).await;
     assert_eq!(refused["error"]["code"], -32601);
+}
+
+/// A subscription whose turn comes when the connection is ending is refused, and holds up nothing.
+pub async fn nobody_begins_to_listen_at_the_end(connect: &Connect) {
+    let fixture = Fixture::with_limits(Limits { concurrency: 1, ..Limits::default() });
+    let mut peer = connect(fixture.server.clone()).await;
+    let wait = peer.ask("tools/call", json!({"name": "wait", "_meta": stateless()}));
+    fixture.gate.until_waiting(1).await;
+    let wanted = json!({"toolsListChanged": true});
+    let params = json!({"_meta": stateless(), "notifications": wanted});
+    let listen = peer.ask("subscriptions/listen", params);
+    peer.close();
+    fixture.gate.release_one();
+    assert!(peer.reply_to(wait).await["result"].is_object());
+    // The end of input may be seen before or after its turn; either way it has a reply and an end.
+    let reply = peer.reply_to(listen).await;
+    let refused = reply["error"]["data"]["name"] == "SHUTTING_DOWN";
+    assert!(refused || reply["result"]["resultType"] == "complete", "{reply}");
+    peer.rest().await;
 }
 
 fn add(server: &Server, name: &str) {

@@ -1,5 +1,7 @@
 //! What is wrong with arguments, in sentences a person or a model can act on.
 
+mod forms;
+
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use serde_json::Value;
@@ -32,7 +34,7 @@ pub(super) fn explain(
             members.take(MOST_VIOLATIONS).map(|name| stray(place, name, &[])).collect()
         }
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
-            alternatives(schema, arguments, error, context)
+            forms::explain(schema, arguments, error, context)
         }
         kind => vec![at(place, &requirement(kind, error))],
     }
@@ -49,45 +51,6 @@ fn stray(place: &str, name: &str, known: &[&str]) -> Violation {
         known => format!("{name} is not an argument; {owner} takes {}", list(known, "and")),
     };
     Violation { pointer, sentence }
-}
-
-/// None of several forms fits: explains the one that was meant, if that can be told.
-fn alternatives(
-    schema: &Value,
-    arguments: &Value,
-    error: &ValidationError<'_>,
-    forms: &[Vec<ValidationError<'static>>],
-) -> Vec<Violation> {
-    let place = error.instance_path().as_str();
-    // A form that wants another type, or one certain value, was hardly meant.
-    let wants_something_else = |errors: &&Vec<ValidationError<'static>>| {
-        errors.iter().any(|inner| {
-            let here = inner.instance_path().as_str() == place;
-            here && matches!(inner.kind(), Kind::Type { .. } | Kind::Constant { .. })
-        })
-    };
-    let mut meant = forms.iter().filter(|errors| !wants_something_else(errors));
-    if let (Some(form), None) = (meant.next(), meant.next()) {
-        return form.iter().flat_map(|inner| explain(schema, arguments, inner)).collect();
-    }
-    let wanted: Vec<String> =
-        forms.iter().filter_map(|errors| errors.first()).filter_map(wanted).collect();
-    if wanted.len() == forms.len() {
-        let wanted: Vec<_> = wanted.iter().map(String::as_str).collect();
-        let given = shorten(&error.instance().to_string());
-        return vec![at(place, &format!("must be {}, not {given}", list(&wanted, "or")))];
-    }
-    vec![at(place, &format!("fits none of the {} forms it may have", forms.len()))]
-}
-
-/// What a value would have to be, if that can be said in a word.
-fn wanted(error: &ValidationError<'static>) -> Option<String> {
-    match error.kind() {
-        Kind::Type { kind } => Some(type_words(kind)),
-        Kind::Constant { expected_value } => Some(expected_value.to_string()),
-        Kind::Enum { options } => Some(option_words(options)),
-        _ => None,
-    }
 }
 
 /// What a value must do to be good; the name of the value goes before it.
@@ -130,19 +93,20 @@ fn type_words(kind: &TypeKind) -> String {
         TypeKind::Single(one) => vec![one.to_string()],
         TypeKind::Multiple(several) => several.iter().map(|one| one.to_string()).collect(),
     };
-    let words: Vec<_> = names
-        .iter()
-        .map(|name| match name.as_str() {
-            "integer" => "a whole number",
-            "number" => "a number",
-            "string" => "a text",
-            "boolean" => "true or false",
-            "array" => "a list",
-            "object" => "an object",
-            other => other,
-        })
-        .collect();
+    let words: Vec<_> = names.iter().map(|name| type_word(name)).collect();
     list(&words, "or")
+}
+
+fn type_word(name: &str) -> &str {
+    match name {
+        "integer" => "a whole number",
+        "number" => "a number",
+        "string" => "a text",
+        "boolean" => "true or false",
+        "array" => "a list",
+        "object" => "an object",
+        other => other,
+    }
 }
 
 fn option_words(options: &Value) -> String {
@@ -178,7 +142,14 @@ fn member(place: &str, name: &str) -> String {
 /// A JSON Pointer as people write paths: `/a/0/b` becomes `a.0.b`.
 pub(in crate::tool) fn dotted(pointer: &str) -> String {
     let parts = pointer.split('/').skip(1);
-    parts.map(|part| part.replace("~1", "/").replace("~0", "~")).collect::<Vec<_>>().join(".")
+    parts.map(readable).collect::<Vec<_>>().join(".")
+}
+
+/// One part of a pointer, in quotes if it could be taken for something else.
+fn readable(part: &str) -> String {
+    let part = part.replace("~1", "/").replace("~0", "~");
+    let plain = |character: char| character.is_alphanumeric() || "_-$/~@:".contains(character);
+    if !part.is_empty() && part.chars().all(plain) { part } else { format!("{part:?}") }
 }
 
 /// A text short enough to be repeated in a sentence.
@@ -192,7 +163,8 @@ fn shorten(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ArgumentFault, Schema};
+    use super::super::Schema;
+    use crate::tool::arguments::ArgumentFault;
     use mcp_flow_proto::Raw;
     use serde_json::{Value, json};
 
@@ -239,6 +211,11 @@ mod tests {
         );
         check(
             &schema,
+            json!({"a": 1, "size": null}),
+            &["/size size must be \"small\" or \"large\", not null"],
+        );
+        check(
+            &schema,
             json!({"a": 1, "size": "medium"}),
             &["/size size must be \"small\" or \"large\", not \"medium\""],
         );
@@ -268,6 +245,39 @@ mod tests {
         check(&two, json!({"c~/": 1}), &["/c~0~1 c~/ is not an argument; this tool takes a and b"]);
         let none = json!({"type": "object", "additionalProperties": false});
         check(&none, json!({"c": 1}), &["/c c is not an argument; this tool takes none"]);
+    }
+
+    /// Enums with data, as they are derived: told apart by a member, or by the only member.
+    #[test]
+    fn the_form_that_was_meant_is_explained() {
+        let dog = json!({"type": "object", "properties": {
+            "kind": {"const": "dog"}, "age": {"type": "integer"}}, "required": ["kind", "age"]});
+        let cat = json!({"type": "object", "properties": {"kind": {"const": "cat"}},
+            "required": ["kind"]});
+        let circle = json!({"type": "object", "required": ["Circle"],
+            "properties": {"Circle": {"type": "number"}}, "additionalProperties": false});
+        let dot = json!({"type": "string", "const": "Dot"});
+        let schema = json!({"properties": {
+            "pet": {"oneOf": [dog, cat]}, "shape": {"oneOf": [circle, dot]}}});
+        check(&schema, json!({"pet": {"kind": "cat"}, "shape": {"Circle": 1}}), &[]);
+        check(&schema, json!({"pet": {"kind": "dog"}}), &["/pet/age pet.age is required"]);
+        check(
+            &schema,
+            json!({"pet": {"kind": "cow"}}),
+            &["/pet/kind pet.kind must be \"dog\" or \"cat\", not \"cow\""],
+        );
+        check(&schema, json!({"pet": {}}), &["/pet/kind pet.kind is required: \"dog\" or \"cat\""]);
+        check(&schema, json!({"pet": 3}), &["/pet pet must be an object, not 3"]);
+        check(
+            &schema,
+            json!({"shape": {"Circle": "x"}}),
+            &["/shape/Circle shape.Circle must be a number, not \"x\""],
+        );
+        check(
+            &schema,
+            json!({"shape": {"Square": 1}}),
+            &["/shape shape must be an object with Circle or \"Dot\", not {\"Square\":1}"],
+        );
     }
 
     fn check(schema: &Value, arguments: Value, expected: &[&str]) {

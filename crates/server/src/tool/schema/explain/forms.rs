@@ -1,0 +1,156 @@
+//! What is wrong with a value that may have one of several forms: the one that was meant is
+//! explained, or, if that cannot be told, which there are.
+
+use jsonschema::ValidationError;
+use serde_json::Value;
+
+use super::{at, list, member, shorten, type_word};
+use crate::tool::Violation;
+
+/// Explains a value that fits none of the forms an `anyOf` or `oneOf` allows.
+pub(super) fn explain(
+    schema: &Value,
+    arguments: &Value,
+    error: &ValidationError<'_>,
+    errors: &[Vec<ValidationError<'static>>],
+) -> Vec<Violation> {
+    let place = error.instance_path().as_str();
+    let forms = schema.pointer(error.schema_path().as_str()).and_then(Value::as_array);
+    let forms: Vec<&Value> =
+        forms.into_iter().flatten().map(|form| resolve(schema, form)).collect();
+    let value = error.instance();
+    match meant(&forms, value) {
+        Meant::Form(index) => match errors.get(index) {
+            Some(errors) => {
+                let explained =
+                    errors.iter().flat_map(|one| super::explain(schema, arguments, one));
+                explained.collect()
+            }
+            None => Vec::new(),
+        },
+        Meant::Tag { name, tags } => {
+            let tags: Vec<_> = tags.iter().map(ToString::to_string).collect();
+            let sentence = match value.get(name) {
+                Some(given) => format!("must be {}, not {given}", one_of(&tags)),
+                None => format!("is required: {}", one_of(&tags)),
+            };
+            vec![at(&member(place, name), &sentence)]
+        }
+        Meant::Unknown => {
+            let given = shorten(&value.to_string());
+            let forms: Vec<_> = forms.into_iter().map(describe).collect();
+            vec![at(place, &format!("must be {}, not {given}", one_of(&forms)))]
+        }
+    }
+}
+
+/// The form itself, if it is only referred to.
+fn resolve<'a>(schema: &'a Value, form: &'a Value) -> &'a Value {
+    let reference = form.get("$ref").and_then(Value::as_str);
+    let place = reference.and_then(|reference| reference.strip_prefix('#'));
+    place.and_then(|place| schema.pointer(place)).unwrap_or(form)
+}
+
+/// Which of several forms a value was meant to have.
+enum Meant<'a> {
+    /// The one at this position.
+    Form(usize),
+    /// One of those that are told apart by a member, which is missing or unknown.
+    Tag { name: &'a str, tags: Vec<&'a Value> },
+    /// There is no telling.
+    Unknown,
+}
+
+fn meant<'a>(forms: &[&'a Value], value: &Value) -> Meant<'a> {
+    if let Some(members) = value.as_object() {
+        if let Some((name, tags)) = tag(forms) {
+            let found = tags.iter().find(|(_, tag)| members.get(name) == Some(*tag));
+            return match found {
+                Some((index, _)) => Meant::Form(*index),
+                None => Meant::Tag { name, tags: tags.into_iter().map(|(_, tag)| tag).collect() },
+            };
+        }
+        // A form with a single member is known by its name.
+        let by_member = forms.iter().position(|form| {
+            only_member(form).is_some_and(|name| members.len() == 1 && members.contains_key(name))
+        });
+        if let Some(index) = by_member {
+            return Meant::Form(index);
+        }
+    }
+    // Otherwise the only form of the right type, if there is one, unless a fixed value is wanted.
+    let kind = kind_of(value);
+    let of_this_kind = |form: &Value| {
+        let types = form.get("type");
+        let named = types.is_some_and(|types| {
+            types == kind
+                || types.as_array().is_some_and(|types| types.iter().any(|one| one == kind))
+        });
+        named && form.get("const").is_none() && only_member(form).is_none()
+    };
+    let mut fitting = (0..forms.len()).filter(|index| of_this_kind(forms[*index]));
+    match (fitting.next(), fitting.next()) {
+        (Some(index), None) => Meant::Form(index),
+        _ => Meant::Unknown,
+    }
+}
+
+/// The member by whose fixed value all forms that are objects are told apart.
+fn tag<'a>(forms: &[&'a Value]) -> Option<(&'a str, Vec<(usize, &'a Value)>)> {
+    let objects = || forms.iter().copied().enumerate().filter(|(_, form)| form["type"] == "object");
+    let (_, first) = objects().next()?;
+    let fixed = |form: &'_ Value, name: &str| form["properties"][name].get("const").is_some();
+    let name = first["properties"]
+        .as_object()?
+        .keys()
+        .find(|name| objects().all(|(_, form)| fixed(form, name)) && objects().count() > 1)?;
+    let tags = objects().map(|(index, form)| (index, &form["properties"][name]["const"]));
+    Some((name, tags.collect()))
+}
+
+/// The one member a form has and needs, as an enum's variant with data is written.
+fn only_member(form: &Value) -> Option<&str> {
+    let properties = form.get("properties")?.as_object()?;
+    let (name, _) = properties.iter().next().filter(|_| properties.len() == 1)?;
+    let is_tag = properties[name].get("const").is_some();
+    (!is_tag && form["required"] == Value::from(vec![name.as_str()])).then_some(name)
+}
+
+fn describe(form: &Value) -> String {
+    if let Some(value) = form.get("const") {
+        return value.to_string();
+    }
+    if let Some(options) = form.get("enum").and_then(Value::as_array) {
+        return one_of(&options.iter().map(ToString::to_string).collect::<Vec<_>>());
+    }
+    if let Some(name) = only_member(form) {
+        return format!("an object with {name}");
+    }
+    match form.get("type").and_then(Value::as_str) {
+        Some(kind) => type_word(kind).to_owned(),
+        None => "of another form".to_owned(),
+    }
+}
+
+/// `a, b or c`, each once.
+fn one_of(words: &[String]) -> String {
+    let mut once: Vec<&str> = Vec::new();
+    for word in words {
+        if !once.contains(&word.as_str()) {
+            once.push(word);
+        }
+    }
+    list(&once, "or")
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
