@@ -135,7 +135,8 @@ impl Shared {
         let mut state = self.state();
         let ending = state.lifecycle.begin_ending(drain_time);
         ending.shutdown_requested = true;
-        ending.shutdown = shutdown;
+        // A notification may follow the request, which is still to be answered.
+        ending.shutdown = ending.shutdown.take().or(shutdown);
         drop(state);
         self.settle();
         self.wake.notify_one();
