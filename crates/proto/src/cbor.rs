@@ -26,11 +26,14 @@ pub(crate) fn kind(bytes: &[u8]) -> Kind {
             | Type::I16
             | Type::I32
             | Type::I64
-            | Type::Int
-            | Type::F16
-            | Type::F32
-            | Type::F64,
+            | Type::Int,
         ) => Kind::Number,
+        // Infinity and its like are no numbers anywhere else, and decode as something else.
+        Ok(Type::F16 | Type::F32 | Type::F64)
+            if Decoder::new(bytes).f64().is_ok_and(f64::is_finite) =>
+        {
+            Kind::Number
+        }
         _ => Kind::Other,
     }
 }
@@ -162,6 +165,27 @@ impl From<Error> for DecodeError {
             Self::Shape(error.to_string())
         } else {
             Self::Syntax(error.to_string())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kind;
+    use crate::raw::Kind;
+
+    #[test]
+    fn only_finite_floats_are_numbers() {
+        for (bytes, expected) in [
+            (&b"\xf9\x3e\x00"[..], Kind::Number),
+            (b"\xfa\x3f\xc0\x00\x00", Kind::Number),
+            (b"\xfb\x3f\xf8\x00\x00\x00\x00\x00\x00", Kind::Number),
+            (b"\xf9\x7e\x00", Kind::Other),
+            (b"\xf9\x7c\x00", Kind::Other),
+            (b"\xfa\xff\x80\x00\x00", Kind::Other),
+            (b"\xfb\x7f\xf8\x00\x00\x00\x00\x00\x00", Kind::Other),
+        ] {
+            assert_eq!(kind(bytes), expected, "{bytes:x?}");
         }
     }
 }

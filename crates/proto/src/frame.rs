@@ -93,7 +93,13 @@ impl LineDecoder {
         self.start = self.buffer.len();
         self.searched = self.start;
         let rest = &self.buffer[start..start + length];
-        (!self.discarding && !rest.iter().all(u8::is_ascii_whitespace)).then_some(Line::Frame(rest))
+        if self.discarding {
+            return None;
+        }
+        if length > self.limit {
+            return Some(Line::TooLong);
+        }
+        (!rest.iter().all(u8::is_ascii_whitespace)).then_some(Line::Frame(rest))
     }
 
     fn unfinished_line(&mut self) -> Option<Line<'_>> {
@@ -104,7 +110,7 @@ impl LineDecoder {
             return None;
         }
         // One more byte than the limit may be the carriage return of a line end.
-        if length > self.limit + 1 {
+        if length.saturating_sub(self.limit) > 1 {
             self.discarding = true;
             self.start = self.buffer.len();
             return Some(Line::TooLong);
@@ -145,6 +151,16 @@ mod tests {
         check(&["1234567890", "1234567890"], &["too long"]);
         check(&["12345678\r", "\n"], &["12345678"]);
         check(&["123456789\r", "\n{}\n"], &["too long", "{}"]);
+        check(&["123456789"], &["too long"]);
+        check(&["12345678\r"], &["last 12345678"]);
+    }
+
+    #[test]
+    fn there_may_be_no_limit() {
+        let mut decoder = LineDecoder::new(usize::MAX);
+        decoder.buffer().extend_from_slice(b"{}");
+        assert_eq!(decoder.next_line(), None);
+        assert_eq!(decoder.last_line(), Some(Line::Frame(b"{}")));
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub enum Kind {
     Array,
     /// Members by name.
     Object,
-    /// Something JSON cannot say, such as CBOR bytes or tags.
+    /// Something JSON cannot say, such as CBOR bytes, tags or infinity.
     Other,
 }
 

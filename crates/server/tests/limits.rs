@@ -117,6 +117,19 @@ async fn draining_has_an_end() {
     fixture.gate.until_waiting(0).await;
 }
 
+/// C-17, MCP-054: calls that are answered in order are so when there is no more time for them.
+#[tokio::test(start_paused = true)]
+async fn draining_ends_in_order() {
+    let fixture = Fixture::with_limits(Limits { concurrency: 1, ..Limits::default() });
+    let mut peer = connect(&fixture);
+    peer.initialize(Revision::V2025_11_25).await;
+    let ids: Vec<_> = (0..5).map(|_| peer.ask("tools/call", json!({"name": "wait"}))).collect();
+    peer.close();
+    let rest = peer.rest().await;
+    let answered: Vec<_> = rest.iter().filter_map(|reply| reply["id"].as_i64()).collect();
+    assert_eq!(answered, ids);
+}
+
 /// PAT-007, C-21: what the client did not ask for waits until it is ready.
 #[tokio::test]
 async fn nothing_unasked_is_sent_before_the_client_is_ready() {

@@ -52,7 +52,7 @@ pub fn connect_with(server: &Server, info: ConnectionInfo) -> Peer {
 }
 
 /// What is JSON becomes CBOR, and what is not JSON becomes what is not CBOR.
-fn encode(frame: Vec<u8>, encoding: Encoding) -> Vec<u8> {
+pub(crate) fn encode(frame: Vec<u8>, encoding: Encoding) -> Vec<u8> {
     const BREAK_OUTSIDE_ANYTHING: u8 = 0xff;
     match (encoding, serde_json::from_slice::<Value>(&frame)) {
         (Encoding::Json, _) => frame,

@@ -83,6 +83,7 @@ macro_rules! suite {
             in_order_means_in_order
             the_end_of_input_drains
             shutdown_is_answered_last
+            shutdown_is_answered_though_asked_for_twice
         }
     };
     (@tests $connect:expr; $($scenario:ident)*) => {

@@ -179,11 +179,19 @@ impl Calls {
     pub(crate) fn stop_all(&mut self) -> Vec<Running> {
         self.parked.clear();
         self.parked_bytes = 0;
+        let running = self.stop_running();
+        self.open.clear();
+        running
+    }
+
+    /// Takes out everything that runs.
+    pub(crate) fn stop_running(&mut self) -> Vec<Running> {
+        let is_running = |_: &RequestId, open: &mut Open| matches!(open.stage, Stage::Running(_));
         let running = |open: Open| match open.stage {
             Stage::Running(running) => Some(running),
             Stage::Parked(_) => None,
         };
-        self.open.drain().filter_map(|(_, open)| running(open)).collect()
+        self.open.extract_if(is_running).filter_map(|(_, open)| running(open)).collect()
     }
 
     fn ticket(&mut self) -> Ticket {

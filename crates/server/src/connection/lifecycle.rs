@@ -141,7 +141,8 @@ impl Shared {
         let mut state = self.state();
         let ending = state.lifecycle.begin_ending(drain_time);
         ending.shutdown_requested = true;
-        ending.shutdown = shutdown;
+        // A notification may follow the request, which is still to be answered.
+        ending.shutdown = ending.shutdown.take().or(shutdown);
         drop(state);
         self.end_subscriptions();
         self.settle();
@@ -183,12 +184,13 @@ impl Shared {
         drop(state);
         if !idle {
             tracing::warn!("calls were still running when the time to drain ended");
-            self.give_up_parked();
-            let running = self.state().calls.stop_all();
+            // What runs came before what waits, and is answered before it.
+            let running = self.state().calls.stop_running();
             for call in running {
                 call.context.finish(&Err(shutting_down()));
                 call.stop();
             }
+            self.give_up_parked();
         }
         if let Some(shutdown) = shutdown {
             shutdown.finish_null();

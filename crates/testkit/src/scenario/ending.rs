@@ -40,3 +40,18 @@ pub async fn shutdown_is_answered_last(connect: &Connect) {
     assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "id": shutdown, "result": null}));
     assert!(peer.rest().await.is_empty());
 }
+
+/// C-20: a notification that says the same does not make a `shutdown` go unanswered.
+pub async fn shutdown_is_answered_though_asked_for_twice(connect: &Connect) {
+    let fixture = Fixture::new();
+    let mut peer = connect(fixture.server.clone()).await;
+    peer.initialize(Revision::V2025_11_25).await;
+    let slow = peer.ask("tools/call", json!({"name": "wait"}));
+    fixture.gate.until_waiting(1).await;
+    let shutdown = peer.ask("shutdown", json!({}));
+    peer.send(json!({"jsonrpc": "2.0", "method": "$/shutdown"}));
+    peer.settle().await;
+    fixture.gate.release_all();
+    assert_eq!(peer.next().await["id"], slow);
+    assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "id": shutdown, "result": null}));
+}
