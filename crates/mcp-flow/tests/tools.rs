@@ -57,7 +57,16 @@ struct Parcel {
 #[derive(Debug)]
 struct Address {
     city: String,
-    code: Option<String>,
+    /// How large it is
+    size: Option<Size>,
+    near: Option<Box<Place>>,
+}
+
+/// A point
+#[data]
+#[derive(Debug)]
+struct Place {
+    x: f64,
 }
 
 #[data]
@@ -190,7 +199,7 @@ async fn a_function_is_listed_as_it_is_written() {
             "properties": {
                 "word": {"type": "string", "minLength": 1, "maxLength": 10, "examples": ["ho"]},
                 "count": {"type": "integer", "minimum": 1, "maximum": 5, "default": 2},
-                "separator": {"type": ["string", "null"]},
+                "separator": {"type": "string"},
                 "inCapitals": {"type": "boolean", "default": false},
             },
             "required": ["word"],
@@ -200,7 +209,10 @@ async fn a_function_is_listed_as_it_is_written() {
     let parcel = &tool("quote")["inputSchema"]["properties"]["parcel"];
     assert_eq!(parcel["properties"]["size"]["oneOf"][0]["const"], "small");
     assert_eq!(tool("quote")["outputSchema"]["required"], json!(["price", "route"]));
-    assert_eq!(tool("describe")["inputSchema"]["required"], json!(["city"]));
+    let address = &tool("describe")["inputSchema"];
+    assert_eq!(address["required"], json!(["city"]));
+    assert_eq!(address["properties"]["size"]["description"], "How large it is");
+    assert!(!address.to_string().contains("null"), "{address}");
     assert_eq!(tool("relaxed").get("outputSchema"), None, "only objects in this revision");
     assert_eq!(tool("counter.count")["description"], "Add to the count");
 }
@@ -211,10 +223,14 @@ async fn a_function_gets_what_it_declares() {
     let mut peer = peer().await;
     check(&mut peer, "calculator.add", json!({"a": 2, "b": 3}), "5").await;
     check(&mut peer, "repeat", json!({"word": "ho"}), "ho ho").await;
+    check(&mut peer, "repeat", json!({"word": "ho", "separator": null}), "ho ho").await;
     check(&mut peer, "repeat", json!({"word": "ho", "count": 3.0}), "ho ho ho").await;
     check(&mut peer, "repeat", json!({"word": "a", "separator": "-", "count": 2}), "a-a").await;
     check(&mut peer, "repeat", json!({"word": "a", "inCapitals": true}), "A A").await;
     check(&mut peer, "describe", json!({"city": "Bern"}), "Bern").await;
+    let full = json!({"city": "Bern", "size": "small", "near": {"x": 1}});
+    check(&mut peer, "describe", full, "Bern").await;
+    check(&mut peer, "describe", json!({"city": "B", "size": null, "near": null}), "B").await;
     check(&mut peer, "relaxed", json!({"type": 1, "other": 2}), "[1]").await;
     check(&mut peer, "counter.count", json!({}), "1").await;
     check(&mut peer, "counter.count_later", json!({"more": 4}), "5 of counter.count_later").await;

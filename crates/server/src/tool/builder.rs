@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::arguments::decode;
-use super::derived::argument_schema;
+use super::derived::{argument_schema, without_null};
 use super::schema::Schema;
 use super::{Function, IntoToolOutput, Tool};
 use crate::context::Context;
@@ -21,13 +21,16 @@ use crate::handler::Reply;
 pub struct ToolBuilder {
     definition: ToolDefinition,
     input_schema: Value,
+    /// How the input schema is listed, if otherwise than it is checked.
+    listed_schema: Option<Value>,
     output_schema: Option<Value>,
 }
 
 impl ToolBuilder {
     pub(super) fn new(name: String) -> Self {
         let definition = ToolDefinition { name, ..ToolDefinition::default() };
-        Self { definition, input_schema: json!({"type": "object"}), output_schema: None }
+        let input_schema = json!({"type": "object"});
+        Self { definition, input_schema, listed_schema: None, output_schema: None }
     }
 
     /// A name for people.
@@ -45,12 +48,15 @@ impl ToolBuilder {
     /// JSON Schema 2020-12 of the arguments; its type must be `object`.
     pub fn input_schema(mut self, schema: Value) -> Self {
         self.input_schema = schema;
+        self.listed_schema = None;
         self
     }
 
     /// Derives the schema of the arguments from the type they are decoded into.
     pub fn arguments<T: JsonSchema>(self) -> Self {
-        self.input_schema(argument_schema::<T>())
+        let schema = argument_schema::<T>();
+        let listed = without_null(schema.clone());
+        Self { listed_schema: Some(listed), ..self.input_schema(schema) }
     }
 
     /// JSON Schema 2020-12 of the structured output. Results that know theirs, such as
@@ -138,7 +144,7 @@ impl ToolBuilder {
         let output_schema = self.output_schema.as_ref().map(Schema::compile);
         let output_schema = output_schema.transpose().map_err(bad_schema("output"))?;
         check_defaults(&self.input_schema).map_err(bad_schema("input"))?;
-        let Value::Object(input) = self.input_schema else {
+        let Value::Object(input) = self.listed_schema.unwrap_or(self.input_schema) else {
             return Err(bad_schema("input")("it must be an object".to_owned()));
         };
         if input.get("type") != Some(&Value::from("object")) {

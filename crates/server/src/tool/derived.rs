@@ -58,6 +58,53 @@ fn schema_of<T: JsonSchema>(settings: SchemaSettings) -> Value {
     schema.into()
 }
 
+/// The same for clients to read: what may be left out need not also be allowed to be null.
+///
+/// Null is still taken for what is left out, but a schema with two types for one value is more
+/// than some hosts understand.
+pub(super) fn without_null(mut schema: Value) -> Value {
+    let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        for (name, property) in properties {
+            let mut plain = without_null(property.take());
+            if !required.iter().any(|one| one == name) {
+                strip_null(&mut plain);
+            }
+            *property = plain;
+        }
+    }
+    if let Some(items) = schema.get_mut("items") {
+        *items = without_null(items.take());
+    }
+    schema
+}
+
+fn strip_null(schema: &mut Value) {
+    let Some(members) = schema.as_object_mut() else { return };
+    if let Some(types) = members.get_mut("type").and_then(Value::as_array_mut) {
+        types.retain(|kind| kind != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            members.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(options) = members.get_mut("enum").and_then(Value::as_array_mut) {
+        options.retain(|option| !option.is_null());
+    }
+    let forms = members.get_mut("anyOf").and_then(Value::as_array_mut);
+    let other = forms.and_then(|forms| {
+        forms.retain(|form| form["type"] != "null");
+        if forms.len() == 1 { forms.pop() } else { None }
+    });
+    if let Some(Value::Object(other)) = other {
+        members.remove("anyOf");
+        for (word, value) in other {
+            // What is said of the argument itself counts more than what is said of its type.
+            members.entry(word).or_insert(value);
+        }
+    }
+}
+
 /// Replaces what not every client knows: formats of Rust by the bounds they stand for, `true` by an
 /// object.
 ///
