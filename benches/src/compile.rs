@@ -97,7 +97,8 @@ fn write_crate(folder: &Path, tools: usize) -> anyhow::Result<()> {
              count: u32,\n    factor: f64,\n) -> {result} {{\n    {value}\n}}\n"
         )?;
     }
-    source += "\nfn main() -> std::result::Result<(), Box<dyn std::error::Error>> {\n    let server = Server::builder(\"many\", \"1\")";
+    source += "\nfn main() -> std::result::Result<(), Box<dyn std::error::Error>> {\n";
+    source += "    let server = Server::builder(\"many\", \"1\")";
     for number in 0..tools {
         write!(source, "\n        .tools(tools![tool_{number}])")?;
     }

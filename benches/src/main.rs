@@ -2,8 +2,8 @@
 //!
 //! Every number is a ratio to a neighbour measured in the same minute, because a number alone says
 //! more about the machine than about the code. `stdio` compares a small call with a bare loop and
-//! with the official SDK; `memory` compares a flooded server with itself at rest; `compile` is the one
-//! that counts seconds, those a crate with a hundred tools takes to build.
+//! with the official SDK; `memory` compares a flooded server with itself at rest; `compile` is the
+//! one that counts seconds, those a crate with a hundred tools takes to build.
 //!
 //! The neighbours are hidden subcommands of this binary, so they are built with the same compiler
 //! and the same profile as what they are compared with.

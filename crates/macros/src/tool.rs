@@ -38,10 +38,10 @@ pub(crate) fn build(
         (None, None) => None,
     };
     let more = options.builder_calls();
-    let context_or_none = if function.context().is_some() { quote!(#context) } else { quote!(_) };
+    let given = if function.context().is_some() { quote!(#context) } else { quote!(_) };
     let finish = if function.is_async {
         quote! {
-            .handler::<#kind, #result, _, _>(move |#context_or_none: ::mcp_flow::Context, #pattern: #kind| {
+            .handler::<#kind, #result, _, _>(move |#given: ::mcp_flow::Context, #pattern: #kind| {
                 #state
                 async move { #path(#(#values),*).await }
             })
@@ -49,7 +49,7 @@ pub(crate) fn build(
     } else {
         let how = if options.quick.is_some() { quote!(quick) } else { quote!(blocking) };
         quote! {
-            .#how::<#kind, #result, _>(move |#context_or_none: &::mcp_flow::Context, #pattern: #kind| {
+            .#how::<#kind, #result, _>(move |#given: &::mcp_flow::Context, #pattern: #kind| {
                 #path(#(#values),*)
             })
         }

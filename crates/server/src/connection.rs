@@ -1,10 +1,10 @@
 //! A connection: what a transport holds, from its first byte to its last.
 //!
 //! A transport hands in frames and takes out segments of encoded messages; everything between is
-//! here. `dispatch` takes messages up, `calls` knows which are running or waiting,
-//! `work` runs them, `outbound` holds what is to be sent, `client` what the client was
-//! asked, `subscriptions` what it is to be told, `batch` gathers the replies of a batch, and `lifecycle` knows how far the
-//! handshake has come and how the connection ends.
+//! here. `dispatch` takes messages up, `calls` knows which are running or waiting, `work` runs them,
+//! `outbound` holds what is to be sent, `exchange` keeps apart what belongs to one frame, `client`
+//! is what the client was asked, `subscriptions` what it is to be told, `batch` gathers the replies
+//! of a batch, and `lifecycle` knows how far the handshake has come and how the connection ends.
 
 mod batch;
 mod calls;

@@ -1,7 +1,7 @@
 //! What every transport must carry, tried from outside.
 //!
-//! A transport says how to connect a [`Peer`] to a server, and [`suite!`](crate::suite) makes one test of each
-//! scenario:
+//! A transport says how to connect a [`Peer`] to a server, and [`suite!`](crate::suite) makes one
+//! test of each scenario:
 //!
 //! ```text
 //! mcp_flow_testkit::suite!(|server| async move { mcp_flow_testkit::memory::connect(&server) });

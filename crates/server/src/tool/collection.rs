@@ -6,8 +6,8 @@ use super::{BadTool, Tool};
 
 /// What tools can be added from: one tool, several, or something that has tools.
 ///
-/// Implemented for [`Tool`], for what `tools![…]` lists and types with `#[tool]` on their `impl` block, and
-/// for tuples, lists and results of those.
+/// Implemented for [`Tool`], for what `tools![…]` lists, for types with `#[tool]` on their `impl`
+/// block, and for tuples, lists and results of those.
 ///
 /// ```
 /// use mcp_flow_server::{Context, Server, Tool};
