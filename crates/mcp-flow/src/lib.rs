@@ -21,9 +21,9 @@
 //! }
 //! ```
 //!
-//! The [`guide`] has a page for each feature. What is behind it: [`tool`] for tools written
-//! without attributes, [`model`] for the types of the protocol, [`Context`] for what a tool can do
-//! while it runs.
+//! The [`guide`] has a page for each feature. What is behind it: [`tool`](mod@tool) for tools
+//! written without attributes, [`model`] for the types of the protocol, [`Context`] for what a tool
+//! can do while it runs.
 
 pub mod guide;
 pub mod prelude;
