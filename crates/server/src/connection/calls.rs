@@ -175,15 +175,11 @@ impl Calls {
         }
     }
 
-    /// Takes out everything that runs, and forgets what waits.
-    pub(crate) fn stop_all(&mut self) -> Vec<Running> {
+    /// Takes out everything that runs or waits.
+    pub(crate) fn stop_all(&mut self) -> Vec<Stage> {
         self.parked.clear();
         self.parked_bytes = 0;
-        let running = |open: Open| match open.stage {
-            Stage::Running(running) => Some(running),
-            Stage::Parked(_) => None,
-        };
-        self.open.drain().filter_map(|(_, open)| running(open)).collect()
+        self.open.drain().map(|(_, open)| open.stage).collect()
     }
 
     fn ticket(&mut self) -> Ticket {
