@@ -1,13 +1,15 @@
 //! For tests only: what it takes to try a server from outside.
 //!
 //! A [`Peer`] is a scripted client. [`memory`] connects one to a server without any I/O,
-//! [`process`] to a program over its pipes. [`scenario`] is the suite every transport passes, run
+//! [`process`] to a program over its pipes. [`http`] is a client for trying what a good one never
+//! does. [`scenario`] is the suite every transport passes, run
 //! against the server of [`fixture`].
 
 // A peer that is not answered panics with the reason: that is how a test learns of it.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 pub mod fixture;
+pub mod http;
 pub mod memory;
 mod peer;
 pub mod process;
