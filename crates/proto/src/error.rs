@@ -98,6 +98,9 @@ pub const UNSUPPORTED_PROTOCOL_VERSION: Fault = Fault {
     message: "Unsupported protocol version",
 };
 
+/// The headers of a request do not say what its body says; the number is that of the official text.
+pub const HEADER_MISMATCH: Fault = Fault::standard("HEADER_MISMATCH", -32020, "Header mismatch");
+
 /// An error response: a number, a sentence, and data a program can use.
 ///
 /// ```

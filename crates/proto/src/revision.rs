@@ -46,6 +46,8 @@ pub struct Features {
     pub structured_values: bool,
     /// Arguments that break the schema are a tool result, not an error (C-31).
     pub argument_faults_as_results: bool,
+    /// A stream of events begins with one that has an id and no data.
+    pub primed_streams: bool,
     /// `icons`, and `description` on implementations.
     pub icons: bool,
 }
@@ -103,6 +105,7 @@ impl Revision {
                 structured_content: false,
                 structured_values: false,
                 argument_faults_as_results: false,
+                primed_streams: false,
                 icons: false,
             },
             Self::V2025_03_26 => Features {
@@ -121,6 +124,7 @@ impl Revision {
             },
             Self::V2025_11_25 => Features {
                 argument_faults_as_results: true,
+                primed_streams: true,
                 icons: true,
                 ..Self::V2025_06_18.features()
             },

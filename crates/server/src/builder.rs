@@ -104,6 +104,11 @@ impl Server {
         removed.is_some()
     }
 
+    /// The tool of this name or alias, if there is one.
+    pub fn find_tool(&self, name: &str) -> Option<Arc<Tool>> {
+        self.tools().find(name).cloned()
+    }
+
     /// The bounds each connection has.
     pub fn limits(&self) -> &Limits {
         &self.inner.limits

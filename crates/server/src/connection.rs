@@ -183,6 +183,26 @@ impl Connection {
         client::Client::new(self.shared.clone(), None)
     }
 
+    /// The revision agreed on, once the client has shaken hands.
+    pub fn revision(&self) -> Option<Revision> {
+        self.shared.state().lifecycle.peer().map(|peer| peer.revision)
+    }
+
+    /// Whether no request is running or waiting. There may still be output to send.
+    pub fn is_idle(&self) -> bool {
+        self.shared.state().calls.is_idle()
+    }
+
+    /// Ends the connection at once: what is running is stopped and not answered.
+    pub fn stop(&self) {
+        self.shared.close();
+    }
+
+    /// Whom its calls are made for.
+    pub fn principal(&self) -> &Principal {
+        &self.shared.info.principal
+    }
+
     /// The server this connection belongs to.
     pub fn server(&self) -> &Server {
         &self.shared.server

@@ -1,14 +1,16 @@
 //! For tests only: what it takes to try a server from outside.
 //!
 //! A [`Peer`] is a scripted client. [`memory`] connects one to a server without any I/O,
-//! [`process`] to a program over its pipes. [`scenario`] is the suite every transport passes, run
-//! against the server of [`fixture`]. [`fuzz`] holds what must be true of any bytes whatever.
+//! [`process`] to a program over its pipes. [`http`] is a client for trying what a good one never
+//! does. [`scenario`] is the suite every transport passes, run against the server of [`fixture`].
+//! [`fuzz`] holds what must be true of any bytes whatever.
 
 // A peer that is not answered panics with the reason: that is how a test learns of it.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 pub mod fixture;
 pub mod fuzz;
+pub mod http;
 pub mod memory;
 mod peer;
 pub mod process;

@@ -37,9 +37,20 @@ pub use notices::*;
 pub type Connect = dyn Fn(Server) -> Pin<Box<dyn Future<Output = Peer> + Send>> + Send + Sync;
 
 /// Makes one test of every scenario for one transport.
+///
+/// Where messages travel apart from each other, as over HTTP, `apart` leaves out what can only hold
+/// where all of them go one way in, in order, and one way out.
 #[macro_export]
 macro_rules! suite {
     ($connect:expr) => {
+        $crate::suite! { apart: $connect }
+        $crate::suite! { @tests $connect;
+            in_order_means_in_order
+            a_waiting_stateless_call_can_be_cancelled
+            subscriptions_of_a_connection_are_bounded
+        }
+    };
+    (apart: $connect:expr) => {
         $crate::suite! { @tests $connect;
             requests_before_the_handshake_are_refused
             the_handshake_takes_three_messages
@@ -80,7 +91,6 @@ macro_rules! suite {
             a_result_keeps_to_its_schema
             calls_wait_for_a_place
             a_waiting_call_can_be_cancelled
-            in_order_means_in_order
             the_end_of_input_drains
             shutdown_is_answered_last
             shutdown_is_answered_though_asked_for_twice

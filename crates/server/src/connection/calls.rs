@@ -175,13 +175,11 @@ impl Calls {
         }
     }
 
-    /// Takes out everything that runs, and forgets what waits.
-    pub(crate) fn stop_all(&mut self) -> Vec<Running> {
+    /// Takes out everything that runs or waits.
+    pub(crate) fn stop_all(&mut self) -> Vec<Stage> {
         self.parked.clear();
         self.parked_bytes = 0;
-        let running = self.stop_running();
-        self.open.clear();
-        running
+        self.open.drain().map(|(_, open)| open.stage).collect()
     }
 
     /// Takes out everything that runs.

@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::identity::Peer;
 
 use super::Shared;
-use super::calls::Running;
+use super::calls::Stage;
 use super::dispatch::shutting_down;
 
 /// The states of one connection, from handshake to end.
@@ -225,13 +225,24 @@ impl Shared {
 
     fn stop_everything(&self) {
         let mut state = self.state();
-        let running = state.calls.stop_all();
+        let open = state.calls.stop_all();
         let subscriptions = std::mem::take(&mut state.subscriptions);
         // It refers back to the connection and would keep it alive.
         let shutdown = state.lifecycle.ending.as_mut().and_then(|ending| ending.shutdown.take());
         state.lifecycle.wake_waiting();
-        drop((state, shutdown, subscriptions));
-        running.into_iter().for_each(Running::stop);
+        drop((state, subscriptions));
+        if let Some(shutdown) = shutdown {
+            shutdown.abandon();
+        }
+        for stage in open {
+            match stage {
+                Stage::Running(call) => {
+                    call.context.abandon();
+                    call.stop();
+                }
+                Stage::Parked(waiting) => self.skip(&waiting.route),
+            }
+        }
         self.client.close();
         self.wake.notify_one();
     }

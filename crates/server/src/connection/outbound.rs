@@ -27,6 +27,12 @@ impl Segment {
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
     }
 
+    /// The first message by itself, without a copy.
+    pub fn into_message(mut self) -> Vec<u8> {
+        self.bytes.truncate(self.ends.first().copied().unwrap_or_default());
+        self.bytes
+    }
+
     fn with_capacity(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes), ends: Vec::new() }
     }

@@ -45,15 +45,24 @@ pub async fn a_waiting_call_can_be_cancelled(connect: &Connect) {
     peer.notify("notifications/cancelled", json!({"requestId": silent}));
     peer.notify("$/cancel", json!({"requestId": told}));
     assert_eq!(peer.next().await["error"]["data"]["name"], "CANCELLED");
-    let params = json!({"name": "wait", "_meta": super::handshake::stateless()});
-    let alone = peer.ask("tools/call", params);
-    peer.notify("$/cancel", json!({"requestId": alone}));
-    assert_eq!(peer.next().await["error"]["code"], -31105, "its own revision's number");
     peer.send(json!({"jsonrpc": "2.0", "id": silent, "method": "tools/list"}));
     fixture.gate.release_one();
     assert_eq!(peer.next().await["id"], running);
     assert!(peer.reply_to(silent).await["result"]["tools"].is_array(), "its id is free again");
     fixture.gate.until_waiting(0).await;
+}
+
+/// C-12: the same for a call of the stateless era, which is told so in its own numbers.
+pub async fn a_waiting_stateless_call_can_be_cancelled(connect: &Connect) {
+    let fixture = Fixture::with_limits(Limits { concurrency: 1, ..Limits::default() });
+    let mut peer = connect(fixture.server.clone()).await;
+    peer.initialize(Revision::V2025_11_25).await;
+    peer.ask("tools/call", json!({"name": "wait"}));
+    fixture.gate.until_waiting(1).await;
+    let params = json!({"name": "wait", "_meta": super::handshake::stateless()});
+    let alone = peer.ask("tools/call", params);
+    peer.notify("$/cancel", json!({"requestId": alone}));
+    assert_eq!(peer.next().await["error"]["code"], -31105, "its own revision's number");
 }
 
 /// C-17: with one place everything is answered in the order it came, errors included, and ping

@@ -1,0 +1,121 @@
+//! Responses, and their bodies.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::{Response, StatusCode};
+use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError, write};
+
+/// A response of ours.
+pub(crate) type Answer = Response<AnswerBody>;
+
+/// What a response holds: a text that is there, or events as they come.
+pub(crate) enum AnswerBody {
+    Whole(Option<Bytes>),
+    Events(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Events(events) => events
+                .as_mut()
+                .poll_next(context)
+                .map(|event| event.map(|event| Ok(Frame::data(event)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            Self::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// A message, as it is.
+pub(crate) fn json(status: StatusCode, message: impl Into<Bytes>) -> Answer {
+    whole(status, JSON, message.into())
+}
+
+/// A plain text.
+pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+    whole(status, HeaderValue::from_static("text/plain; charset=utf-8"), text.into())
+}
+
+fn whole(status: StatusCode, kind: HeaderValue, body: Bytes) -> Answer {
+    let mut answer = Response::new(AnswerBody::Whole(Some(body)));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, kind);
+    answer
+}
+
+/// A status that says everything.
+pub(crate) fn empty(status: StatusCode) -> Answer {
+    let mut answer = Response::new(AnswerBody::Whole(None));
+    *answer.status_mut() = status;
+    answer
+}
+
+/// Events as they come.
+pub(crate) fn events(events: impl Stream<Item = Bytes> + Send + 'static) -> Answer {
+    let mut answer = Response::new(AnswerBody::Events(Box::pin(events)));
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    // Proxies must pass events on as they come.
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    answer
+}
+
+/// A refusal: a JSON-RPC error, so that programs and people can both read it.
+pub(crate) fn refusal(status: StatusCode, error: &RpcError) -> Answer {
+    refusal_to(status, None, error, Revision::BASE)
+}
+
+/// A refusal of one request, in the words of its revision.
+pub(crate) fn refusal_to(
+    status: StatusCode,
+    id: Option<&RequestId>,
+    error: &RpcError,
+    revision: Revision,
+) -> Answer {
+    let mut body = Vec::new();
+    write::error(&mut body, Encoding::Json, id, error, revision);
+    json(status, body)
+}
+
+/// 405, with what would be allowed.
+pub(crate) fn wrong_method(allowed: &'static str) -> Answer {
+    let error = RpcError::invalid_request(&format!("This address takes {allowed}."));
+    let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, &error);
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    answer
+}
+
+/// 503, to be tried again in a moment.
+pub(crate) fn busy(error: &RpcError) -> Answer {
+    let mut answer = refusal(StatusCode::SERVICE_UNAVAILABLE, error);
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");

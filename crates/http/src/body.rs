@@ -1,0 +1,75 @@
+//! Reading the body of a request: bounded in bytes and in patience.
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::StatusCode;
+use hyper::body::{Body, Incoming};
+use mcp_flow_proto::RpcError;
+
+use crate::answer::{Answer, refusal};
+use crate::service::Service;
+
+/// Reads a whole body, or says why not: 413 as soon as it is known to be too long, 408 when the
+/// client falls silent in the middle, 400 when it goes away there.
+pub(crate) async fn read(service: &Service, mut body: Incoming) -> Result<Bytes, Answer> {
+    let limit = service.server.limits().frame;
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_large(service, body));
+    }
+    // Most bodies come in one piece, which need not be copied.
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    loop {
+        let frame = match tokio::time::timeout(service.options.body_time, body.frame()).await {
+            Ok(Some(Ok(frame))) => frame,
+            Ok(None) => return Ok(if all.is_empty() { first } else { all.freeze() }),
+            Ok(Some(Err(error))) => {
+                let details = format!("the body could not be read: {error}");
+                return Err(refusal(StatusCode::BAD_REQUEST, &RpcError::invalid_request(&details)));
+            }
+            Err(_) => {
+                let error = RpcError::invalid_request("the rest of the body did not come in time");
+                return Err(refusal(StatusCode::REQUEST_TIMEOUT, &error));
+            }
+        };
+        let Ok(piece) = frame.into_data() else { continue };
+        if first.len().max(all.len()) + piece.len() > limit {
+            return Err(too_large(service, body));
+        }
+        if first.is_empty() {
+            first = piece;
+            continue;
+        }
+        if all.is_empty() {
+            all.extend_from_slice(&first);
+        }
+        all.extend_from_slice(&piece);
+    }
+}
+
+fn too_large(service: &Service, body: Incoming) -> Answer {
+    discard(service, body);
+    refusal(StatusCode::PAYLOAD_TOO_LARGE, &RpcError::too_large(service.server.limits().frame))
+}
+
+/// Reads on what is left of a body that nobody wants, within bounds.
+///
+/// A client reads the answer when it has sent all, or when it likes; a connection that is closed
+/// before may take the answer with it.
+pub(crate) fn discard(service: &Service, mut body: Incoming) {
+    if body.is_end_stream() {
+        return;
+    }
+    let (mut left, patience) = (4 * service.server.limits().frame, service.options.body_time);
+    service.spawn(async move {
+        let discarding = async {
+            while let Some(Ok(frame)) = body.frame().await {
+                left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+                if left == 0 {
+                    break;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(patience, discarding).await;
+    });
+}

@@ -1,0 +1,33 @@
+//! The HTTP transports, all on one port: Streamable HTTP at `/mcp`, legacy HTTP+SSE at `/sse` and
+//! `/messages`, WebSocket at `/ws`, and what operators ask for.
+//!
+//! The path of a request: `listen` accepts a connection and bounds it, `service` finds the room for
+//! a request after `guard` has let it in, `streamable` and `legacy` turn bodies into frames for a
+//! [`Connection`](mcp_flow_server::Connection) and its output into answers. `sessions` keeps what
+//! outlives a request, `stream` what can be read again after a broken connection.
+
+#![allow(
+    clippy::result_large_err,
+    reason = "a refusal is the answer itself, handed up a few calls and sent"
+)]
+
+mod answer;
+mod body;
+mod guard;
+mod legacy;
+mod listen;
+mod metrics;
+mod options;
+mod patience;
+mod service;
+mod session;
+mod sessions;
+mod sse;
+mod stream;
+mod streamable;
+mod tokens;
+mod websocket;
+
+pub use listen::{BindError, Bound, bind};
+pub use options::Options;
+pub use tokens::{TokenError, Tokens};

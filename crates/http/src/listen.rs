@@ -1,0 +1,163 @@
+//! Accepting connections, and ending them.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use mcp_flow_server::Server;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::guard::Guard;
+use crate::metrics::Connected;
+use crate::options::Options;
+use crate::patience::Patient;
+use crate::service::Service;
+use crate::tokens::Tokens;
+
+/// A port that is taken and not served yet.
+#[derive(Debug)]
+pub struct Bound {
+    listener: TcpListener,
+    address: SocketAddr,
+    options: Options,
+    tokens: Option<Tokens>,
+}
+
+/// Takes a port; port 0 means any that is free.
+///
+/// ```
+/// # use mcp_flow_server::Server;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), mcp_flow_http::BindError> {
+/// # let server = Server::builder("demo", "1.0.0").build().unwrap();
+/// # let stop = std::future::ready(());
+/// let http = mcp_flow_http::bind("127.0.0.1:0".parse().unwrap()).await?;
+/// eprintln!("listening on http://{}/mcp", http.address());
+/// http.serve(&server, stop).await;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn bind(address: SocketAddr) -> Result<Bound, BindError> {
+    let failed = |source| BindError { address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok(Bound { listener, address, options: Options::default(), tokens: None })
+}
+
+impl Bound {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Sets bounds and habits. Those of [`Options::default`] are safe on an open network.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Lets only those in who have a token. Without, everyone who reaches the port is `local`.
+    #[must_use]
+    pub fn tokens(mut self, tokens: Tokens) -> Self {
+        self.tokens = Some(tokens);
+        self
+    }
+
+    /// Serves clients until `stop` completes, then lets what is running finish within its time.
+    pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
+        let guard = Guard::new(self.address.ip().is_loopback(), &self.options.hosts, self.tokens);
+        let service = Service::new(server.clone(), self.options, guard);
+        accept_until(&self.listener, &service, stop).await;
+        drop(self.listener);
+        service.end(server.limits().drain_time + LAST_ANSWERS).await;
+    }
+}
+
+/// Why clients could not be served.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}; is another program using it?")]
+pub struct BindError {
+    /// Where.
+    pub address: SocketAddr,
+    /// Why.
+    #[source]
+    pub source: io::Error,
+}
+
+async fn accept_until(
+    listener: &TcpListener,
+    service: &Arc<Service>,
+    stop: impl Future<Output = ()>,
+) {
+    let idle = service.options.session_idle;
+    let shortest = Duration::from_millis(10);
+    let mut sweep = tokio::time::interval((idle / 10).clamp(shortest, Duration::from_secs(60)));
+    let mut stop = pin!(stop);
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => accept(service, stream),
+                Err(error) => {
+                    // Most often too many open files; some will be closed in a moment.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            },
+            _ = sweep.tick() => service.sessions.sweep(idle),
+            () = &mut stop => return,
+        }
+    }
+}
+
+/// Serves one connection in a task of its own, unless there are too many.
+fn accept(service: &Arc<Service>, stream: TcpStream) {
+    let Some(connected) = service.metrics.connect(service.options.connections) else {
+        tracing::warn!("a connection was refused: too many are open");
+        return;
+    };
+    // Small messages must not wait for more to come.
+    let _ = stream.set_nodelay(true);
+    let stream = Patient::new(stream, service.options.unread_time);
+    service.spawn(serve_http1(service.clone(), stream, connected));
+}
+
+async fn serve_http1(
+    service: Arc<Service>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    connected: Arc<Connected>,
+) {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(service.options.head_time)
+        .max_buf_size(64 * 1024)
+        .half_close(false);
+    let answering = service.clone();
+    let answer = service_fn(move |request| {
+        let (service, connected) = (answering.clone(), connected.clone());
+        async move { Ok::<_, Infallible>(service.answer(request, connected).await) }
+    });
+    let mut connection =
+        pin!(builder.serve_connection(TokioIo::new(stream), answer).with_upgrades());
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = service.ending.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended in the middle");
+    }
+}
+
+/// How long clients may take to read the last answers.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);

@@ -1,0 +1,76 @@
+//! What operators ask for: counts in the Prometheus text format.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use hyper::StatusCode;
+
+/// Counts of one HTTP server.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    connections: AtomicUsize,
+    accepted: AtomicU64,
+    refused: AtomicU64,
+    /// By the first digit of the status.
+    answers: [AtomicU64; 6],
+}
+
+impl Metrics {
+    /// Counts a connection for as long as the value returned lives; `None` if there are too many.
+    pub(crate) fn connect(self: &Arc<Self>, most: usize) -> Option<Arc<Connected>> {
+        if self.connections.fetch_add(1, Ordering::AcqRel) >= most {
+            self.connections.fetch_sub(1, Ordering::AcqRel);
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        self.accepted.fetch_add(1, Ordering::Relaxed);
+        Some(Arc::new(Connected(self.clone())))
+    }
+
+    pub(crate) fn answered(&self, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).min(5);
+        self.answers[class].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counts as text, with the numbers of sessions by kind.
+    pub(crate) fn text(&self, sessions: &[(&str, usize)]) -> String {
+        let mut text = String::new();
+        let connections = self.connections.load(Ordering::Relaxed);
+        let accepted = self.accepted.load(Ordering::Relaxed);
+        let refused = self.refused.load(Ordering::Relaxed);
+        let _ = write!(
+            text,
+            "# HELP mcp_flow_http_connections Open HTTP connections\n\
+             # TYPE mcp_flow_http_connections gauge\n\
+             mcp_flow_http_connections {connections}\n\
+             # HELP mcp_flow_http_connections_accepted_total Accepted HTTP connections\n\
+             # TYPE mcp_flow_http_connections_accepted_total counter\n\
+             mcp_flow_http_connections_accepted_total {accepted}\n\
+             # HELP mcp_flow_http_connections_refused_total Connections past the limit\n\
+             # TYPE mcp_flow_http_connections_refused_total counter\n\
+             mcp_flow_http_connections_refused_total {refused}\n\
+             # HELP mcp_flow_http_answers_total Answers by class of status\n\
+             # TYPE mcp_flow_http_answers_total counter\n"
+        );
+        for (class, count) in self.answers.iter().enumerate().skip(1) {
+            let count = count.load(Ordering::Relaxed);
+            let _ = writeln!(text, "mcp_flow_http_answers_total{{class=\"{class}xx\"}} {count}");
+        }
+        text += "# HELP mcp_flow_sessions Open sessions by kind\n# TYPE mcp_flow_sessions gauge\n";
+        for (kind, count) in sessions {
+            let _ = writeln!(text, "mcp_flow_sessions{{kind=\"{kind}\"}} {count}");
+        }
+        text
+    }
+}
+
+/// Counts one connection until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Connected(Arc<Metrics>);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::AcqRel);
+    }
+}

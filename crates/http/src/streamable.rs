@@ -1,0 +1,151 @@
+//! Streamable HTTP at `/mcp`, both eras: what all requests have in common, and where they part.
+//!
+//! `handshake` has the sessions of 2025-03-26 to 2025-11-25, `stateless` the requests of
+//! 2026-07-28 that stand alone, `headers` what is asked of both, `mirror` whether headers repeat
+//! what the body says.
+
+mod handshake;
+mod headers;
+mod mirror;
+mod stateless;
+
+use std::sync::Arc;
+
+use hyper::body::Incoming as RequestBody;
+use hyper::{Method, Request, StatusCode};
+use mcp_flow_proto::{Encoding, Incoming, Message, Revision, RpcError};
+use mcp_flow_server::Principal;
+
+use crate::answer::{Answer, refusal, refusal_to, wrong_method};
+use crate::body;
+use crate::service::Service;
+
+pub(crate) async fn answer(
+    service: &Arc<Service>,
+    request: Request<RequestBody>,
+    principal: Principal,
+) -> Answer {
+    if request.method() == Method::POST {
+        return post(service, request, principal).await;
+    }
+    let version = headers::version(request.headers());
+    let answer = match (request.method(), version) {
+        (&Method::GET | &Method::DELETE, Some(Err(name))) => unknown_version(service, None, &name),
+        // A stateless revision has neither streams nor sessions to ask for.
+        (&Method::GET | &Method::DELETE, Some(Ok(version))) if version.is_stateless() => {
+            wrong_method("POST")
+        }
+        (&Method::GET, _) => handshake::listen(service, request.headers(), &principal),
+        (&Method::DELETE, _) => handshake::end(service, request.headers(), &principal),
+        _ => wrong_method("GET, POST, DELETE"),
+    };
+    body::discard(service, request.into_body());
+    answer
+}
+
+async fn post(
+    service: &Arc<Service>,
+    request: Request<RequestBody>,
+    principal: Principal,
+) -> Answer {
+    let (head, body) = request.into_parts();
+    if let Err(refusal) = headers::check_media(&head.headers) {
+        body::discard(service, body);
+        return refusal;
+    }
+    let frame = match body::read(service, body).await {
+        Ok(frame) => frame,
+        Err(refusal) => return refusal,
+    };
+    let incoming = match Incoming::decode(&frame, Encoding::Json) {
+        Ok(incoming) => incoming,
+        Err(unreadable) => {
+            let id = unreadable.id.as_ref();
+            return refusal_to(StatusCode::BAD_REQUEST, id, &unreadable.error, Revision::BASE);
+        }
+    };
+    let version = match headers::version(&head.headers) {
+        Some(Err(name)) => return unknown_version(service, Some(&incoming), &name),
+        Some(Ok(version)) => Some(version),
+        None => None,
+    };
+    let stands_alone = match &incoming {
+        Incoming::Message(Message::Request(request)) => {
+            version.is_some_and(Revision::is_stateless) || headers::says_version(request.params)
+        }
+        Incoming::Message(_) => version.is_some_and(Revision::is_stateless),
+        Incoming::Batch(_) => false,
+    };
+    if stands_alone {
+        stateless::answer(service, &head.headers, &incoming, &frame, principal).await
+    } else {
+        handshake::answer(service, &head.headers, &incoming, &frame, principal).await
+    }
+}
+
+/// Answers a request whose header names a version nobody here knows.
+fn unknown_version(service: &Service, incoming: Option<&Incoming<'_>>, name: &str) -> Answer {
+    let id = match incoming {
+        Some(Incoming::Message(Message::Request(request))) => Some(&request.id),
+        _ => None,
+    };
+    let supported = service.server.versions().supported_statelessly();
+    let error = RpcError::unsupported_version(&name.into(), &supported);
+    refusal_to(StatusCode::BAD_REQUEST, id, &error, Revision::V2026_07_28)
+}
+
+/// 400, because of the request's envelope rather than what it asks for.
+fn bad_request(details: &str) -> Answer {
+    refusal(StatusCode::BAD_REQUEST, &RpcError::invalid_request(details))
+}
+
+/// The number of the error a reply of ours is, found by how replies are written.
+fn error_code(reply: &[u8]) -> Option<i32> {
+    let rest = reply.strip_prefix(b"{\"jsonrpc\":\"2.0\",\"id\":")?;
+    let id_end = match rest.first()? {
+        // A quote inside the text is written with a backslash before it, and so is a backslash.
+        b'"' => {
+            let mut escaped = false;
+            let end = rest[1..].iter().position(|byte| {
+                let is_end = *byte == b'"' && !escaped;
+                escaped = *byte == b'\\' && !escaped;
+                is_end
+            })?;
+            end + 2
+        }
+        _ => rest.iter().position(|byte| *byte == b',')?,
+    };
+    let rest = rest[id_end..].strip_prefix(b",\"error\":{\"code\":")?;
+    let end = rest.iter().position(|byte| *byte == b',')?;
+    std::str::from_utf8(&rest[..end]).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::error_code;
+    use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError, write};
+
+    #[test]
+    fn the_code_of_an_error_is_found_behind_any_id() {
+        let error = RpcError::method_not_found("x");
+        let result = serde_json::to_vec("\",\"error\":{\"code\":1,").unwrap();
+        for id in [
+            None,
+            Some(RequestId::from(7)),
+            Some("\",\"error\":{\"code\":1,".into()),
+            Some("\\".into()),
+            Some("\\\"".into()),
+        ] {
+            let mut reply = Vec::new();
+            write::error(&mut reply, Encoding::Json, id.as_ref(), &error, Revision::BASE);
+            assert_eq!(error_code(&reply), Some(-32601), "{id:?}");
+            if let Some(id) = id {
+                reply.clear();
+                write::result(&mut reply, Encoding::Json, &id, &result);
+                assert_eq!(error_code(&reply), None, "{id:?}");
+            }
+        }
+        assert_eq!(error_code(b""), None);
+        assert_eq!(error_code(b"[]"), None);
+    }
+}

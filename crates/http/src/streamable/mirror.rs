@@ -1,0 +1,161 @@
+//! What the headers of a stateless request repeat of its body, for those on the way who route by
+//! it: the version, the method, the name, and arguments that a tool wants mirrored.
+//!
+//! They must say the same, so that nobody on the way was misled.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::{HeaderMap, HeaderName};
+use mcp_flow_proto::error::HEADER_MISMATCH;
+use mcp_flow_proto::model::RequestMeta;
+use mcp_flow_proto::{Kind, Raw, Request, Revision, RpcError, method};
+use mcp_flow_server::{Server, Tool};
+use serde_json::{Map, Value};
+
+use super::headers::{VERSION, text};
+
+/// Whether the headers say the same as the body, and the body says what each request must.
+pub(super) fn check(
+    server: &Server,
+    headers: &HeaderMap,
+    request: &Request<'_>,
+) -> Result<(), RpcError> {
+    let meta = RequestMeta::from_params(request.params).map_err(RpcError::invalid_params)?;
+    let Some((version, meta)) = meta.as_ref().and_then(|meta| {
+        let version = meta.protocol_version.as_deref()?;
+        Some((version, meta))
+    }) else {
+        return Err(missing("protocolVersion"));
+    };
+    same(headers, VERSION, "MCP-Protocol-Version", version)?;
+    same(headers, METHOD, "Mcp-Method", &request.method)?;
+    // What is wrong with another version is for the server to say.
+    let known = Revision::from_name(version).is_some_and(Revision::is_stateless);
+    if known && meta.client_capabilities.is_none() {
+        return Err(missing("clientCapabilities"));
+    }
+    check_name(server, headers, request)
+}
+
+fn check_name(server: &Server, headers: &HeaderMap, request: &Request<'_>) -> Result<(), RpcError> {
+    let names = match &*request.method {
+        method::TOOLS_CALL => ["name", "arguments"],
+        "prompts/get" => ["name", ""],
+        "resources/read" => ["uri", ""],
+        _ => return Ok(()),
+    };
+    // Params that cannot be read are for the server to explain.
+    let Ok([named, arguments]) = request.params.members(names) else { return Ok(()) };
+    let Some(name) = named.and_then(Raw::as_text) else { return Ok(()) };
+    same(headers, NAME, "Mcp-Name", &name)?;
+    if request.method != method::TOOLS_CALL {
+        return Ok(());
+    }
+    match server.find_tool(&name) {
+        Some(tool) => check_arguments(headers, &tool, arguments),
+        None => Ok(()),
+    }
+}
+
+/// Whether every argument marked with `x-mcp-header` is mirrored as it is.
+fn check_arguments(
+    headers: &HeaderMap,
+    tool: &Tool,
+    arguments: Option<Raw<'_>>,
+) -> Result<(), RpcError> {
+    let schema = &tool.definition().input_schema;
+    each_marked(schema, &mut Vec::new(), &mut |name, path| {
+        let value = arguments.and_then(|arguments| find(arguments, path));
+        compare(headers, name, value)
+    })
+}
+
+/// Calls `visit` with the name of the header and the path of each marked property.
+fn each_marked<'a>(
+    schema: &'a Map<String, Value>,
+    path: &mut Vec<&'a str>,
+    visit: &mut impl FnMut(&str, &[&str]) -> Result<(), RpcError>,
+) -> Result<(), RpcError> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (property, schema) in properties.into_iter().flatten() {
+        let Some(schema) = schema.as_object() else { continue };
+        path.push(property);
+        if let Some(name) = schema.get("x-mcp-header").and_then(Value::as_str) {
+            visit(name, path)?;
+        }
+        each_marked(schema, path, visit)?;
+        path.pop();
+    }
+    Ok(())
+}
+
+fn find<'a>(arguments: Raw<'a>, path: &[&str]) -> Option<Raw<'a>> {
+    path.iter().try_fold(arguments, |value, name| {
+        let [found] = value.members([*name]).ok()?;
+        found
+    })
+}
+
+fn compare(headers: &HeaderMap, name: &str, value: Option<Raw<'_>>) -> Result<(), RpcError> {
+    let name = format!("Mcp-Param-{name}");
+    let value = value.filter(|value| value.kind() != Kind::Null);
+    let (header, value) = match (headers.get(&name), value) {
+        (None, None) => return Ok(()),
+        (Some(header), Some(value)) => (header, value),
+        (None, Some(_)) => return Err(mismatch(format!("{name} header is missing"))),
+        (Some(_), None) => {
+            return Err(mismatch(format!("{name} header has no value in the body to match")));
+        }
+    };
+    let header = header.to_str().ok().and_then(decode);
+    let header = header.ok_or_else(|| mismatch(format!("{name} header cannot be read")))?;
+    let matches = match value.kind() {
+        Kind::String => value.as_text().is_some_and(|text| text == header),
+        Kind::Boolean => value.decode::<bool>().is_ok_and(|flag| flag.to_string() == header),
+        // Numbers may be written in more than one way.
+        Kind::Number => value.as_number() == header.trim().parse::<f64>().ok(),
+        _ => false,
+    };
+    if matches { Ok(()) } else { Err(mismatch(format!("{name} header does not match the body"))) }
+}
+
+/// Whether a header is there and says what the body says.
+fn same(headers: &HeaderMap, name: HeaderName, written: &str, body: &str) -> Result<(), RpcError> {
+    match text(headers, name) {
+        // As it is, or in base64 where plain text cannot hold it.
+        Some(value) if value == body && !value.starts_with(ENCODED.0) => Ok(()),
+        Some(value) => match decode(value) {
+            Some(value) if value == body => Ok(()),
+            Some(value) => Err(mismatch(format!(
+                "{written} header value {value:?} does not match body value {body:?}"
+            ))),
+            None => Err(mismatch(format!("{written} header cannot be read"))),
+        },
+        None => Err(mismatch(format!("{written} header is missing; the body says {body:?}"))),
+    }
+}
+
+/// A header's value, decoded if it is in base64.
+fn decode(value: &str) -> Option<String> {
+    let encoded = value.strip_prefix(ENCODED.0).and_then(|rest| rest.strip_suffix(ENCODED.1));
+    match encoded {
+        Some(encoded) => String::from_utf8(STANDARD.decode(encoded).ok()?).ok(),
+        None => Some(value.to_owned()),
+    }
+}
+
+/// -32020: header and body differ.
+fn mismatch(details: String) -> RpcError {
+    RpcError::new(HEADER_MISMATCH).message(format!("Header mismatch: {details}"))
+}
+
+fn missing(member: &str) -> RpcError {
+    let name = format!("params._meta[\"io.modelcontextprotocol/{member}\"]");
+    RpcError::invalid_params(format!("{name} is required"))
+}
+
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// What stands before and behind a value in base64.
+const ENCODED: (&str, &str) = ("=?base64?", "?=");

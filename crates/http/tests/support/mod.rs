@@ -1,0 +1,115 @@
+//! A server on a port of its own, for as long as a test needs it.
+
+#![allow(dead_code, reason = "each test file uses what it needs")]
+
+use std::net::SocketAddr;
+
+use mcp_flow_http::{Bound, Options, bind};
+use mcp_flow_server::Server;
+use mcp_flow_testkit::http::{Request, Response};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// A server that is being served.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+}
+
+pub(crate) async fn start(server: &Server) -> Running {
+    start_with(server, |bound| bound).await
+}
+
+pub(crate) async fn start_with_options(server: &Server, options: Options) -> Running {
+    start_with(server, |bound| bound.options(options)).await
+}
+
+pub(crate) async fn start_with(server: &Server, set_up: impl FnOnce(Bound) -> Bound) -> Running {
+    let bound = set_up(bind("127.0.0.1:0".parse().unwrap()).await.unwrap());
+    let address = bound.address();
+    let (stop, stopped) = oneshot::channel();
+    let server = server.clone();
+    let serving = tokio::spawn(async move {
+        bound.serve(&server, async { drop(stopped.await) }).await;
+    });
+    Running { address, stop, serving }
+}
+
+impl Running {
+    /// Asks the server to end, and waits until it has.
+    pub(crate) async fn stop(self) {
+        let _ = self.stop.send(());
+        self.serving.await.unwrap();
+    }
+
+    pub(crate) async fn send(&self, request: Request) -> Response {
+        request.send(self.address).await
+    }
+
+    /// Begins a session and returns its id.
+    pub(crate) async fn open_session(&self, version: &str) -> String {
+        let mut answer = self.send(initialize(version)).await;
+        let id = answer.header("mcp-session-id").expect("a session has an id").to_owned();
+        assert_eq!(answer.json().await["result"]["protocolVersion"], version);
+        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert_eq!(self.send(in_session(&id, ready)).await.status, 202);
+        id
+    }
+
+    /// A number out of the metrics.
+    pub(crate) async fn metric(&self, name: &str) -> i64 {
+        let text = self.send(Request::new("GET", "/metrics")).await.text().await;
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name} is not in {text}")).parse().unwrap()
+    }
+
+    /// Waits until a metric has a value. Cleaning up happens behind the answer.
+    pub(crate) async fn until_metric(&self, name: &str, value: i64) {
+        let reached = async {
+            while self.metric(name).await != value {
+                tokio::task::yield_now().await;
+            }
+        };
+        let waited = tokio::time::timeout(std::time::Duration::from_secs(30), reached).await;
+        assert!(waited.is_ok(), "{name} is {}, not {value}", self.metric(name).await);
+    }
+}
+
+pub(crate) fn initialize(version: &str) -> Request {
+    Request::post(
+        "/mcp",
+        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": version, "capabilities": {},
+            "clientInfo": {"name": "by hand", "version": "1"},
+        }}),
+    )
+}
+
+pub(crate) fn in_session(id: &str, message: Value) -> Request {
+    Request::post("/mcp", message).header("mcp-session-id", id)
+}
+
+/// A call of a tool.
+pub(crate) fn call(id: impl Into<Value>, tool: &str, arguments: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id.into(), "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments}})
+}
+
+/// A POST of a request that stands alone, with the headers that go with it.
+pub(crate) fn alone(method: &str, params: Value) -> Request {
+    let mut params = params;
+    params["_meta"] = match params.get("_meta") {
+        Some(meta) => meta.clone(),
+        None => mcp_flow_testkit::scenario::stateless(),
+    };
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let request = Request::post("/mcp", &message)
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", method);
+    match params["name"].as_str().or_else(|| params["uri"].as_str()) {
+        Some(name) => request.header("mcp-name", name),
+        None => request,
+    }
+}

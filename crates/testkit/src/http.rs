@@ -1,0 +1,277 @@
+//! A client that speaks HTTP by hand: what it writes and when is up to the test, also when it is
+//! wrong, and answers are read piece by piece.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+/// A request, one header after the other.
+#[derive(Clone, Debug)]
+pub struct Request {
+    method: &'static str,
+    path: String,
+    headers: Vec<(String, String)>,
+    body: Option<Vec<u8>>,
+}
+
+impl Request {
+    /// A GET that accepts events.
+    pub fn get(path: &str) -> Self {
+        Self::new("GET", path).header("accept", "text/event-stream")
+    }
+
+    /// A POST of JSON that accepts both kinds of answers.
+    pub fn post(path: &str, body: impl ToString) -> Self {
+        Self::new("POST", path)
+            .header("accept", "application/json, text/event-stream")
+            .header("content-type", "application/json")
+            .body(body.to_string())
+    }
+
+    /// A request with a `Host` and nothing else.
+    pub fn new(method: &'static str, path: &str) -> Self {
+        let headers = vec![("host".to_owned(), "localhost".to_owned())];
+        Self { method, path: path.to_owned(), headers, body: None }
+    }
+
+    /// Sets a header, in the place of one of the same name.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self = self.without(name);
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Takes a header away.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self
+    }
+
+    /// Sets the body.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = Some(body.into());
+        self
+    }
+
+    /// The bytes that go over the wire.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
+        for (name, value) in &self.headers {
+            text += &format!("{name}: {value}\r\n");
+        }
+        if let Some(body) = &self.body {
+            text += &format!("content-length: {}\r\n", body.len());
+        }
+        text += "\r\n";
+        let mut bytes = text.into_bytes();
+        bytes.extend_from_slice(self.body.as_deref().unwrap_or_default());
+        bytes
+    }
+
+    /// Sends it over a connection of its own, and waits for the head of the answer.
+    pub async fn send(&self, address: SocketAddr) -> Response {
+        let mut connection = Connection::open(address).await;
+        connection.write(&self.bytes()).await;
+        connection.response().await
+    }
+}
+
+/// A connection to a server.
+pub struct Connection {
+    stream: BufReader<Box<dyn Stream>>,
+}
+
+/// Anything that bytes go in and out of.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+impl Connection {
+    /// Connects to a port.
+    pub async fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.expect("the server listens");
+        stream.set_nodelay(true).expect("a socket has this option");
+        Self::over(stream)
+    }
+
+    /// Goes on over a stream that is open.
+    pub fn over(stream: impl Stream + 'static) -> Self {
+        Self { stream: BufReader::new(Box::new(stream)) }
+    }
+
+    /// Writes bytes as they are. A server that has hung up is noticed by its answer.
+    pub async fn write(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes).await;
+        let _ = self.stream.flush().await;
+    }
+
+    /// The next byte; `None` if the server closed the connection.
+    pub async fn byte(&mut self) -> Option<u8> {
+        self.stream.read_u8().await.ok()
+    }
+
+    /// Reads the head of an answer.
+    pub async fn response(self) -> Response {
+        self.try_response().await.expect("the server answers")
+    }
+
+    /// Reads the head of an answer; `None` if the server closed the connection instead.
+    pub async fn try_response(mut self) -> Option<Response> {
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            self.stream.read_line(&mut line).await.ok()?;
+            if line.trim().is_empty() {
+                break;
+            }
+            lines.push(line.trim().to_owned());
+        }
+        let status = lines.first()?.split(' ').nth(1)?.parse().ok()?;
+        let headers: Vec<_> = lines[1..]
+            .iter()
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+            .collect();
+        let mut response = Response { status, headers, connection: self, left: Left::Nothing };
+        response.left = match response.header("content-length") {
+            Some(length) => Left::Bytes(length.parse().ok()?),
+            None if response.header("transfer-encoding") == Some("chunked") => Left::Chunks(0),
+            None => Left::Nothing,
+        };
+        Some(response)
+    }
+}
+
+/// An answer whose body is read as it comes.
+pub struct Response {
+    /// The number.
+    pub status: u16,
+    headers: Vec<(String, String)>,
+    connection: Connection,
+    left: Left,
+}
+
+/// What is left of a body.
+enum Left {
+    Nothing,
+    Bytes(usize),
+    /// Bytes of a chunk that has begun; more may follow.
+    Chunks(usize),
+}
+
+/// An event of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// Its name.
+    pub name: Option<String>,
+    /// What to come back with.
+    pub id: Option<String>,
+    /// What it holds.
+    pub data: String,
+    /// All its lines.
+    pub lines: Vec<String>,
+}
+
+impl Response {
+    /// A header's value.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
+    }
+
+    /// The whole body as text.
+    pub async fn text(&mut self) -> String {
+        let mut text = Vec::new();
+        while let Some(byte) = self.next_byte().await {
+            text.push(byte);
+        }
+        String::from_utf8(text).expect("the body is UTF-8")
+    }
+
+    /// The whole body as JSON.
+    pub async fn json(&mut self) -> Value {
+        let text = self.text().await;
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("the body is JSON: {text:?}"))
+    }
+
+    /// The next event, comments included; `None` at the end of the stream.
+    pub async fn raw_event(&mut self) -> Option<Event> {
+        let mut event = Event::default();
+        loop {
+            let line = self.line().await?;
+            if line.is_empty() {
+                return Some(event);
+            }
+            match line.split_once(": ") {
+                Some(("event", name)) => event.name = Some(name.to_owned()),
+                Some(("id", id)) => event.id = Some(id.to_owned()),
+                Some(("data", data)) => {
+                    event.data += if event.data.is_empty() { "" } else { "\n" };
+                    event.data += data;
+                }
+                _ => {}
+            }
+            event.lines.push(line);
+        }
+    }
+
+    /// The next event that holds something.
+    pub async fn event(&mut self) -> Option<Event> {
+        loop {
+            let event = self.raw_event().await?;
+            if !event.data.is_empty() {
+                return Some(event);
+            }
+        }
+    }
+
+    /// The next message of a stream.
+    pub async fn message(&mut self) -> Option<Value> {
+        let event = self.event().await?;
+        Some(serde_json::from_str(&event.data).expect("messages are JSON"))
+    }
+
+    /// The connection, when the body is read.
+    pub fn into_connection(self) -> Connection {
+        self.connection
+    }
+
+    async fn line(&mut self) -> Option<String> {
+        let mut line = Vec::new();
+        loop {
+            match self.next_byte().await? {
+                b'\n' => return Some(String::from_utf8(line).expect("events are UTF-8")),
+                byte => line.push(byte),
+            }
+        }
+    }
+
+    async fn next_byte(&mut self) -> Option<u8> {
+        match &mut self.left {
+            Left::Nothing | Left::Bytes(0) => return None,
+            Left::Bytes(left) => *left -= 1,
+            Left::Chunks(left @ 0) => {
+                let mut size = String::new();
+                self.connection.stream.read_line(&mut size).await.ok()?;
+                // A chunk is followed by a line break, which stands before the next one's size.
+                if size.trim().is_empty() {
+                    size.clear();
+                    self.connection.stream.read_line(&mut size).await.ok()?;
+                }
+                *left = usize::from_str_radix(size.trim(), 16).ok()?;
+                if *left == 0 {
+                    self.connection.stream.read_line(&mut size).await.ok()?;
+                    self.left = Left::Nothing;
+                    return None;
+                }
+                *left -= 1;
+            }
+            Left::Chunks(left) => *left -= 1,
+        }
+        self.connection.byte().await
+    }
+}
