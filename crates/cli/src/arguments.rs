@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::command::serve::Serve;
 use crate::command::stdio::Stdio;
 
 /// MCP tools, served to clients of every revision
@@ -16,9 +17,10 @@ pub(crate) struct Arguments {
     pub(crate) command: Option<Command>,
 }
 
-/// What to do; `stdio` if nothing is said.
+/// What to do; `serve` if nothing is said.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Serve(Serve),
     Stdio(Stdio),
 }
 
@@ -34,10 +36,13 @@ pub(crate) enum LogLevel {
 
 const EXAMPLES: &str = "\
 Examples:
+  mcp-flow                            serve the built-in tools on http://127.0.0.1:4433/mcp
+  mcp-flow serve --listen 127.0.0.1:0 --json
+                                      on a free port, telling a program where
   mcp-flow stdio                      serve the built-in tools to the program that started this
   mcp-flow stdio --diagnostics        with echo, sleep, fail and panic for trying a client out
 
 Exit codes:
-  0  the client left, or asked for shutdown
-  1  the client sent exit without shutdown, or went away in the middle
+  0  the client left, or asked for shutdown; a signal ended the server
+  1  the client sent exit without shutdown, or went away in the middle; the server cannot start
   2  the command line is wrong";

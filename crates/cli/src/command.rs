@@ -1,5 +1,6 @@
 //! The commands, one module each.
 
+pub(crate) mod serve;
 pub(crate) mod stdio;
 
 use std::process::ExitCode;
@@ -8,7 +9,8 @@ use crate::arguments::{Arguments, Command};
 
 /// Runs what was asked for.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    match arguments.command.unwrap_or_else(|| Command::Stdio(stdio::Stdio::default())) {
+    match arguments.command.unwrap_or_else(|| Command::Serve(serve::Serve::default())) {
+        Command::Serve(serve) => serve.run(),
         Command::Stdio(stdio) => stdio.run(),
     }
 }

@@ -4,6 +4,7 @@ mod arguments;
 mod command;
 mod diagnostics;
 mod log;
+mod offer;
 
 use std::process::ExitCode;
 

@@ -28,6 +28,7 @@
 pub mod guide;
 pub mod prelude;
 
+pub use mcp_flow_http as http;
 pub use mcp_flow_macros::{data, tool, tools};
 pub use mcp_flow_proto::{Revision, RpcError, model};
 pub use mcp_flow_server::{

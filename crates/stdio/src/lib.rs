@@ -52,8 +52,8 @@ pub async fn serve_until(
     Ok(ended?)
 }
 
-/// Completes when the process is asked to end.
-fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+/// Completes when the process is asked to end, by SIGTERM or ctrl-c.
+pub fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {

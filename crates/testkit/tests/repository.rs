@@ -17,7 +17,16 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("mcp-flow-http", &["mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-testkit", &["mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-macros", &[]),
-    ("mcp-flow", &["mcp-flow-macros", "mcp-flow-proto", "mcp-flow-server", "mcp-flow-stdio"]),
+    (
+        "mcp-flow",
+        &[
+            "mcp-flow-http",
+            "mcp-flow-macros",
+            "mcp-flow-proto",
+            "mcp-flow-server",
+            "mcp-flow-stdio",
+        ],
+    ),
     ("mcp-flow-examples", &["mcp-flow"]),
     ("mcp-flow-cli", &["mcp-flow", "mcp-flow-examples"]),
     ("benches", &[]),

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, ValueEnum};
-use mcp_flow::{ContentForm, Ended, Limits, Revision, Server, ToolNames, VersionPolicy};
+use mcp_flow::{Ended, Revision, Server, VersionPolicy};
 
 use crate::arguments::Arguments;
-use crate::diagnostics;
+use crate::offer::Offer;
 
 /// Serve one client over standard input and output
 #[derive(Debug, Default, clap::Args)]
@@ -19,47 +19,15 @@ pub(crate) struct Stdio {
     profile: Profile,
 
     /// Answer requests strictly in the order they came
-    #[arg(long)]
+    #[arg(long, conflicts_with = "max_concurrency")]
     ordered: bool,
-
-    /// How many calls may run at the same time
-    #[arg(long, value_name = "N", conflicts_with = "ordered", value_parser = clap::value_parser!(u32).range(1..=65536))]
-    max_concurrency: Option<u32>,
 
     /// Refuse clients that need an older protocol revision
     #[arg(long, value_name = "REVISION", value_parser = handshake_revision)]
     minimum_version: Option<Revision>,
 
-    /// Under which names to list tools; they can be called by both
-    #[arg(long, value_enum, default_value_t, value_name = "SPELLING")]
-    tool_names: Spelling,
-
-    /// Whose way of writing images, links and embedded resources to follow
-    #[arg(long, value_enum, default_value_t)]
-    content: Form,
-
-    /// Add the tools echo, sleep, fail and panic
-    #[arg(long)]
-    diagnostics: bool,
-}
-
-/// How the names of tools are spelled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Spelling {
-    /// With dots, as documented: calculator.add
-    #[default]
-    Dotted,
-    /// For hosts that refuse dots: calculator_add
-    Underscore,
-}
-
-impl From<Spelling> for ToolNames {
-    fn from(spelling: Spelling) -> Self {
-        match spelling {
-            Spelling::Dotted => Self::AsRegistered,
-            Spelling::Underscore => Self::Underscore,
-        }
-    }
+    #[command(flatten)]
+    offer: Offer,
 }
 
 /// Whose rules to follow where documents disagree.
@@ -70,16 +38,6 @@ enum Profile {
     Standard,
     /// The workflowlookup document: exactly its version, replies in order
     Workflowlookup,
-}
-
-/// Whose way of writing content to follow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// The official specification, as each revision has it
-    #[default]
-    Official,
-    /// Seed document 002, in every revision, for clients that know no other
-    Seed002,
 }
 
 impl Stdio {
@@ -95,14 +53,7 @@ impl Stdio {
     }
 
     fn server(&self) -> anyhow::Result<Server> {
-        let mut limits = Limits::default();
         let strict = self.profile == Profile::Workflowlookup;
-        if self.ordered || strict {
-            limits.concurrency = 1;
-        }
-        if let Some(concurrency) = self.max_concurrency {
-            limits.concurrency = concurrency as usize;
-        }
         if strict && self.minimum_version.is_some() {
             let conflict = "the workflowlookup profile speaks 2024-11-05 and nothing else; \
                             leave --minimum-version out";
@@ -112,17 +63,7 @@ impl Stdio {
             Profile::Standard => VersionPolicy::Negotiate { minimum: self.minimum_version },
             Profile::Workflowlookup => VersionPolicy::Only(Revision::V2024_11_05),
         };
-        let server = Server::builder("mcp-flow", env!("CARGO_PKG_VERSION"))
-            .description("MCP Flow with its built-in example tools")
-            .versions(versions)
-            .limits(limits)
-            .content_form(match self.content {
-                Form::Official => ContentForm::Official,
-                Form::Seed002 => ContentForm::Seed002,
-            })
-            .tool_names(self.tool_names.into())
-            .tools(mcp_flow_examples::tools());
-        let server = if self.diagnostics { server.tools(diagnostics::tools()) } else { server };
+        let server = self.offer.server(self.ordered || strict).versions(versions);
         Ok(server.build()?)
     }
 }

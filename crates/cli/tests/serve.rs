@@ -1,0 +1,112 @@
+//! `mcp-flow serve`, the real program, on a free port.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+
+/// MCP-095: one line of JSON says where everything is; a client of either era finds the tools; and
+/// SIGTERM ends it with status 0.
+#[test]
+fn it_says_where_it_is_and_serves_there() {
+    let (mut program, mut out, ready) = start(&["--diagnostics"]);
+    assert_eq!(ready["pid"], program.id());
+    let base = ready["http"].as_str().unwrap().trim_end_matches('/').to_owned();
+    for (name, path) in [("mcp", "/mcp"), ("sse", "/sse")] {
+        assert_eq!(ready[name], format!("{base}{path}"));
+    }
+    assert!(ready["websocket"].as_str().unwrap().starts_with("ws://"));
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "calculator.add", "arguments": {"a": 2, "b": 3}, "_meta": meta,
+    }});
+    let headers = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: calculator.add\r\n";
+    let reply = post(&base, headers, &call);
+    assert!(reply.starts_with("HTTP/1.1 200") && reply.contains(r#""text":"5""#), "{reply}");
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+    }});
+    let reply = post(&base, "", &hello);
+    assert!(reply.to_lowercase().contains("mcp-session-id: "), "{reply}");
+
+    let id = program.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    assert_eq!(program.wait().unwrap().code(), Some(0));
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "", "one line and no more");
+}
+
+/// MCP-049: what others could reach is not opened without encryption, unless it is said.
+#[test]
+fn an_open_address_needs_a_word() {
+    let output = Command::new(PROGRAM).args(["serve", "--listen", "0.0.0.0:0"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("--insecure") && output.stdout.is_empty(), "{told}");
+    let (mut program, _, _) = start(&["--insecure", "--listen", "0.0.0.0:0"]);
+    program.kill().unwrap();
+    program.wait().unwrap();
+}
+
+/// C-53: with a token file nobody comes in without a token.
+#[test]
+fn a_token_file_closes_the_door() {
+    let path = std::env::temp_dir().join(format!("mcp-flow-tokens-{}", std::process::id()));
+    std::fs::write(&path, "ada:0123456789abcdef0123\n").unwrap();
+    let (mut program, _, ready) = start(&["--token-file", path.to_str().unwrap()]);
+    std::fs::remove_file(&path).unwrap();
+    let base = ready["http"].as_str().unwrap().trim_end_matches('/').to_owned();
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25",
+    }});
+    let refused = post(&base, "", &ping);
+    assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
+    assert!(refused.to_lowercase().contains("www-authenticate: bearer"), "{refused}");
+    let admitted = post(&base, "Authorization: Bearer 0123456789abcdef0123\r\n", &ping);
+    assert!(admitted.starts_with("HTTP/1.1 200"), "{admitted}");
+    program.kill().unwrap();
+    program.wait().unwrap();
+}
+
+fn start(arguments: &[&str]) -> (Child, BufReader<ChildStdout>, Value) {
+    let listen: &[&str] =
+        if arguments.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
+    let mut program = Command::new(PROGRAM)
+        .args(["serve", "--json"])
+        .args(listen)
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(program.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    (program, out, serde_json::from_str(&line).unwrap())
+}
+
+fn post(base: &str, headers: &str, body: &Value) -> String {
+    let host = base.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(host).unwrap();
+    let body = body.to_string();
+    write!(
+        stream,
+        "POST /mcp HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         {headers}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
