@@ -1,7 +1,8 @@
 //! Where the servers to be measured are on disk, and how the one that is ours gets there.
 
 use std::{
-    env,
+    env, fs,
+    io::ErrorKind,
     path::{self, Path, PathBuf},
     process::Command,
 };
@@ -49,6 +50,17 @@ impl Target {
     /// Where results are left for other programs to read.
     pub(crate) fn results(&self) -> PathBuf {
         self.directory.join("benches")
+    }
+
+    /// An empty folder for servers to run in, because some leave a journal where they are started.
+    pub(crate) fn scratch(&self) -> anyhow::Result<PathBuf> {
+        let folder = self.results().join("scratch");
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => fs::create_dir_all(&folder),
+        }
+        .with_context(|| format!("cannot empty {folder:?}"))?;
+        Ok(folder)
     }
 
     fn build_mcp_flow(&self) -> anyhow::Result<PathBuf> {

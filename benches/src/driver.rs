@@ -12,6 +12,7 @@ use clap::builder::RangedU64ValueParser;
 use serde::Serialize;
 
 use crate::{
+    call,
     ledger::Ledger,
     peer::{Peer, Pipes, REST},
     placement::Placement,
@@ -63,7 +64,7 @@ pub(crate) fn measure(
     thread::sleep(REST);
     let cpu = CpuTime::of(peer.process())?.since(cpu_before);
     let peak = Memory::of(peer.process())?.peak;
-    peer.finish(pipes, |line| ledger.enter(line, is_sum).map(drop))?;
+    peer.finish(pipes, |line| ledger.enter(line, call::is_sum).map(drop))?;
 
     let calls = load.calls as f64;
     Ok(Sample {
@@ -82,33 +83,18 @@ fn drive(pipes: &mut Pipes, ledger: &mut Ledger, load: Load) -> anyhow::Result<D
     let mut room = load.in_flight;
     while ledger.open() > 0 {
         for id in ids.by_ref().take(room) {
-            write_request(&mut requests, id)?;
+            call::write(&mut requests, id, "")?;
+            requests.push(b'\n');
         }
         pipes.requests.write_all(&requests)?;
         requests.clear();
 
         room = 0;
         let more = pipes.replies.read_batch(|line| {
-            room += usize::from(ledger.enter(line, is_sum)?);
+            room += usize::from(ledger.enter(line, call::is_sum)?);
             anyhow::Ok(())
         })?;
         ensure!(more, "the server closed its output with {} calls unanswered", ledger.open());
     }
     Ok(start.elapsed())
-}
-
-fn write_request(requests: &mut Vec<u8>, id: usize) -> std::io::Result<()> {
-    let (a, b) = addends(id);
-    let params = format_args!(r#"{{"name":"calculator.add","arguments":{{"a":{a},"b":{b}}}}}"#);
-    writeln!(requests, r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#)
-}
-
-fn is_sum(id: usize, text: &str) -> bool {
-    let (a, b) = addends(id);
-    text.parse() == Ok((a + b) as f64)
-}
-
-/// Neighbouring calls have different sums, so a reply under the wrong id is noticed.
-fn addends(id: usize) -> (usize, usize) {
-    (id % 1000, 3)
 }

@@ -1,10 +1,8 @@
 //! Which calls have been answered, and that each was answered once and rightly.
 
-use std::borrow::Cow;
+use anyhow::{Context, ensure};
 
-use anyhow::{Context, bail, ensure};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use crate::reply::{Answer, excerpt};
 
 /// Keeps account of calls numbered from zero, and accepts one reply to each.
 ///
@@ -43,54 +41,14 @@ impl Ledger {
         line: &[u8],
         is_right: impl FnOnce(usize, &str) -> bool,
     ) -> anyhow::Result<bool> {
-        let reply: Reply<'_> = serde_json::from_slice(line).context("a line is not a reply")?;
-        if reply.method.is_some() && reply.id.is_none() {
-            return Ok(false);
-        }
-        ensure!(reply.error.is_none(), "a call was answered with an error");
-        let (Some(id), Some(result)) = (reply.id, reply.result) else {
-            bail!("a reply lacks its id or its result")
-        };
-        ensure!(!result.is_error, "a call failed in its tool");
+        let Some(Answer { id, text }) = Answer::decode(line)? else { return Ok(false) };
         let answered = self.answered.get_mut(id).context("a call was answered but never made")?;
         ensure!(!*answered, "a call was answered twice");
-        let [content] = result.content.as_slice() else { bail!("a result is not one text") };
-        ensure!(is_right(id, &content.text), "a result is wrong");
+        ensure!(is_right(id, &text), "a result is wrong");
         *answered = true;
         self.open -= 1;
         Ok(true)
     }
-}
-
-#[derive(Deserialize)]
-struct Reply<'a> {
-    id: Option<usize>,
-    #[serde(borrow)]
-    method: Option<&'a RawValue>,
-    #[serde(borrow)]
-    result: Option<CallResult<'a>>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct CallResult<'a> {
-    #[serde(borrow)]
-    content: Vec<Content<'a>>,
-    #[serde(default)]
-    is_error: bool,
-}
-
-#[derive(Deserialize)]
-struct Content<'a> {
-    #[serde(borrow)]
-    text: Cow<'a, str>,
-}
-
-/// Enough of a line to recognise it by; a whole one may be 64 KB.
-fn excerpt(line: &[u8]) -> String {
-    String::from_utf8_lossy(line).chars().take(300).collect()
 }
 
 #[cfg(test)]

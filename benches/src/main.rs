@@ -2,21 +2,28 @@
 //!
 //! Every number is a ratio to a neighbour measured in the same minute, because a number alone says
 //! more about the machine than about the code. `stdio` compares a small call with a bare loop and
-//! with the official SDK; `memory` compares a flooded server with itself at rest; `compile` is the
-//! one that counts seconds, those a crate with a hundred tools takes to build.
+//! with the official SDK, `http` with a bare axum handler and with the official SDK; `memory`
+//! compares a flooded server with itself at rest, and `many` one with thousands of idle
+//! connections; `compile` is the one that counts seconds, those a crate with a hundred tools takes
+//! to build.
 //!
 //! The neighbours are hidden subcommands of this binary, so they are built with the same compiler
 //! and the same profile as what they are compared with.
 
 mod binary;
+mod call;
 mod compile;
 mod driver;
+mod http;
 mod ledger;
 mod lines;
+mod listening;
+mod many;
 mod memory;
 mod peer;
 mod placement;
 mod process;
+mod reply;
 mod report;
 mod servers;
 mod stdio;
@@ -27,7 +34,9 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 enum Command {
     Stdio(stdio::Arguments),
+    Http(http::Arguments),
     Memory(memory::Arguments),
+    Many(many::Arguments),
     Compile(compile::Arguments),
     /// Serve `calculator.add` from a plain blocking loop
     #[command(hide = true)]
@@ -35,15 +44,25 @@ enum Command {
     /// Serve `calculator.add` with the official SDK
     #[command(hide = true)]
     ServeRmcp(servers::rmcp::Settings),
+    /// Serve `calculator.add` over HTTP from a plain axum handler
+    #[command(hide = true)]
+    ServeAxum(servers::axum::Settings),
+    /// Serve `calculator.add` over HTTP with the official SDK
+    #[command(hide = true)]
+    ServeRmcpHttp(servers::rmcp_http::Settings),
 }
 
 fn main() -> anyhow::Result<()> {
     match Command::parse() {
         Command::Stdio(arguments) => print(&arguments.run()?),
+        Command::Http(arguments) => print(&arguments.run()?),
         Command::Memory(arguments) => print(&arguments.run()?),
+        Command::Many(arguments) => print(&arguments.run()?),
         Command::Compile(arguments) => print(&arguments.run()?),
         Command::ServeBare => servers::bare::serve()?,
         Command::ServeRmcp(settings) => servers::rmcp::serve(settings)?,
+        Command::ServeAxum(settings) => servers::axum::serve(settings)?,
+        Command::ServeRmcpHttp(settings) => servers::rmcp_http::serve(settings)?,
     }
     Ok(())
 }

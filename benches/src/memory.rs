@@ -1,7 +1,6 @@
 //! A client that sends much and reads nothing, beside the same server at rest.
 
 use std::{
-    collections::VecDeque,
     io::{self, Write},
     process::{ChildStdin, Command},
     sync::{
@@ -9,10 +8,10 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use clap::builder::RangedU64ValueParser;
 use serde::Serialize;
 
@@ -69,7 +68,7 @@ fn flood(command: Command, calls: usize) -> anyhow::Result<Readings> {
     eprintln!("sending {calls} calls of {TEXT_BYTES} bytes, reading nothing");
     let sent = Arc::new(AtomicUsize::new(0));
     let writer = write_calls(requests, calls, Arc::clone(&sent));
-    let stalled = wait_until_stable(process)?;
+    let stalled = Memory::settled(process)?;
     let calls_sent_while_stalled = sent.load(Ordering::Relaxed);
 
     eprintln!("{calls_sent_while_stalled} calls were taken; now reading every reply");
@@ -124,27 +123,6 @@ fn text() -> String {
     "x".repeat(TEXT_BYTES)
 }
 
-/// Waits until the memory of a process has hardly moved for two seconds.
-fn wait_until_stable(process: u32) -> anyhow::Result<Memory> {
-    let start = Instant::now();
-    let mut recent = VecDeque::new();
-    while start.elapsed() < STABLE_LIMIT {
-        thread::sleep(SAMPLE_INTERVAL);
-        let memory = Memory::of(process)?;
-        recent.push_back(memory.resident);
-        if recent.len() > STABLE_SAMPLES {
-            recent.pop_front();
-            let (least, most) = recent.iter().fold((u64::MAX, 0), |(least, most), &resident| {
-                (least.min(resident), most.max(resident))
-            });
-            if most - least <= STABLE_BYTES {
-                return Ok(memory);
-            }
-        }
-    }
-    bail!("the memory of the server has not settled in {STABLE_LIMIT:?}")
-}
-
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Results {
@@ -192,8 +170,4 @@ impl Results {
 }
 
 const TEXT_BYTES: usize = 64 * 1024;
-const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-const STABLE_SAMPLES: usize = 20;
-const STABLE_BYTES: u64 = 256 * 1024;
-const STABLE_LIMIT: Duration = Duration::from_secs(120);
 const DRAIN_LIMIT: Duration = Duration::from_secs(300);

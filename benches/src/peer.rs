@@ -1,4 +1,4 @@
-//! A server under measurement: a child process at the other end of two pipes.
+//! A server under measurement: a child process, mostly at the other end of two pipes.
 //!
 //! Everything here blocks. A client that is one plain thread leaves the most of a small machine to
 //! the server it measures.
@@ -33,17 +33,31 @@ impl Peer {
         placement: Placement,
     ) -> anyhow::Result<(Self, Pipes)> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child =
-            placement.spawn(&mut command).with_context(|| format!("cannot start {command:?}"))?;
+        let mut peer = Self::spawn(&mut command, placement)?;
         let mut pipes = Pipes {
-            requests: child.stdin.take().expect("stdin was asked to be piped"),
-            replies: Lines::new(child.stdout.take().expect("stdout was asked to be piped")),
+            requests: peer.0.stdin.take().expect("stdin was asked to be piped"),
+            replies: Lines::new(peer.0.stdout.take().expect("stdout was asked to be piped")),
         };
-        let mut peer = Self(child);
         peer.within(HANDSHAKE_LIMIT, || pipes.shake_hands())
             .with_context(|| format!("no handshake with {command:?}"))?;
         thread::sleep(REST);
         Ok((peer, pipes))
+    }
+
+    /// Starts a server that listens, and returns the output on which it will say where.
+    pub(crate) fn start_listening(
+        mut command: Command,
+        placement: Placement,
+    ) -> anyhow::Result<(Self, ChildStdout)> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut peer = Self::spawn(&mut command, placement)?;
+        let output = peer.0.stdout.take().expect("stdout was asked to be piped");
+        Ok((peer, output))
+    }
+
+    fn spawn(command: &mut Command, placement: Placement) -> anyhow::Result<Self> {
+        let child = placement.spawn(command);
+        child.map(Self).with_context(|| format!("cannot start {command:?}"))
     }
 
     pub(crate) fn process(&self) -> u32 {
@@ -143,7 +157,8 @@ impl Pipes {
     }
 }
 
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// How long a server may take to be ready.
+pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 const EXIT_LIMIT: Duration = Duration::from_secs(30);
 
 /// Long enough for a server to go back to waiting, so that what it does next is what is measured.

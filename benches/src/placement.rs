@@ -20,6 +20,9 @@ pub(crate) enum Cores {
     OneCore,
     /// The driver on one core and the server on the others: the work and the waking
     Apart,
+    /// The driver on one core and the server on one other: what a core can do with a driver
+    /// beside it that never runs out of breath
+    OneEach,
     /// Wherever the scheduler likes
     Free,
 }
@@ -39,6 +42,13 @@ impl Cores {
             Self::Apart => {
                 ensure!(others.count() > 0, "there is one core, so nothing can be kept apart");
                 Placement { driver: one, server: others }
+            }
+            Self::OneEach => {
+                let other = (0..last).rev().find(|&core| all.is_set(core));
+                let other = other.context("there is one core, so nothing can be kept apart")?;
+                let mut server = CpuSet::new();
+                server.set(other);
+                Placement { driver: one, server }
             }
             Self::Free => Placement { driver: all, server: all },
         })

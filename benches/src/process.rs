@@ -1,8 +1,12 @@
 //! What the kernel says a process has used.
 
-use std::{fs, time::Duration};
+use std::{
+    collections::VecDeque,
+    fs, thread,
+    time::{Duration, Instant},
+};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
 /// The processor time that all threads of a process have used, in user and kernel mode.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +22,7 @@ impl CpuTime {
         let stat = fs::read_to_string(format!("/proc/{process}/stat"))
             .context("cannot read the processor time of the server; has it exited?")?;
         let whole = whole_of(&stat).context("/proc/PID/stat is not as documented")?;
-        Ok(Self { living: living_of(process), whole })
+        Ok(Self { living: schedstat_of(process, 0), whole })
     }
 
     /// The time used since an earlier reading of the same process.
@@ -29,6 +33,13 @@ impl CpuTime {
         // A thread that has ended takes its nanoseconds with it, but its ticks stay.
         if whole > living.mul_f64(1.05) + 2 * TICK { whole } else { living }
     }
+}
+
+/// How long the threads of a process have been ready to run while their cores were taken.
+///
+/// Zero where the kernel was built without schedstat. A thread that ends takes its share with it.
+pub(crate) fn waited_for_cores(process: u32) -> Duration {
+    schedstat_of(process, 1).unwrap_or_default()
 }
 
 /// The memory of a process that is in RAM, in bytes.
@@ -50,19 +61,41 @@ impl Memory {
         };
         Ok(Self { resident: field("VmRSS:")?, peak: field("VmHWM:")? })
     }
+
+    /// Waits until the memory of a process has hardly moved for two seconds.
+    pub(crate) fn settled(process: u32) -> anyhow::Result<Self> {
+        let start = Instant::now();
+        let mut recent = VecDeque::new();
+        while start.elapsed() < STABLE_LIMIT {
+            thread::sleep(SAMPLE_INTERVAL);
+            let memory = Self::of(process)?;
+            recent.push_back(memory.resident);
+            if recent.len() > STABLE_SAMPLES {
+                recent.pop_front();
+                let (least, most) =
+                    recent.iter().fold((u64::MAX, 0), |(least, most), &resident| {
+                        (least.min(resident), most.max(resident))
+                    });
+                if most - least <= STABLE_BYTES {
+                    return Ok(memory);
+                }
+            }
+        }
+        bail!("the memory of the server has not settled in {STABLE_LIMIT:?}")
+    }
 }
 
-/// None where the kernel was built without schedstat.
-fn living_of(process: u32) -> Option<Duration> {
+/// Adds up one field over the threads that are alive. None where the kernel has no schedstat.
+fn schedstat_of(process: u32, field: usize) -> Option<Duration> {
     let mut total = Duration::ZERO;
     for thread in fs::read_dir(format!("/proc/{process}/task")).ok()? {
         // A thread may end between being listed and being read.
         let Ok(schedstat) = fs::read_to_string(thread.ok()?.path().join("schedstat")) else {
             continue;
         };
-        total += Duration::from_nanos(schedstat.split(' ').next()?.parse().ok()?);
+        total += Duration::from_nanos(schedstat.split_whitespace().nth(field)?.parse().ok()?);
     }
-    (total > Duration::ZERO).then_some(total)
+    (field > 0 || total > Duration::ZERO).then_some(total)
 }
 
 fn whole_of(stat: &str) -> Option<Duration> {
@@ -80,6 +113,11 @@ fn kilobytes_of(status: &str, name: &str) -> Option<u64> {
 
 /// The unit of /proc/PID/stat, which Linux fixes at a hundredth of a second for programs.
 const TICK: Duration = Duration::from_millis(10);
+
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+const STABLE_SAMPLES: usize = 20;
+const STABLE_BYTES: u64 = 256 * 1024;
+const STABLE_LIMIT: Duration = Duration::from_secs(120);
 
 #[cfg(test)]
 mod tests {

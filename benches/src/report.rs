@@ -8,28 +8,49 @@ use serde::Serialize;
 
 use crate::binary::Target;
 
-/// A number to hold: what was measured must not be more than the limit.
+/// A number to hold: what was measured must not be beyond the limit.
 #[derive(Debug, Serialize)]
 pub(crate) struct Hold {
     what: String,
+    bound: Bound,
     limit: f64,
     measured: f64,
     held: bool,
 }
 
+/// On which side of the limit it is good to be.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Bound {
+    AtMost,
+    AtLeast,
+}
+
 impl Hold {
+    /// What must not be more than the limit.
     pub(crate) fn new(what: impl Into<String>, limit: f64, measured: f64) -> Self {
-        Self { what: what.into(), limit, measured, held: measured <= limit }
+        let held = measured <= limit;
+        Self { what: what.into(), bound: Bound::AtMost, limit, measured, held }
+    }
+
+    /// What must not be less than the limit.
+    pub(crate) fn at_least(what: impl Into<String>, limit: f64, measured: f64) -> Self {
+        let held = measured >= limit;
+        Self { what: what.into(), bound: Bound::AtLeast, limit, measured, held }
     }
 }
 
 impl fmt::Display for Hold {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, limit, measured, held } = self;
-        // One digit more than the limit, so that just above it does not look like just at it.
+        let Self { what, bound, limit, measured, held } = self;
+        // One digit more than the limit, so that just beyond it does not look like just at it.
         let digits = if *limit < 1.0 { 2 } else { 1 };
+        let sign = match bound {
+            Bound::AtMost => "<=",
+            Bound::AtLeast => ">=",
+        };
         let verdict = if *held { "held" } else { "NOT held" };
-        write!(formatter, "{what} <= {limit:.digits$}: {measured:.*} {verdict}", digits + 1)
+        write!(formatter, "{what} {sign} {limit:.digits$}: {measured:.*} {verdict}", digits + 1)
     }
 }
 
@@ -115,6 +136,9 @@ mod tests {
         assert_eq!(shown(2.0, 1.431), "a / b <= 2.0: 1.43 held");
         assert_eq!(shown(2.0, 2.0), "a / b <= 2.0: 2.00 held");
         assert_eq!(shown(0.1, 0.104), "a / b <= 0.10: 0.104 NOT held");
+        let shown = |limit, measured| Hold::at_least("a / b", limit, measured).to_string();
+        assert_eq!(shown(0.85, 0.91), "a / b >= 0.85: 0.910 held");
+        assert_eq!(shown(2.2, 2.19), "a / b >= 2.2: 2.19 NOT held");
     }
 
     #[test]

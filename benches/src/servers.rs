@@ -1,4 +1,29 @@
 //! The servers that MCP Flow is measured beside.
 
+pub(crate) mod axum;
 pub(crate) mod bare;
+pub(crate) mod listener;
 pub(crate) mod rmcp;
+pub(crate) mod rmcp_http;
+
+use std::io;
+
+use clap::ValueEnum;
+use tokio::runtime::Builder;
+
+/// How many threads run a server's tasks.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Runtime {
+    CurrentThread,
+    MultiThread,
+}
+
+impl Runtime {
+    fn build(self) -> io::Result<tokio::runtime::Runtime> {
+        let mut builder = match self {
+            Self::CurrentThread => Builder::new_current_thread(),
+            Self::MultiThread => Builder::new_multi_thread(),
+        };
+        builder.enable_all().build()
+    }
+}

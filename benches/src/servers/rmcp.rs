@@ -11,8 +11,8 @@ use rmcp::{
     handler::server::{router::tool::ToolRouter, wrapper::Parameters},
     schemars, tool, tool_handler, tool_router, transport,
 };
-use tokio::runtime::Builder;
 
+use super::Runtime;
 use crate::report::name;
 
 /// What the SDK leaves to its user to choose.
@@ -22,13 +22,6 @@ pub(crate) struct Settings {
     pub(crate) runtime: Runtime,
     #[arg(long, value_enum)]
     pub(crate) transport: Transport,
-}
-
-/// How many threads run the server's tasks.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Runtime {
-    CurrentThread,
-    MultiThread,
 }
 
 /// Which of the SDK's two ways to reach a pipe.
@@ -41,12 +34,8 @@ pub(crate) enum Transport {
 }
 
 pub(crate) fn serve(settings: Settings) -> anyhow::Result<()> {
-    let mut runtime = match settings.runtime {
-        Runtime::CurrentThread => Builder::new_current_thread(),
-        Runtime::MultiThread => Builder::new_multi_thread(),
-    };
-    runtime.enable_all().build()?.block_on(async {
-        let calculator = Calculator { tool_router: Calculator::tool_router() };
+    settings.runtime.build()?.block_on(async {
+        let calculator = Calculator::default();
         let service = match settings.transport {
             Transport::Stdio => calculator.serve(transport::stdio()).await?,
             Transport::StdioPipes => calculator.serve(transport::stdio_pipes()).await?,
@@ -79,8 +68,15 @@ impl fmt::Display for Settings {
     }
 }
 
-struct Calculator {
+/// The SDK's side of the comparison over either transport.
+pub(crate) struct Calculator {
     tool_router: ToolRouter<Self>,
+}
+
+impl Default for Calculator {
+    fn default() -> Self {
+        Self { tool_router: Self::tool_router() }
+    }
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]

@@ -1,0 +1,87 @@
+//! A server under measurement that listens: a child process that says where on its first line.
+
+use std::{
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    path::Path,
+    process::{ChildStdout, Command},
+};
+
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+
+use crate::{
+    peer::{HANDSHAKE_LIMIT, Peer},
+    placement::Placement,
+};
+
+/// A server process and where it listens. Killed when this is dropped.
+pub(crate) struct Listening {
+    pub(crate) peer: Peer,
+    pub(crate) address: SocketAddr,
+    /// Kept open, so that a server that says more than one line does not fail for it.
+    _output: BufReader<ChildStdout>,
+}
+
+impl Listening {
+    /// Starts a server and waits until it says that it is ready.
+    pub(crate) fn start(program: Program<'_>, placement: Placement) -> anyhow::Result<Self> {
+        let mut command = Command::new(program.path);
+        command.args(program.arguments).current_dir(program.folder);
+        let (mut peer, output) = Peer::start_listening(command, placement)?;
+        let mut output = BufReader::new(output);
+        let address = peer.within(HANDSHAKE_LIMIT, || read_address(&mut output));
+        let address = address.with_context(|| {
+            format!("{} {} was never ready", program.path.display(), program.arguments.join(" "))
+        })?;
+        Ok(Self { peer, address, _output: output })
+    }
+}
+
+/// How to start a server.
+#[derive(Clone, Copy)]
+pub(crate) struct Program<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) arguments: &'a [String],
+    /// Where it runs, and leaves what it writes.
+    pub(crate) folder: &'a Path,
+}
+
+/// What starts MCP Flow on a free port.
+pub(crate) const SERVE: [&str; 4] = ["serve", "--listen", "127.0.0.1:0", "--json"];
+
+fn read_address(output: &mut impl BufRead) -> anyhow::Result<SocketAddr> {
+    let mut line = String::new();
+    output.read_line(&mut line)?;
+    ensure!(
+        !line.is_empty(),
+        "it ended without saying where it listens; its own words are above. Is it an mcp-flow \
+         that has `serve`?"
+    );
+    let Ok(Ready { mcp }) = serde_json::from_str(&line) else {
+        bail!("its first line should be JSON with a member \"mcp\", but is {line:?}")
+    };
+    let address = mcp.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/mcp"));
+    let address = address.and_then(|address| address.parse().ok());
+    address.with_context(|| format!("{mcp:?} is not http://ADDRESS:PORT/mcp"))
+}
+
+#[derive(Deserialize)]
+struct Ready {
+    mcp: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_says_where_it_listens() {
+        let address = |line: &str| read_address(&mut line.as_bytes()).map_err(|e| e.to_string());
+        let here = "127.0.0.1:4433".parse().unwrap();
+        assert_eq!(address("{\"mcp\":\"http://127.0.0.1:4433/mcp\",\"pid\":1}\n"), Ok(here));
+        assert!(address("").unwrap_err().contains("has `serve`"));
+        assert!(address("ready\n").unwrap_err().contains("first line"));
+        assert!(address("{\"mcp\":\"https://a/mcp\"}\n").unwrap_err().contains("not http"));
+    }
+}
