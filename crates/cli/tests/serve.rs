@@ -45,6 +45,31 @@ fn it_says_where_it_is_and_serves_there() {
     assert_eq!(rest, "", "one line and no more");
 }
 
+/// PAT-002: the same server answers lines on TCP and on a Unix socket.
+#[test]
+fn lines_are_served_on_sockets_too() {
+    let path = std::env::temp_dir().join(format!("mcp-flow-socket-{}", std::process::id()));
+    let (mut program, _, ready) =
+        start(&["--tcp", "127.0.0.1:0", "--unix", path.to_str().unwrap()]);
+    let ping = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+    let mut tcp = TcpStream::connect(ready["tcp"].as_str().unwrap()).unwrap();
+    let mut unix = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    for stream in [&mut tcp as &mut dyn ReadWrite, &mut unix] {
+        stream.write_all(ping).unwrap();
+        let mut reply = [0; 36];
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}");
+    }
+    drop((tcp, unix));
+    let id = program.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    assert_eq!(program.wait().unwrap().code(), Some(0));
+    assert!(!path.exists(), "the socket is cleared away");
+}
+
+trait ReadWrite: Read + Write {}
+impl<T: Read + Write> ReadWrite for T {}
+
 /// MCP-049: what others could reach is not opened without encryption, unless it is said.
 #[test]
 fn an_open_address_needs_a_word() {

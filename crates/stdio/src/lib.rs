@@ -1,10 +1,11 @@
 //! The stdio transport: one message per line over standard input and output.
 //!
 //! [`run`] is a whole program; [`serve`] runs a server on the process's own pipes; [`lines::drive`]
-//! does the same over any byte stream, such as a socket. `pipe` is how the process's pipes are read
-//! and written without a thread standing between.
+//! does the same over any byte stream, and [`listen`] over TCP and Unix sockets. `pipe` is how the
+//! process's pipes are read and written without a thread standing between.
 
 pub mod lines;
+pub mod listen;
 mod pipe;
 
 use std::io;

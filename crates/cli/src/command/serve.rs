@@ -6,7 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use mcp_flow::http::{self, Tokens};
+use mcp_flow::stdio;
 use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::offer::Offer;
 
@@ -33,6 +36,14 @@ pub(crate) struct Serve {
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
 
+    /// Also serve one message per line on this TCP address
+    #[arg(long, value_name = "ADDRESS")]
+    tcp: Option<SocketAddr>,
+
+    /// Also serve one message per line on a Unix socket at this path
+    #[arg(long, value_name = "PATH")]
+    unix: Option<PathBuf>,
+
     #[command(flatten)]
     offer: Offer,
 }
@@ -45,6 +56,8 @@ impl Default for Serve {
             insecure: false,
             token_file: None,
             hosts: Vec::new(),
+            tcp: None,
+            unix: None,
             offer: Offer::default(),
         }
     }
@@ -52,52 +65,90 @@ impl Default for Serve {
 
 impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        if !self.listen.ip().is_loopback() && !self.insecure {
+        let addresses = [Some(self.listen), self.tcp];
+        let open = addresses.into_iter().flatten().find(|address| !address.ip().is_loopback());
+        if let Some(open) = open.filter(|_| !self.insecure) {
             anyhow::bail!(
-                "{} can be reached by others, and what they send would not be encrypted.\n\
+                "{open} can be reached by others, and what they send would not be encrypted.\n\
                  Listen on 127.0.0.1, or say --insecure if something else encrypts it, such as a \
-                 proxy.",
-                self.listen
+                 proxy."
             );
         }
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(self.serve())?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Takes all addresses before it serves any, so that what cannot be had is known at once.
+    async fn serve(self) -> anyhow::Result<()> {
         let tokens = self.token_file.as_deref().map(Tokens::read).transpose()?;
         let server = self.offer.server(false).build()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let stop = mcp_flow::stdio::stop_signal().context("signals cannot be watched")?;
-            let bound = http::bind(self.listen).await?;
-            let options = http::Options { hosts: self.hosts, ..http::Options::default() };
-            let bound = bound.options(options);
-            let bound = match tokens {
-                Some(tokens) => bound.tokens(tokens),
-                None => bound,
-            };
-            announce(bound.address(), self.json)?;
-            bound.serve(&server, stop).await;
-            anyhow::Ok(())
-        })?;
-        Ok(ExitCode::SUCCESS)
+        let signal = stdio::stop_signal().context("signals cannot be watched")?;
+        let options = http::Options { hosts: self.hosts, ..http::Options::default() };
+        let mut http = http::bind(self.listen).await?.options(options);
+        if let Some(tokens) = tokens {
+            http = http.tokens(tokens);
+        }
+        let mut places = places(http.address());
+        let mut lines = Vec::new();
+        if let Some(address) = self.tcp {
+            let bound = stdio::listen::tcp(address).await.context("--tcp")?;
+            places["tcp"] = bound.address().map(|address| address.to_string()).into();
+            lines.push(bound);
+        }
+        if let Some(path) = &self.unix {
+            places["unix"] = path.display().to_string().into();
+            lines.push(stdio::listen::unix(path).await.context("--unix")?);
+        }
+        announce(&places, self.json)?;
+        let (stop, stopped) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        for bound in lines {
+            let (server, stopped) = (server.clone(), until(stopped.clone()));
+            tasks.spawn(async move { bound.serve(&server, stopped).await });
+        }
+        tasks.spawn(async move { http.serve(&server, until(stopped)).await });
+        signal.await;
+        stop.send_replace(true);
+        tasks.join_all().await;
+        Ok(())
     }
 }
 
+/// Completes when everything is to end.
+async fn until(mut stopped: watch::Receiver<bool>) {
+    // It cannot fail: the sender is kept until all have ended.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+/// Where everything is that HTTP carries.
+fn places(address: SocketAddr) -> Value {
+    json!({
+        "http": format!("http://{address}/"),
+        "mcp": format!("http://{address}/mcp"),
+        "sse": format!("http://{address}/sse"),
+        "websocket": format!("ws://{address}/ws"),
+        "pid": std::process::id(),
+    })
+}
+
 /// Says that everything is ready: to people on standard error, to programs on standard output.
-fn announce(address: SocketAddr, as_json: bool) -> anyhow::Result<()> {
-    let (http, websocket) = (format!("http://{address}"), format!("ws://{address}"));
+fn announce(places: &Value, as_json: bool) -> anyhow::Result<()> {
     if as_json {
-        return print_line(&json!({
-            "http": format!("{http}/"),
-            "mcp": format!("{http}/mcp"),
-            "sse": format!("{http}/sse"),
-            "websocket": format!("{websocket}/ws"),
-            "pid": std::process::id(),
-        }));
+        return print_line(places);
     }
-    eprintln!(
-        "mcp-flow is ready; ctrl-c ends it.\n  \
-         Streamable HTTP  {http}/mcp\n  \
-         HTTP+SSE         {http}/sse\n  \
-         WebSocket        {websocket}/ws"
-    );
+    eprintln!("mcp-flow is ready; ctrl-c ends it.");
+    for (name, title) in [
+        ("mcp", "Streamable HTTP"),
+        ("sse", "HTTP+SSE"),
+        ("websocket", "WebSocket"),
+        ("tcp", "TCP"),
+        ("unix", "Unix socket"),
+    ] {
+        if let Some(place) = places[name].as_str() {
+            eprintln!("  {title:<16} {place}");
+        }
+    }
     Ok(())
 }
 

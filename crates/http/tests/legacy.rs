@@ -1,0 +1,154 @@
+//! The transport of 2024-11-05.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::HashSet;
+
+use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::http::{Request, Response};
+use serde_json::json;
+use support::{Running, call, start};
+
+/// MCP-041, MCP-042, MCP-021: the stream opens, and its first event says where to post to.
+#[tokio::test]
+async fn the_first_event_is_the_endpoint() {
+    let running = start(&Fixture::new().server).await;
+    let mut seen = HashSet::new();
+    for _ in 0..20 {
+        let mut stream = running.send(Request::get("/sse")).await;
+        assert_eq!(
+            (stream.status, stream.header("content-type")),
+            (200, Some("text/event-stream"))
+        );
+        let event = stream.raw_event().await.unwrap();
+        assert_eq!(event.name.as_deref(), Some("endpoint"));
+        let id = event.data.strip_prefix("/messages?sessionId=").unwrap().to_owned();
+        assert_eq!(id.len(), 32);
+        assert!(seen.insert(id));
+    }
+}
+
+/// MCP-023: behind a prefix, told or real, the address still works.
+#[tokio::test]
+async fn the_endpoint_knows_its_prefix() {
+    let running = start(&Fixture::new().server).await;
+    for (path, forwarded, prefix) in [
+        ("/sse", None, ""),
+        ("/sse", Some("/behind/proxy/"), "/behind/proxy"),
+        ("/real/sse", None, "/real"),
+        ("/real/sse", Some("/proxy"), "/proxy/real"),
+        ("/sse", Some("//evil.example"), ""),
+        ("/sse", Some("https://evil.example"), ""),
+        ("/sse", Some("/a\" onload="), ""),
+    ] {
+        let mut request = Request::get(path);
+        if let Some(forwarded) = forwarded {
+            request = request.header("x-forwarded-prefix", forwarded);
+        }
+        let mut stream = running.send(request).await;
+        let endpoint = stream.event().await.unwrap().data;
+        assert!(endpoint.starts_with(&format!("{prefix}/messages?sessionId=")), "{endpoint}");
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        assert_eq!(running.send(Request::post(&endpoint, ping)).await.status, 202);
+        assert_eq!(stream.message().await.unwrap()["id"], 1);
+    }
+}
+
+/// MCP-043, MCP-044, MCP-045, MCP-046: a POST is accepted at once, whatever it starts, and the reply
+/// is one event on the stream, line breaks in its text included.
+#[tokio::test]
+async fn a_post_is_accepted_before_its_work_is_done() {
+    let fixture = Fixture::with(|builder| {
+        let lines = |_: &mcp_flow_server::Context, _: serde_json::Value| "one\ntwo\r\nthree";
+        builder.tools(mcp_flow_server::Tool::builder("lines").quick(lines))
+    });
+    let running = start(&fixture.server).await;
+    let (mut stream, endpoint) = open(&running).await;
+    let mut accepted = running.send(Request::post(&endpoint, call(1, "wait", json!({})))).await;
+    assert_eq!((accepted.status, accepted.text().await.as_str()), (202, ""));
+    fixture.gate.until_waiting(1).await;
+    running.send(Request::post(&endpoint, call(2, "lines", json!({})))).await;
+    let event = stream.event().await.unwrap();
+    assert_eq!(event.lines[0], "event: message");
+    assert_eq!(event.lines.len(), 2, "{event:?}");
+    let reply: serde_json::Value = serde_json::from_str(&event.data).unwrap();
+    assert_eq!(reply["result"]["content"][0]["text"], "one\ntwo\r\nthree");
+    fixture.gate.release_all();
+    assert_eq!(stream.message().await.unwrap()["id"], 1);
+}
+
+/// MCP-048: a POST without a session, to an unknown one, or that cannot be read is refused.
+#[tokio::test]
+async fn a_bad_post_is_refused() {
+    let running = start(&Fixture::new().server).await;
+    let (_stream, endpoint) = open(&running).await;
+    for (path, body, status, code) in [
+        ("/messages", "{}", 400, -32600),
+        ("/messages?sessionId=", "{}", 400, -32600),
+        ("/messages?other=1", "{}", 400, -32600),
+        ("/messages?sessionId=unknown", "{}", 404, -32600),
+        (&*endpoint, "{", 400, -32700),
+        (&*endpoint, "7", 400, -32600),
+    ] {
+        let mut answer = running.send(Request::post(path, body)).await;
+        assert_eq!(answer.status, status, "{path} {body}");
+        assert_eq!(answer.json().await["error"]["code"], code, "{path} {body}");
+    }
+}
+
+/// MCP-047: what belongs to one session is never seen by another.
+#[tokio::test]
+async fn sessions_do_not_hear_each_other() {
+    let running = start(&Fixture::new().server).await;
+    let mut both = [open(&running).await, open(&running).await];
+    for round in 0..20 {
+        for (index, (_, endpoint)) in both.iter().enumerate() {
+            let id = format!("{index}-{round}");
+            let ping = json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+            running.send(Request::post(endpoint, ping)).await;
+        }
+    }
+    for (index, (stream, _)) in both.iter_mut().enumerate() {
+        for round in 0..20 {
+            let reply = stream.message().await.unwrap();
+            assert_eq!(reply["id"], format!("{index}-{round}"));
+        }
+    }
+}
+
+/// MCP-009, MCP-030: when the stream goes, so does the session, and what it runs.
+#[tokio::test]
+async fn a_session_ends_with_its_stream() {
+    let fixture = Fixture::new();
+    let running = start(&fixture.server).await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    running.metric("mcp_flow_http_connections").await;
+    let before = tasks();
+    for round in 0..100 {
+        let (stream, endpoint) = open(&running).await;
+        if round == 0 {
+            running.send(Request::post(&endpoint, call(1, "wait", json!({})))).await;
+            fixture.gate.until_waiting(1).await;
+        }
+        drop(stream);
+    }
+    fixture.gate.until_waiting(0).await;
+    running.until_metric("mcp_flow_sessions{kind=\"sse\"}", 0).await;
+    running.until_metric("mcp_flow_http_connections", 1).await;
+    while tasks() > before {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Opens a session and shakes hands.
+async fn open(running: &Running) -> (Response, String) {
+    let mut stream = running.send(Request::get("/sse")).await;
+    let endpoint = stream.event().await.unwrap().data;
+    let begin = json!({"jsonrpc": "2.0", "id": "begin", "method": "initialize",
+        "params": {"protocolVersion": "2024-11-05"}});
+    running.send(Request::post(&endpoint, begin)).await;
+    assert_eq!(stream.message().await.unwrap()["result"]["protocolVersion"], "2024-11-05");
+    (stream, endpoint)
+}

@@ -1,0 +1,198 @@
+//! What a client does wrong is answered by a status that programs understand and a body that
+//! people do, and nobody else has to wait for it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::time::Duration;
+
+use mcp_flow_http::{Options, Tokens};
+use mcp_flow_server::Limits;
+use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::http::{Connection, Request};
+use serde_json::{Value, json};
+use support::{Running, alone, call, in_session, initialize, start, start_with};
+
+/// MCP-048, MCP-049: every kind of bad request, by status, code and what its body says.
+#[tokio::test]
+async fn what_is_wrong_is_said() {
+    let running = start(&Fixture::new().server).await;
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let post = || Request::post("/mcp", &ping);
+    let old = |request: Request| request.header("mcp-protocol-version", "1900-01-01");
+    for (request, status, code, said) in [
+        (post().header("content-type", "text/plain"), 415, -32600, "application/json"),
+        (post().without("content-type"), 415, -32600, "application/json"),
+        (post().header("accept", "application/json"), 406, -32600, "text/event-stream"),
+        (post().header("accept", "text/html"), 406, -32600, "text/event-stream"),
+        (Request::get("/mcp").header("accept", "text/html"), 406, -32600, "text/event-stream"),
+        (post().body("{\"jsonrpc\":"), 400, -32700, "Parse error"),
+        (post().body(b"\xff\xfe".as_slice()), 400, -32700, "Parse error"),
+        (post().body(""), 400, -32700, "Parse error"),
+        (post().body("7"), 400, -32600, "Invalid Request"),
+        (Request::post("/mcp", call(1, "fail", json!({}))), 400, -32600, "initialize"),
+        (Request::post("/mcp", json!([ping])), 400, -32600, "before initialize"),
+        (Request::post("/mcp", json!({"jsonrpc": "2.0", "method": "x"})), 400, -32600, "Mcp-Sess"),
+        (Request::get("/mcp"), 400, -32600, "Mcp-Session-Id"),
+        (Request::new("DELETE", "/mcp"), 400, -32600, "Mcp-Session-Id"),
+        (in_session("nobody", ping.clone()), 404, -32600, "no such session"),
+        (Request::get("/mcp").header("mcp-session-id", "nobody"), 404, -32600, "no such session"),
+        (old(post()), 400, -32022, "supported"),
+        (old(Request::get("/mcp")), 400, -32022, "supported"),
+        (post().header("origin", "http://evil.example"), 403, -32000, "origin"),
+        (post().header("origin", "null"), 403, -32000, "origin"),
+        (post().header("host", "evil.example"), 403, -32000, "evil.example"),
+        (post().without("host"), 403, -32000, "host"),
+        (Request::new("PUT", "/mcp"), 405, -32600, "GET, POST, DELETE"),
+        (Request::new("POST", "/ws"), 405, -32600, "GET"),
+        (Request::new("GET", "/ws"), 426, -32600, "upgrade"),
+        (Request::new("DELETE", "/sse"), 405, -32600, "GET"),
+        (Request::get("/messages"), 405, -32600, "POST"),
+        (Request::new("PUT", "/metrics"), 405, -32600, "GET"),
+        (Request::get("/nowhere"), 404, -32600, "/mcp"),
+    ] {
+        let shown = format!("{request:?}");
+        let mut answer = running.send(request).await;
+        assert_eq!(answer.status, status, "{shown}");
+        assert_eq!(answer.header("content-type"), Some("application/json"), "{shown}");
+        assert!(status != 405 || answer.header("allow").is_some(), "{shown}");
+        let body = answer.json().await;
+        assert_eq!(body["error"]["code"], code, "{shown}: {body}");
+        assert!(body.to_string().contains(said), "{shown}: {body}");
+        assert!(body["error"]["message"].is_string(), "{shown}: {body}");
+    }
+    assert_eq!(running.send(initialize("2025-11-25")).await.status, 200, "others are served");
+}
+
+/// What is too large is refused while it is still coming, announced or not.
+#[tokio::test]
+async fn what_is_too_large_is_refused_at_once() {
+    let limits = Limits { frame: 1000, ..Limits::default() };
+    let running = start(&Fixture::with_limits(limits).server).await;
+    let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    for (rest, body) in [
+        ("content-length: 100000000\r\n\r\n", "{".to_owned()),
+        ("transfer-encoding: chunked\r\n\r\n", format!("7d0\r\n{}\r\n", "x".repeat(2000))),
+    ] {
+        let mut connection = Connection::open(running.address).await;
+        connection.write(format!("{head}{rest}{body}").as_bytes()).await;
+        let mut answer = connection.response().await;
+        assert_eq!(answer.status, 413);
+        let error = answer.json().await["error"].clone();
+        assert_eq!(error["data"]["name"], "PAYLOAD_TOO_LARGE");
+        assert!(error.to_string().contains("1000"), "{error}");
+    }
+    // A client that sends everything before it reads gets the answer too.
+    let long = Request::post("/mcp", "x".repeat(3000));
+    assert_eq!(running.send(long).await.status, 413);
+}
+
+/// A body that stops in the middle is given up, with an answer.
+#[tokio::test]
+async fn a_body_that_does_not_come_is_given_up() {
+    let options = Options { body_time: Duration::from_millis(20), ..Options::default() };
+    let running = start_with(&Fixture::new().server, |bound| bound.options(options)).await;
+    let mut connection = Connection::open(running.address).await;
+    let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    connection.write(format!("{head}content-length: 100\r\n\r\n{{").as_bytes()).await;
+    let mut answer = connection.response().await;
+    assert_eq!(answer.status, 408);
+    assert!(answer.json().await.to_string().contains("in time"));
+}
+
+/// Requests that never end block nobody, and are hung up on.
+#[tokio::test]
+async fn half_open_requests_block_nobody() {
+    let options = Options { head_time: Duration::from_millis(200), ..Options::default() };
+    let running = start_with(&Fixture::new().server, |bound| bound.options(options)).await;
+    let mut half_open = Vec::new();
+    for _ in 0..200 {
+        let mut connection = Connection::open(running.address).await;
+        connection.write(b"POST /mcp HTTP/1.1\r\nhost: local").await;
+        half_open.push(connection);
+    }
+    assert_eq!(running.send(initialize("2025-11-25")).await.status, 200);
+    for mut connection in half_open {
+        assert_eq!(connection.byte().await, None, "the server hangs up");
+    }
+}
+
+/// No more than so many connections, WebSockets included; when one goes, another may come.
+#[tokio::test]
+async fn connections_are_counted() {
+    let options = Options { connections: 2, ..Options::default() };
+    let running = start_with(&Fixture::new().server, |bound| bound.options(options)).await;
+    let mut first = open_websocket(&running).await;
+    let mut second = open_websocket(&running).await;
+    let mut third = Connection::open(running.address).await;
+    third.write(&Request::get("/healthz").bytes()).await;
+    assert!(third.try_response().await.is_none(), "the third is refused");
+    first.write(b"\x88\x80\0\0\0\0").await;
+    while first.byte().await.is_some() {}
+    second.write(b"\x89\x80\0\0\0\0").await;
+    assert_eq!(second.byte().await, Some(0x8a), "the second is still served");
+    loop {
+        let mut next = Connection::open(running.address).await;
+        next.write(&Request::get("/healthz").bytes()).await;
+        if next.try_response().await.is_some() {
+            break;
+        }
+    }
+}
+
+async fn open_websocket(running: &Running) -> Connection {
+    let request = Request::new("GET", "/ws")
+        .header("connection", "Upgrade")
+        .header("upgrade", "websocket")
+        .header("sec-websocket-version", "13")
+        .header("sec-websocket-key", "AAAAAAAAAAAAAAAAAAAAAA==");
+    let answer = running.send(request).await;
+    assert_eq!(answer.status, 101);
+    answer.into_connection()
+}
+
+/// C-53: without a good token nobody comes in, and what belongs to one principal does not exist for
+/// another.
+#[tokio::test]
+async fn a_token_is_needed_and_says_who_calls() {
+    let tokens: Tokens = "ada:0123456789abcdef\nbob:fedcba9876543210".parse().unwrap();
+    let running = start_with(&Fixture::new().server, |bound| bound.tokens(tokens)).await;
+    for (token, challenge) in [
+        (None, "Bearer"),
+        (Some("Bearer 0123456789abcdee"), "Bearer error=\"invalid_token\""),
+        (Some("Basic 0123456789abcdef"), "Bearer error=\"invalid_token\""),
+    ] {
+        for path in ["/mcp", "/sse", "/ws", "/metrics"] {
+            let mut request = Request::get(path);
+            if let Some(token) = token {
+                request = request.header("authorization", token);
+            }
+            let mut answer = running.send(request).await;
+            assert_eq!(answer.status, 401, "{path}");
+            assert_eq!(answer.header("www-authenticate"), Some(challenge));
+            assert!(answer.json().await.to_string().contains("token"));
+        }
+    }
+    assert_eq!(running.send(Request::get("/healthz")).await.status, 200, "watchdogs have none");
+    let (ada, bob) = ("Bearer 0123456789abcdef", "bearer fedcba9876543210");
+    let opened = running.send(initialize("2025-11-25").header("authorization", ada)).await;
+    let id = opened.header("mcp-session-id").unwrap().to_owned();
+    let who = in_session(&id, call(1, "who", json!({})));
+    let mut known = running.send(who.clone().header("authorization", ada)).await;
+    assert_eq!(known.json().await["result"]["structuredContent"]["principal"], "ada");
+    let mut stranger = running.send(who.header("authorization", bob)).await;
+    let mut unknown = running.send(in_session("x", json!({})).header("authorization", bob)).await;
+    assert_eq!((stranger.status, unknown.status), (404, 400));
+    assert!(stranger.json().await.to_string().contains("no such session"));
+    assert_eq!(unknown.json().await["error"]["code"], -32600);
+    for method in ["GET", "DELETE"] {
+        let theirs = Request::new(method, "/mcp").header("mcp-session-id", &id);
+        assert_eq!(running.send(theirs.header("authorization", bob)).await.status, 404);
+    }
+    let mut alone = running
+        .send(alone("tools/call", json!({"name": "who"})).header("authorization", bob))
+        .await;
+    let who: Value = alone.json().await;
+    assert_eq!(who["result"]["structuredContent"]["principal"], "bob");
+}

@@ -1,0 +1,242 @@
+//! Sessions of the handshake revisions: how they begin, are found again, and end.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use mcp_flow_http::Options;
+use mcp_flow_server::{Context, Tool};
+use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::http::{Request, Response};
+use serde_json::{Value, json};
+use support::{call, in_session, initialize, start, start_with_options};
+
+/// MCP-021: ids are long, and no two are the same.
+#[tokio::test]
+async fn ids_are_unique_and_cannot_be_guessed() {
+    let running = start(&Fixture::new().server).await;
+    let mut seen = HashSet::new();
+    for _ in 0..100 {
+        let answer = running.send(initialize("2025-11-25")).await;
+        let id = answer.header("mcp-session-id").unwrap().to_owned();
+        assert!(id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+        assert!(seen.insert(id));
+    }
+}
+
+/// A DELETE ends a session, and everything that belongs to it.
+#[tokio::test]
+async fn a_deleted_session_is_gone_with_its_streams() {
+    let fixture = Fixture::new();
+    let running = start(&fixture.server).await;
+    let id = running.open_session("2025-11-25").await;
+    let mut listening = running.send(Request::get("/mcp").header("mcp-session-id", &id)).await;
+    let waiting = tokio::spawn({
+        let (request, address) = (in_session(&id, call(1, "wait", json!({}))), running.address);
+        async move { request.send(address).await.status }
+    });
+    fixture.gate.until_waiting(1).await;
+    let delete = Request::new("DELETE", "/mcp").header("mcp-session-id", &id);
+    assert_eq!(running.send(delete.clone()).await.status, 204);
+    assert_eq!(listening.event().await, None, "its stream ends");
+    assert_eq!(waiting.await.unwrap(), 202, "nothing more will be answered");
+    fixture.gate.until_waiting(0).await;
+    assert_eq!(running.send(delete).await.status, 404);
+    running.until_metric("mcp_flow_sessions{kind=\"streamable\"}", 0).await;
+}
+
+/// MCP-009, C-47: a session that nobody uses is given up; one with an open stream or a running call
+/// is not.
+#[tokio::test]
+async fn an_idle_session_expires() {
+    let fixture = Fixture::new();
+    let options = Options { session_idle: Duration::from_millis(50), ..Options::default() };
+    let running = start_with_options(&fixture.server, options).await;
+    let open = running.open_session("2025-11-25").await;
+    let mut listening = running.send(Request::get("/mcp").header("mcp-session-id", &open)).await;
+    let busy = running.open_session("2025-11-25").await;
+    let waiting = tokio::spawn({
+        let (request, address) = (in_session(&busy, call(1, "wait", json!({}))), running.address);
+        async move { request.send(address).await.status }
+    });
+    fixture.gate.until_waiting(1).await;
+    let idle = running.open_session("2025-11-25").await;
+    running.until_metric("mcp_flow_sessions{kind=\"streamable\"}", 2).await;
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    assert_eq!(running.send(in_session(&idle, ping.clone())).await.status, 404);
+    assert_eq!(running.send(in_session(&open, ping.clone())).await.status, 200);
+    assert_eq!(running.send(in_session(&busy, ping)).await.status, 200);
+    fixture.gate.release_all();
+    assert_eq!(waiting.await.unwrap(), 200);
+    running.until_metric("mcp_flow_sessions{kind=\"streamable\"}", 1).await;
+    running.stop().await;
+    assert_eq!(listening.event().await, None);
+}
+
+/// At the cap the session that was idle longest makes room, and where none is idle none is opened.
+#[tokio::test]
+async fn too_many_sessions_make_room() {
+    let fixture = Fixture::new();
+    let options = Options { sessions: 2, ..Options::default() };
+    let running = start_with_options(&fixture.server, options).await;
+    let first = running.open_session("2025-11-25").await;
+    let _first_stream = running.send(Request::get("/mcp").header("mcp-session-id", &first)).await;
+    let second = running.open_session("2025-11-25").await;
+    let third = running.open_session("2025-11-25").await;
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    assert_eq!(running.send(in_session(&second, ping.clone())).await.status, 404);
+    assert_eq!(running.send(in_session(&first, ping)).await.status, 200);
+    let _third_stream = running.send(Request::get("/mcp").header("mcp-session-id", &third)).await;
+    let mut refused = running.send(initialize("2025-11-25")).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    assert!(refused.json().await.to_string().contains("too many sessions"));
+}
+
+/// MCP-030: 10,000 sessions that nobody ends leave nothing behind.
+#[tokio::test]
+async fn abandoned_sessions_leave_nothing_behind() {
+    let options = Options { session_idle: Duration::from_secs(1), ..Options::default() };
+    let running = start_with_options(&Fixture::new().server, options).await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let handles = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    running.metric("mcp_flow_http_connections").await;
+    let (tasks_before, handles_before) = (tasks(), handles());
+    let mut connection = mcp_flow_testkit::http::Connection::open(running.address).await;
+    for _ in 0..10_000 {
+        connection.write(&initialize("2025-11-25").bytes()).await;
+        let mut answer = connection.response().await;
+        assert_eq!(answer.status, 200);
+        answer.text().await;
+        connection = answer.into_connection();
+    }
+    drop(connection);
+    running.until_metric("mcp_flow_sessions{kind=\"streamable\"}", 0).await;
+    // The one that asks is the one that is left.
+    running.until_metric("mcp_flow_http_connections", 1).await;
+    let settled = async {
+        while tasks() > tasks_before || handles() > handles_before {
+            tokio::task::yield_now().await;
+        }
+    };
+    let settled = tokio::time::timeout(Duration::from_secs(30), settled).await;
+    let (tasks_after, handles_after) = (tasks(), handles());
+    assert!(
+        settled.is_ok(),
+        "{tasks_before} tasks became {tasks_after}, {handles_before} handles {handles_after}"
+    );
+}
+
+/// A stream that broke off goes on where it was, its result included, and can be read twice.
+#[tokio::test]
+async fn a_broken_stream_is_resumed() {
+    let running = start(&Fixture::with(|builder| builder.tools(talkative())).server).await;
+    let id = running.open_session("2025-11-25").await;
+    let mut first = running.send(in_session(&id, call("x", "talk", json!({"times": 5})))).await;
+    let primed = first.raw_event().await.unwrap();
+    assert_eq!((primed.id.as_deref(), &*primed.data), (Some("1-0"), ""));
+    assert!(primed.lines.contains(&"retry: 1000".to_owned()));
+    assert_eq!(first.event().await.unwrap().id.as_deref(), Some("1-1"));
+    drop(first);
+    for (last, count) in [("1-1", 5), ("1-3", 3), ("1-0", 6), ("1-6", 0)] {
+        let mut again = running.send(resume(&id, last)).await;
+        let messages = all(&mut again).await;
+        assert_eq!(messages.len(), count, "after {last}");
+        assert!(count == 0 || messages[count - 1]["id"] == "x");
+    }
+    for unknown in ["9-1", "nonsense", ""] {
+        let mut refused = running.send(resume(&id, unknown)).await;
+        assert_eq!(refused.status, 400, "{unknown:?}");
+        assert!(refused.json().await.to_string().contains("Last-Event-ID"));
+    }
+}
+
+/// Older revisions do not know events without data.
+#[tokio::test]
+async fn older_streams_are_not_primed() {
+    let running = start(&Fixture::with(|builder| builder.tools(talkative())).server).await;
+    for version in ["2025-03-26", "2025-06-18"] {
+        let id = running.open_session(version).await;
+        let mut stream = running.send(in_session(&id, call(1, "talk", json!({"times": 1})))).await;
+        assert!(!stream.raw_event().await.unwrap().data.is_empty());
+    }
+}
+
+/// What is kept for those who come back is bounded.
+#[tokio::test]
+async fn replay_is_bounded() {
+    let options = Options { replay_bytes: 1000, ..Options::default() };
+    let fixture = Fixture::with(|builder| builder.tools(talkative()));
+    let running = start_with_options(&fixture.server, options).await;
+    let id = running.open_session("2025-11-25").await;
+    let mut first = running.send(in_session(&id, call(1, "talk", json!({"times": 100})))).await;
+    assert_eq!(all(&mut first).await.len(), 101, "a reader misses nothing");
+    let mut again = running.send(resume(&id, "1-0")).await;
+    let messages = all(&mut again).await;
+    assert!((1..20).contains(&messages.len()), "{}", messages.len());
+    assert_eq!(messages.last().unwrap()["id"], 1, "the newest are kept");
+}
+
+/// C-47: a stream that is quiet shows that it is alive, and an answer that takes long becomes one.
+#[tokio::test]
+async fn quiet_streams_are_kept_alive() {
+    let fixture = Fixture::new();
+    let options = Options { keep_alive: Duration::from_millis(20), ..Options::default() };
+    let running = start_with_options(&fixture.server, options).await;
+    let id = running.open_session("2025-06-18").await;
+    let mut slow = running.send(in_session(&id, call(1, "wait", json!({})))).await;
+    assert_eq!(slow.header("content-type"), Some("text/event-stream"));
+    assert_eq!(slow.raw_event().await.unwrap().lines, [":"]);
+    fixture.gate.release_all();
+    assert_eq!(slow.message().await.unwrap()["id"], 1);
+    assert_eq!(slow.raw_event().await, None);
+}
+
+/// The server ends when it is told to, after what runs is answered.
+#[tokio::test]
+async fn ending_waits_for_what_runs() {
+    let fixture = Fixture::new();
+    let running = start(&fixture.server).await;
+    let id = running.open_session("2025-11-25").await;
+    let waiting = tokio::spawn({
+        let (request, address) = (in_session(&id, call(1, "wait", json!({}))), running.address);
+        async move { request.send(address).await.json().await }
+    });
+    fixture.gate.until_waiting(1).await;
+    let address = running.address;
+    let stopping = tokio::spawn(running.stop());
+    while tokio::net::TcpStream::connect(address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    fixture.gate.release_all();
+    assert_eq!(waiting.await.unwrap()["result"]["content"][0]["text"], "done");
+    stopping.await.unwrap();
+}
+
+fn resume(session: &str, last: &str) -> Request {
+    Request::get("/mcp").header("mcp-session-id", session).header("last-event-id", last)
+}
+
+async fn all(response: &mut Response) -> Vec<Value> {
+    assert_eq!(response.status, 200);
+    let mut messages = Vec::new();
+    while let Some(message) = response.message().await {
+        messages.push(message);
+    }
+    messages
+}
+
+/// A tool that says something as often as it is told to, and then is done.
+fn talkative() -> Tool {
+    let tool = Tool::builder("talk").handler(async |context: Context, arguments: Value| {
+        for number in 0..arguments["times"].as_u64().unwrap_or_default() {
+            let level = mcp_flow_server::proto::model::LogLevel::Error;
+            context.log(level, None, json!({"number": number}));
+            tokio::task::yield_now().await;
+        }
+        "said"
+    });
+    tool.expect("the tool is good")
+}

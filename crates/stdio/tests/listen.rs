@@ -1,0 +1,108 @@
+//! PAT-002: the scenario suite over plain TCP, and what sockets have of their own.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use mcp_flow_server::Server;
+use mcp_flow_stdio::listen::{self, Bound};
+use mcp_flow_testkit::Peer;
+use mcp_flow_testkit::fixture::Fixture;
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+mod tcp {
+    mcp_flow_testkit::suite!(|server| async move { super::connect(&server).await });
+}
+
+async fn connect(server: &Server) -> Peer {
+    let bound = listen::tcp("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = bound.address().unwrap();
+    let running = Running::start(bound, server);
+    peer(TcpStream::connect(address).await.unwrap(), Some(running))
+}
+
+/// A Unix socket is its owner's, replaces one that was left behind, and goes with its server.
+#[tokio::test]
+async fn a_unix_socket_is_private_and_replaced() {
+    let path = temporary("stale.sock");
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let server = Fixture::new().server;
+    let running = Running::start(listen::unix(&path).await.unwrap(), &server);
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let mut peer = peer(UnixStream::connect(&path).await.unwrap(), None);
+    assert_eq!(peer.call("ping", json!({})).await["result"], json!({}));
+    let refused = listen::unix(&path).await.unwrap_err();
+    assert!(refused.to_string().contains("being served"), "{refused}");
+    running.stop().await;
+    assert!(peer.rest().await.is_empty());
+    assert!(!path.exists());
+    std::fs::write(&path, "precious").unwrap();
+    assert!(listen::unix(&path).await.unwrap_err().to_string().contains("no socket"));
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// Past the limit connections are refused, and those that are open go on.
+#[tokio::test]
+async fn connections_are_counted() {
+    let bound = listen::tcp("127.0.0.1:0".parse().unwrap()).await.unwrap().connections(1);
+    let address = bound.address().unwrap();
+    let running = Running::start(bound, &Fixture::new().server);
+    let mut first = peer(TcpStream::connect(address).await.unwrap(), None);
+    first.call("ping", json!({})).await;
+    let mut second = TcpStream::connect(address).await.unwrap();
+    assert_eq!(second.read(&mut [0]).await.unwrap(), 0);
+    first.call("ping", json!({})).await;
+    first.close();
+    first.rest().await;
+    running.stop().await;
+}
+
+struct Running {
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+}
+
+impl Running {
+    fn start(bound: Bound, server: &Server) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let server = server.clone();
+        let serving =
+            tokio::spawn(async move { bound.serve(&server, async { drop(stopped.await) }).await });
+        Self { stop, serving }
+    }
+
+    async fn stop(self) {
+        let _ = self.stop.send(());
+        self.serving.await.unwrap();
+    }
+}
+
+fn peer(stream: impl AsyncRead + AsyncWrite + Send + 'static, running: Option<Running>) -> Peer {
+    let (reader, mut writer) = tokio::io::split(stream);
+    let (frames, mut incoming) = mpsc::unbounded_channel::<Vec<u8>>();
+    let (outgoing, messages) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(mut frame) = incoming.recv().await {
+            frame.push(b'\n');
+            let _ = writer.write_all(&frame).await;
+        }
+        let _ = writer.shutdown().await;
+    });
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(reader).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let _ = outgoing.send(serde_json::from_str(&line).unwrap());
+        }
+        drop(running);
+    });
+    Peer::new(frames, messages)
+}
+
+fn temporary(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("mcp-flow-{}-{name}", std::process::id()))
+}
