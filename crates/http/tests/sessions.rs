@@ -215,6 +215,20 @@ async fn ending_waits_for_what_runs() {
     stopping.await.unwrap();
 }
 
+/// Connections on which nothing happens do not keep the server from ending.
+#[tokio::test]
+async fn ending_does_not_wait_for_silent_connections() {
+    let running = start(&Fixture::new().server).await;
+    let _fresh = mcp_flow_testkit::http::Connection::open(running.address).await;
+    let mut used = running.send(Request::get("/healthz")).await;
+    used.text().await;
+    let id = running.open_session("2025-11-25").await;
+    let mut listening = running.send(Request::get("/mcp").header("mcp-session-id", &id)).await;
+    let ended = tokio::time::timeout(Duration::from_secs(8), running.stop()).await;
+    assert!(ended.is_ok(), "it waits for the header of a request that never comes");
+    assert_eq!(listening.event().await, None);
+}
+
 fn resume(session: &str, last: &str) -> Request {
     Request::get("/mcp").header("mcp-session-id", session).header("last-event-id", last)
 }
