@@ -61,6 +61,7 @@ pub(crate) fn discard(service: &Service, mut body: Incoming) {
         return;
     }
     let (mut left, patience) = (4 * service.server.limits().frame, service.options.body_time);
+    let ending = service.ending.clone();
     service.spawn(async move {
         let discarding = async {
             while let Some(Ok(frame)) = body.frame().await {
@@ -70,6 +71,6 @@ pub(crate) fn discard(service: &Service, mut body: Incoming) {
                 }
             }
         };
-        let _ = tokio::time::timeout(patience, discarding).await;
+        let _ = ending.run_until_cancelled(tokio::time::timeout(patience, discarding)).await;
     });
 }

@@ -25,9 +25,11 @@ mod sessions;
 mod sse;
 mod stream;
 mod streamable;
+mod tls;
 mod tokens;
 mod websocket;
 
 pub use listen::{BindError, Bound, bind};
 pub use options::Options;
+pub use tls::{Tls, TlsError};
 pub use tokens::{TokenError, Tokens};

@@ -5,20 +5,23 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use mcp_flow_server::Server;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 
 use crate::guard::Guard;
 use crate::metrics::Connected;
 use crate::options::Options;
 use crate::patience::Patient;
 use crate::service::Service;
+use crate::tls::{self, Tls};
 use crate::tokens::Tokens;
 
 /// A port that is taken and not served yet.
@@ -28,6 +31,7 @@ pub struct Bound {
     address: SocketAddr,
     options: Options,
     tokens: Option<Tokens>,
+    tls: Option<Tls>,
 }
 
 /// Takes a port; port 0 means any that is free.
@@ -48,7 +52,7 @@ pub async fn bind(address: SocketAddr) -> Result<Bound, BindError> {
     let failed = |source| BindError { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    Ok(Bound { listener, address, options: Options::default(), tokens: None })
+    Ok(Bound { listener, address, options: Options::default(), tokens: None, tls: None })
 }
 
 impl Bound {
@@ -71,11 +75,25 @@ impl Bound {
         self
     }
 
+    /// Speaks TLS only.
+    #[must_use]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// Serves clients until `stop` completes, then lets what is running finish within its time.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
         let guard = Guard::new(self.address.ip().is_loopback(), &self.options.hosts, self.tokens);
         let service = Service::new(server.clone(), self.options, guard);
-        accept_until(&self.listener, &service, stop).await;
+        let tls = self.tls.map(Arc::new);
+        if let Some(tls) = &tls {
+            let (watching, ending) = (tls.clone().watch(), service.ending.clone());
+            service.spawn(async move {
+                ending.run_until_cancelled(watching).await;
+            });
+        }
+        accept_until(&self.listener, &service, tls.as_ref(), stop).await;
         drop(self.listener);
         service.end(server.limits().drain_time + LAST_ANSWERS).await;
     }
@@ -95,6 +113,7 @@ pub struct BindError {
 async fn accept_until(
     listener: &TcpListener,
     service: &Arc<Service>,
+    tls: Option<&Arc<Tls>>,
     stop: impl Future<Output = ()>,
 ) {
     let idle = service.options.session_idle;
@@ -104,7 +123,7 @@ async fn accept_until(
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => accept(service, stream),
+                Ok((stream, _)) => accept(service, tls, stream),
                 Err(error) => {
                     // Most often too many open files; some will be closed in a moment.
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -118,7 +137,7 @@ async fn accept_until(
 }
 
 /// Serves one connection in a task of its own, unless there are too many.
-fn accept(service: &Arc<Service>, stream: TcpStream) {
+fn accept(service: &Arc<Service>, tls: Option<&Arc<Tls>>, stream: TcpStream) {
     let Some(connected) = service.metrics.connect(service.options.connections) else {
         tracing::warn!("a connection was refused: too many are open");
         return;
@@ -126,7 +145,28 @@ fn accept(service: &Arc<Service>, stream: TcpStream) {
     // Small messages must not wait for more to come.
     let _ = stream.set_nodelay(true);
     let stream = Patient::new(stream, service.options.unread_time);
-    service.spawn(serve_http1(service.clone(), stream, connected));
+    match tls {
+        None => service.spawn(serve_http1(service.clone(), stream, connected)),
+        Some(tls) => service.spawn(serve_tls(service.clone(), tls.clone(), stream, connected)),
+    }
+}
+
+async fn serve_tls(
+    service: Arc<Service>,
+    tls: Arc<Tls>,
+    stream: Patient<TcpStream>,
+    connected: Arc<Connected>,
+) {
+    let handshake = timeout(service.options.head_time, tls.accept(stream));
+    let Some(shaken) = service.ending.run_until_cancelled(handshake).await else { return };
+    match shaken {
+        Ok(Ok(stream)) if tls::speaks_http2(&stream) => {
+            Box::pin(serve_http2(service, stream, connected)).await;
+        }
+        Ok(Ok(stream)) => Box::pin(serve_http1(service, stream, connected)).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a client did not shake hands"),
+        Err(_) => tracing::debug!("a client did not shake hands in time"),
+    }
 }
 
 async fn serve_http1(
@@ -154,6 +194,48 @@ async fn serve_http1(
             connection.await
         }
     };
+    note_end(ended);
+}
+
+async fn serve_http2(
+    service: Arc<Service>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    connected: Arc<Connected>,
+) {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .keep_alive_interval(service.options.keep_alive)
+        .max_concurrent_streams(128)
+        .max_header_list_size(64 * 1024);
+    let answering = service.clone();
+    let begun = Arc::new(AtomicBool::new(false));
+    let begins = begun.clone();
+    let answer = service_fn(move |request| {
+        begins.store(true, Ordering::Relaxed);
+        let (service, connected) = (answering.clone(), connected.clone());
+        async move { Ok::<_, Infallible>(service.answer(request, connected).await) }
+    });
+    // HTTP/2 itself lets a client take its time before the first request.
+    let never_begins = async {
+        tokio::time::sleep(service.options.head_time).await;
+        if begun.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    };
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = never_begins => return,
+        () = service.ending.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    note_end(ended);
+}
+
+fn note_end(ended: hyper::Result<()>) {
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended in the middle");
     }

@@ -48,6 +48,18 @@ async fn a_deleted_session_is_gone_with_its_streams() {
     running.until_metric("mcp_flow_sessions{kind=\"streamable\"}", 0).await;
 }
 
+/// C-20: a session that its client shuts down is gone when that is answered.
+#[tokio::test]
+async fn a_session_that_is_shut_down_is_gone() {
+    let running = start(&Fixture::new().server).await;
+    let id = running.open_session("2025-11-25").await;
+    let shutdown = json!({"jsonrpc": "2.0", "id": 1, "method": "shutdown"});
+    let mut answer = running.send(in_session(&id, shutdown.clone())).await;
+    assert_eq!(answer.json().await, json!({"jsonrpc": "2.0", "id": 1, "result": null}));
+    running.until_metric("mcp_flow_sessions{kind=\"streamable\"}", 0).await;
+    assert_eq!(running.send(in_session(&id, shutdown)).await.status, 404);
+}
+
 /// MCP-009, C-47: a session that nobody uses is given up; one with an open stream or a running call
 /// is not.
 #[tokio::test]
@@ -213,6 +225,20 @@ async fn ending_waits_for_what_runs() {
     fixture.gate.release_all();
     assert_eq!(waiting.await.unwrap()["result"]["content"][0]["text"], "done");
     stopping.await.unwrap();
+}
+
+/// Connections on which nothing happens do not keep the server from ending.
+#[tokio::test]
+async fn ending_does_not_wait_for_silent_connections() {
+    let running = start(&Fixture::new().server).await;
+    let _fresh = mcp_flow_testkit::http::Connection::open(running.address).await;
+    let mut used = running.send(Request::get("/healthz")).await;
+    used.text().await;
+    let id = running.open_session("2025-11-25").await;
+    let mut listening = running.send(Request::get("/mcp").header("mcp-session-id", &id)).await;
+    let ended = tokio::time::timeout(Duration::from_secs(8), running.stop()).await;
+    assert!(ended.is_ok(), "it waits for the header of a request that never comes");
+    assert_eq!(listening.event().await, None);
 }
 
 fn resume(session: &str, last: &str) -> Request {

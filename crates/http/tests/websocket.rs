@@ -78,6 +78,7 @@ async fn what_cannot_be_taken_ends_the_conversation() {
     let mut socket = open(&running).await;
     socket.send(Message::binary("{}")).await.unwrap();
     assert_eq!(closed(&mut socket).await, CloseCode::Unsupported);
+    drop(socket);
     running.until_metric("mcp_flow_http_connections", 1).await;
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use mcp_flow::http::{self, Tokens};
+use mcp_flow::http::{self, Tls, Tokens};
 use mcp_flow::stdio;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -27,6 +27,14 @@ pub(crate) struct Serve {
     /// Listen on an address others can reach without encryption
     #[arg(long)]
     insecure: bool,
+
+    /// Encrypt with the certificate chain in this PEM file; it may be renewed while running
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+
+    /// The private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
 
     /// Let only those in whose token is in this file: one name:token a line
     #[arg(long, value_name = "FILE")]
@@ -54,6 +62,8 @@ impl Default for Serve {
             listen: SocketAddr::from(([127, 0, 0, 1], 4433)),
             json: false,
             insecure: false,
+            tls_certificate: None,
+            tls_key: None,
             token_file: None,
             hosts: Vec::new(),
             tcp: None,
@@ -65,13 +75,14 @@ impl Default for Serve {
 
 impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let addresses = [Some(self.listen), self.tcp];
+        let unencrypted = Some(self.listen).filter(|_| self.tls_certificate.is_none());
+        let addresses = [unencrypted, self.tcp];
         let open = addresses.into_iter().flatten().find(|address| !address.ip().is_loopback());
         if let Some(open) = open.filter(|_| !self.insecure) {
             anyhow::bail!(
                 "{open} can be reached by others, and what they send would not be encrypted.\n\
-                 Listen on 127.0.0.1, or say --insecure if something else encrypts it, such as a \
-                 proxy."
+                 Give a certificate with --tls-certificate and --tls-key, listen on 127.0.0.1, or \
+                 say --insecure if something else encrypts it, such as a proxy."
             );
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -89,7 +100,11 @@ impl Serve {
         if let Some(tokens) = tokens {
             http = http.tokens(tokens);
         }
-        let mut places = places(http.address());
+        let is_encrypted = self.tls_certificate.is_some();
+        if let (Some(certificate), Some(key)) = (self.tls_certificate, self.tls_key) {
+            http = http.tls(Tls::from_pem(certificate, key)?);
+        }
+        let mut places = places(http.address(), is_encrypted);
         let mut lines = Vec::new();
         if let Some(address) = self.tcp {
             let bound = stdio::listen::tcp(address).await.context("--tcp")?;
@@ -122,12 +137,13 @@ async fn until(mut stopped: watch::Receiver<bool>) {
 }
 
 /// Where everything is that HTTP carries.
-fn places(address: SocketAddr) -> Value {
+fn places(address: SocketAddr, is_encrypted: bool) -> Value {
+    let s = if is_encrypted { "s" } else { "" };
     json!({
-        "http": format!("http://{address}/"),
-        "mcp": format!("http://{address}/mcp"),
-        "sse": format!("http://{address}/sse"),
-        "websocket": format!("ws://{address}/ws"),
+        "http": format!("http{s}://{address}/"),
+        "mcp": format!("http{s}://{address}/mcp"),
+        "sse": format!("http{s}://{address}/sse"),
+        "websocket": format!("ws{s}://{address}/ws"),
         "pid": std::process::id(),
     })
 }

@@ -1,0 +1,185 @@
+//! MCP-071: HTTP over TLS, with a certificate that can be renewed.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use mcp_flow_http::{Options, Tls};
+use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::http::Connection;
+use rcgen::CertifiedKey;
+use support::{Running, initialize, start_with};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+
+/// A client that verifies the certificate is served by either version of TLS and of HTTP.
+#[tokio::test]
+async fn a_client_verifies_and_is_served() {
+    let folder = Folder::new();
+    let certificate = folder.renew();
+    let running = serve(folder.tls()).await;
+    for version in [&TLS12, &TLS13] {
+        let stream = connect(running.address, &certificate, version, "http/1.1").await.unwrap();
+        let mut connection = Connection::over(stream);
+        connection.write(&initialize("2025-11-25").bytes()).await;
+        assert_eq!(connection.response().await.status, 200);
+    }
+    let stream = connect(running.address, &certificate, &TLS13, "h2").await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(b"h2".as_slice()));
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    let connection = tokio::spawn(connection);
+    let request = hyper::Request::get("https://localhost/readyz");
+    let answer = sender.send_request(request.body(String::new()).unwrap()).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    drop((sender, answer));
+    connection.await.unwrap().unwrap();
+    let other = Folder::new().renew();
+    assert!(connect(running.address, &other, &TLS13, "h2").await.is_err(), "not the one trusted");
+    running.stop().await;
+}
+
+/// A renewed certificate is taken up while the server runs; a broken one is not.
+#[tokio::test]
+async fn a_renewed_certificate_is_taken_up() {
+    let folder = Folder::new();
+    let old = folder.renew();
+    let running = serve(folder.tls()).await;
+    connect(running.address, &old, &TLS13, "h2").await.unwrap();
+    let new = folder.renew();
+    until_served(&running, &new).await;
+    assert!(connect(running.address, &old, &TLS13, "h2").await.is_err());
+    std::fs::write(folder.key(), "broken").unwrap();
+    let newest = folder.write_certificate();
+    // Both files are replaced now, and do not belong together.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    connect(running.address, &new, &TLS13, "h2").await.unwrap();
+    std::fs::write(folder.key(), newest.signing_key.serialize_pem()).unwrap();
+    until_served(&running, newest.cert.der()).await;
+}
+
+/// What cannot be used is refused at the start, and says which file is to blame.
+#[test]
+fn bad_files_are_named() {
+    let folder = Folder::new();
+    let said = || Tls::from_pem(folder.certificate(), folder.key()).unwrap_err().to_string();
+    assert!(said().contains("certificate.pem"), "{}", said());
+    folder.renew();
+    std::fs::write(folder.certificate(), "").unwrap();
+    assert!(said().contains("holds no certificate"), "{}", said());
+    folder.write_certificate();
+    assert!(said().contains("together"), "{}", said());
+    std::fs::remove_file(folder.key()).unwrap();
+    assert!(said().contains("key.pem"), "{}", said());
+}
+
+/// A client that does not shake hands, or says nothing afterwards, is hung up on.
+#[tokio::test]
+async fn a_handshake_takes_no_longer_than_it_may() {
+    let folder = Folder::new();
+    let certificate = folder.renew();
+    let options = Options { head_time: Duration::from_millis(50), ..Options::default() };
+    let server = Fixture::new().server;
+    let running = start_with(&server, |bound| bound.options(options).tls(folder.tls())).await;
+    let mut silent = Connection::open(running.address).await;
+    assert_eq!(silent.byte().await, None);
+    for protocol in ["h2", "http/1.1"] {
+        let stream = connect(running.address, &certificate, &TLS13, protocol).await.unwrap();
+        let mut silent = Connection::over(stream);
+        while silent.byte().await.is_some() {}
+    }
+}
+
+async fn serve(tls: Tls) -> Running {
+    start_with(&Fixture::new().server, |bound| bound.tls(tls)).await
+}
+
+/// Waits until a client that trusts only this certificate is served.
+async fn until_served(running: &Running, certificate: &CertificateDer<'static>) {
+    let served = async {
+        while connect(running.address, certificate, &TLS13, "h2").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), served).await.expect("it is taken up");
+}
+
+async fn connect(
+    address: SocketAddr,
+    trusted: &CertificateDer<'static>,
+    version: &'static SupportedProtocolVersion,
+    protocol: &str,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.clone()).unwrap();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    let stream = TcpStream::connect(address).await?;
+    let name = "localhost".try_into().unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+/// Where a test keeps its files.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("mcp-flow-tls-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn certificate(&self) -> PathBuf {
+        self.0.join("certificate.pem")
+    }
+
+    fn key(&self) -> PathBuf {
+        self.0.join("key.pem")
+    }
+
+    /// Writes a new certificate and its key.
+    fn renew(&self) -> CertificateDer<'static> {
+        let made = self.write_certificate();
+        std::fs::write(self.key(), made.signing_key.serialize_pem()).unwrap();
+        made.cert.der().clone()
+    }
+
+    /// Writes a new certificate, to which the key does not belong.
+    fn write_certificate(&self) -> CertifiedKey<rcgen::KeyPair> {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        std::fs::write(self.certificate(), made.cert.pem()).unwrap();
+        made
+    }
+
+    fn tls(&self) -> Tls {
+        let tls = Tls::from_pem(self.certificate(), self.key()).unwrap();
+        tls.check_every(Duration::from_millis(10))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
