@@ -101,7 +101,7 @@ impl Bound {
 
 /// Why clients could not be served.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}; is another program using it?")]
+#[error("cannot listen on {address}")]
 pub struct BindError {
     /// Where.
     pub address: SocketAddr,

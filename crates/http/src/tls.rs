@@ -147,3 +147,35 @@ pub enum TlsError {
     #[error("the certificate and the key cannot be used together")]
     Mismatch(#[from] rustls::Error),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Tls;
+    use std::sync::Arc;
+    use std::{env, fs, process};
+
+    /// A broken renewal changes nothing, and the next good one is taken up.
+    #[test]
+    fn a_broken_renewal_keeps_the_old_certificate() {
+        let folder = env::temp_dir().join(format!("mcp-flow-renewal-{}", process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
+        let made = || rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let first = made();
+        fs::write(&certificate, first.cert.pem()).unwrap();
+        fs::write(&key, first.signing_key.serialize_pem()).unwrap();
+        let tls = Tls::from_pem(&certificate, &key).unwrap();
+        let current = || tls.current.read().unwrap().clone();
+        let old = current();
+
+        let second = made();
+        fs::write(&key, "broken").unwrap();
+        fs::write(&certificate, second.cert.pem()).unwrap();
+        tls.check();
+        assert!(Arc::ptr_eq(&old, &current()));
+        fs::write(&key, second.signing_key.serialize_pem()).unwrap();
+        tls.check();
+        assert!(!Arc::ptr_eq(&old, &current()));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,6 +1,6 @@
 //! Static bearer tokens: who may come in, and under which name.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
 use mcp_flow_server::Principal;
@@ -14,7 +14,9 @@ impl Tokens {
     /// Reads a file with one `name:token` a line. Blank lines and those that begin with `#` are
     /// skipped.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
-        fs::read_to_string(path)?.parse()
+        let text = fs::read_to_string(path)
+            .map_err(|source| TokenError::Read { path: path.to_owned(), source })?;
+        text.parse()
     }
 
     /// Whom a token stands for.
@@ -79,8 +81,13 @@ fn is_equal(known: &[u8], given: &[u8]) -> bool {
 #[non_exhaustive]
 pub enum TokenError {
     /// The file cannot be read.
-    #[error("the token file cannot be read: {0}")]
-    Io(#[from] io::Error),
+    #[error("the token file {} cannot be read", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A line is not what it should be.
     #[error("line {0} of the token file must be name:token, the token of 16 characters or more")]
     Line(usize),

@@ -5,6 +5,7 @@ mod builder;
 mod collection;
 mod derived;
 mod failure;
+mod mirrored;
 mod output;
 pub(crate) mod registry;
 mod schema;
@@ -28,6 +29,7 @@ pub use collection::{IntoTools, ToolCollection};
 pub use derived::check_argument;
 pub use derived::{Argument, argument_schema, result_schema};
 pub use failure::{Failure, IntoFailure};
+pub use mirrored::Mirrored;
 pub use output::{IntoToolOutput, ToolOutput};
 pub use registry::{RegisterError, ToolNames};
 pub use structured::Structured;
@@ -37,6 +39,7 @@ pub struct Tool {
     definition: ToolDefinition,
     schema: Schema,
     output_schema: Option<Schema>,
+    mirrored: Vec<Mirrored>,
     function: Box<Function>,
 }
 
@@ -70,6 +73,11 @@ impl Tool {
     /// How the tool is listed.
     pub fn definition(&self) -> &ToolDefinition {
         &self.definition
+    }
+
+    /// The arguments that clients repeat in HTTP headers.
+    pub fn mirrored(&self) -> &[Mirrored] {
+        &self.mirrored
     }
 
     /// Checks arguments against the tool's schema without calling it.

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use mcp_flow_server::Server;
 use mcp_flow_stdio::listen::{self, Bound};
-use mcp_flow_testkit::Peer;
 use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::{Peer, lines};
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 mod tcp {
@@ -83,24 +83,8 @@ impl Running {
 }
 
 fn peer(stream: impl AsyncRead + AsyncWrite + Send + 'static, running: Option<Running>) -> Peer {
-    let (reader, mut writer) = tokio::io::split(stream);
-    let (frames, mut incoming) = mpsc::unbounded_channel::<Vec<u8>>();
-    let (outgoing, messages) = mpsc::unbounded_channel();
-    tokio::spawn(async move {
-        while let Some(mut frame) = incoming.recv().await {
-            frame.push(b'\n');
-            let _ = writer.write_all(&frame).await;
-        }
-        let _ = writer.shutdown().await;
-    });
-    tokio::spawn(async move {
-        let mut lines = BufReader::new(reader).lines();
-        while let Ok(Some(line)) = lines.next_line().await {
-            let _ = outgoing.send(serde_json::from_str(&line).unwrap());
-        }
-        drop(running);
-    });
-    Peer::new(frames, messages)
+    let (reader, writer) = tokio::io::split(stream);
+    lines::connect(reader, writer, running)
 }
 
 fn temporary(name: &str) -> PathBuf {

@@ -4,9 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use mcp_flow_server::{ConnectionInfo, Server};
-use mcp_flow_testkit::Peer;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::sync::mpsc;
+use mcp_flow_testkit::{Peer, lines};
 
 mcp_flow_testkit::suite!(|server| async move { connect(&server) });
 
@@ -19,21 +17,6 @@ fn connect(server: &Server) -> Peer {
         let never = std::future::pending();
         mcp_flow_stdio::lines::drive(&connection, reader, writer, never).await.unwrap();
     });
-    let (reader, mut writer) = tokio::io::split(ours);
-    let (frames, mut incoming) = mpsc::unbounded_channel::<Vec<u8>>();
-    let (outgoing, messages) = mpsc::unbounded_channel();
-    tokio::spawn(async move {
-        while let Some(mut frame) = incoming.recv().await {
-            frame.push(b'\n');
-            let _ = writer.write_all(&frame).await;
-        }
-        let _ = writer.shutdown().await;
-    });
-    tokio::spawn(async move {
-        let mut lines = BufReader::new(reader).lines();
-        while let Ok(Some(line)) = lines.next_line().await {
-            let _ = outgoing.send(serde_json::from_str(&line).unwrap());
-        }
-    });
-    Peer::new(frames, messages)
+    let (reader, writer) = tokio::io::split(ours);
+    lines::connect(reader, writer, ())
 }

@@ -11,6 +11,7 @@
 pub mod fixture;
 pub mod fuzz;
 pub mod http;
+pub mod lines;
 pub mod memory;
 mod peer;
 pub mod process;

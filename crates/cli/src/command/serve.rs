@@ -107,13 +107,16 @@ impl Serve {
         let mut places = places(http.address(), is_encrypted);
         let mut lines = Vec::new();
         if let Some(address) = self.tcp {
-            let bound = stdio::listen::tcp(address).await.context("--tcp")?;
+            let bound = stdio::listen::tcp(address).await;
+            let bound = bound.with_context(|| format!("cannot listen on TCP {address}"))?;
             places["tcp"] = bound.address().map(|address| address.to_string()).into();
             lines.push(bound);
         }
         if let Some(path) = &self.unix {
             places["unix"] = path.display().to_string().into();
-            lines.push(stdio::listen::unix(path).await.context("--unix")?);
+            let bound = stdio::listen::unix(path).await;
+            let place = || format!("cannot make the Unix socket {}", path.display());
+            lines.push(bound.with_context(place)?);
         }
         announce(&places, self.json)?;
         let (stop, stopped) = watch::channel(false);

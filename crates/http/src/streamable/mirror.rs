@@ -10,7 +10,6 @@ use mcp_flow_proto::error::HEADER_MISMATCH;
 use mcp_flow_proto::model::RequestMeta;
 use mcp_flow_proto::{Kind, Raw, Request, Revision, RpcError, method};
 use mcp_flow_server::{Server, Tool};
-use serde_json::{Map, Value};
 
 use super::headers::{VERSION, text};
 
@@ -63,43 +62,22 @@ fn check_arguments(
     tool: &Tool,
     arguments: Option<Raw<'_>>,
 ) -> Result<(), RpcError> {
-    let schema = &tool.definition().input_schema;
-    each_marked(schema, &mut Vec::new(), &mut |name, path| {
-        let value = arguments.and_then(|arguments| find(arguments, path));
-        compare(headers, name, value)
+    tool.mirrored().iter().try_for_each(|mirrored| {
+        let value = arguments.and_then(|arguments| find(arguments, &mirrored.path));
+        compare(headers, &mirrored.header, value)
     })
 }
 
-/// Calls `visit` with the name of the header and the path of each marked property.
-fn each_marked<'a>(
-    schema: &'a Map<String, Value>,
-    path: &mut Vec<&'a str>,
-    visit: &mut impl FnMut(&str, &[&str]) -> Result<(), RpcError>,
-) -> Result<(), RpcError> {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    for (property, schema) in properties.into_iter().flatten() {
-        let Some(schema) = schema.as_object() else { continue };
-        path.push(property);
-        if let Some(name) = schema.get("x-mcp-header").and_then(Value::as_str) {
-            visit(name, path)?;
-        }
-        each_marked(schema, path, visit)?;
-        path.pop();
-    }
-    Ok(())
-}
-
-fn find<'a>(arguments: Raw<'a>, path: &[&str]) -> Option<Raw<'a>> {
+fn find<'a>(arguments: Raw<'a>, path: &[String]) -> Option<Raw<'a>> {
     path.iter().try_fold(arguments, |value, name| {
-        let [found] = value.members([*name]).ok()?;
+        let [found] = value.members([name.as_str()]).ok()?;
         found
     })
 }
 
 fn compare(headers: &HeaderMap, name: &str, value: Option<Raw<'_>>) -> Result<(), RpcError> {
-    let name = format!("Mcp-Param-{name}");
     let value = value.filter(|value| value.kind() != Kind::Null);
-    let (header, value) = match (headers.get(&name), value) {
+    let (header, value) = match (headers.get(name), value) {
         (None, None) => return Ok(()),
         (Some(header), Some(value)) => (header, value),
         (None, Some(_)) => return Err(mismatch(format!("{name} header is missing"))),

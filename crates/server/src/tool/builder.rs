@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::arguments::decode;
 use super::derived::{argument_schema, without_null};
 use super::schema::Schema;
-use super::{Function, IntoToolOutput, Tool};
+use super::{Function, IntoToolOutput, Tool, mirrored};
 use crate::context::Context;
 use crate::handler::Reply;
 
@@ -155,9 +155,10 @@ impl ToolBuilder {
             Some(Value::Object(output)) => Some(output),
             Some(_) => return Err(bad_schema("output")("it must be an object".to_owned())),
         };
+        let mirrored = mirrored::find(&input);
         self.definition.input_schema = input;
         self.definition.output_schema = output;
-        Ok(Tool { definition: self.definition, schema, output_schema, function })
+        Ok(Tool { definition: self.definition, schema, output_schema, mirrored, function })
     }
 }
 

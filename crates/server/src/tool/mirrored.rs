@@ -1,0 +1,32 @@
+//! Arguments that a tool wants repeated in HTTP headers, for those on the way who route by them.
+
+use serde_json::{Map, Value};
+
+/// One argument marked with `x-mcp-header`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mirrored {
+    /// The name of the header.
+    pub header: String,
+    /// Where the argument is: the members that lead to it.
+    pub path: Vec<String>,
+}
+
+/// Finds the marked arguments of a schema, once, so that no call has to.
+pub(super) fn find(schema: &Map<String, Value>) -> Vec<Mirrored> {
+    let mut found = Vec::new();
+    collect(schema, &mut Vec::new(), &mut found);
+    found
+}
+
+fn collect(schema: &Map<String, Value>, path: &mut Vec<String>, found: &mut Vec<Mirrored>) {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (property, schema) in properties.into_iter().flatten() {
+        let Some(schema) = schema.as_object() else { continue };
+        path.push(property.clone());
+        if let Some(name) = schema.get("x-mcp-header").and_then(Value::as_str) {
+            found.push(Mirrored { header: format!("Mcp-Param-{name}"), path: path.clone() });
+        }
+        collect(schema, path, found);
+        path.pop();
+    }
+}
