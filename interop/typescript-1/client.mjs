@@ -4,10 +4,9 @@
 
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { drive, limits } from "../script.mjs";
 
 const [command, ...args] = process.argv.slice(2);
-const limits = { timeout: 20_000 };
-const addition = { name: "calculator.add", arguments: { a: 2, b: 3 } };
 const report = { progress: [], complaints: [] };
 
 const transport = new StdioClientTransport({ command, args });
@@ -20,26 +19,4 @@ client.onerror = complain;
 const call = (params, options) => client.callTool(params, undefined, { ...limits, ...options });
 
 await client.connect(transport, limits);
-report.tools = (await client.listTools(undefined, limits)).tools.map((tool) => tool.name);
-report.sum = await call(addition);
-report.failure = await call({ name: "fail", arguments: {} });
-report.unknown = await call({ name: "nonsense" }).catch((error) => error.code);
-await call(
-  { name: "sleep", arguments: { ms: 300 } },
-  { onprogress: ({ progress }) => report.progress.push(progress) },
-);
-
-// Progress may cross the cancel on its way, which this SDK complains about and the protocol allows.
-client.onerror = undefined;
-const abort = new AbortController();
-report.cancelled = await call(
-  { name: "sleep", arguments: { ms: 60_000 } },
-  { signal: abort.signal, onprogress: () => abort.abort("interop") },
-).then(
-  () => false,
-  () => abort.signal.aborted,
-);
-report.sumAfterCancel = await call(addition);
-await client.close();
-
-console.log(JSON.stringify(report));
+await drive(client, call, report);

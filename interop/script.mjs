@@ -1,0 +1,33 @@
+// What every TypeScript client is put through, whatever its SDK calls things.
+//
+// `call(params, options)` calls a tool; what is seen is entered into `report`.
+
+export const limits = { timeout: 20_000 };
+
+const addition = { name: "calculator.add", arguments: { a: 2, b: 3 } };
+
+export async function drive(client, call, report) {
+  report.tools = (await client.listTools(undefined, limits)).tools.map((tool) => tool.name);
+  report.sum = await call(addition);
+  report.failure = await call({ name: "fail", arguments: {} });
+  report.unknown = await call({ name: "nonsense" }).catch((error) => error.code);
+  await call(
+    { name: "sleep", arguments: { ms: 300 } },
+    { onprogress: ({ progress }) => report.progress.push(progress) },
+  );
+
+  // Progress may cross the cancel on its way, which an SDK complains about and the protocol allows.
+  client.onerror = undefined;
+  const abort = new AbortController();
+  report.cancelled = await call(
+    { name: "sleep", arguments: { ms: 60_000 } },
+    { signal: abort.signal, onprogress: () => abort.abort("interop") },
+  ).then(
+    () => false,
+    () => abort.signal.aborted,
+  );
+  report.sumAfterCancel = await call(addition);
+  await client.close();
+
+  console.log(JSON.stringify(report));
+}
