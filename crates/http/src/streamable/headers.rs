@@ -2,8 +2,7 @@
 
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName};
-use mcp_flow_proto::model::RequestMeta;
-use mcp_flow_proto::{Params, Revision, RpcError};
+use mcp_flow_proto::{Revision, RpcError};
 
 use crate::answer::{Answer, refusal};
 
@@ -18,12 +17,6 @@ pub(super) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id
 pub(super) fn version(headers: &HeaderMap) -> Option<Result<Revision, String>> {
     let name = headers.get(VERSION)?.to_str().unwrap_or("?");
     Some(Revision::from_name(name).ok_or_else(|| name.to_owned()))
-}
-
-/// Whether a request's body says its own version, which only stateless ones do.
-pub(super) fn says_version(params: Params<'_>) -> bool {
-    let meta = RequestMeta::from_params(params);
-    meta.is_ok_and(|meta| meta.is_some_and(|meta| meta.protocol_version.is_some()))
 }
 
 /// A text header, if it is there and readable.
