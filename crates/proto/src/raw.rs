@@ -261,8 +261,8 @@ impl<'a> Params<'a> {
         Self { raw: raw.filter(|raw| raw.kind() != Kind::Null), common }
     }
 
-    /// The members `_meta`, `name` and `arguments`.
-    pub(crate) fn common(self) -> Result<[Option<Raw<'a>>; COMMON_NAMES.len()], DecodeError> {
+    /// The members `_meta`, `name` and `arguments`, which are seen on the way in.
+    pub fn common(self) -> Result<[Option<Raw<'a>>; 3], DecodeError> {
         match self.common {
             Common::Known(members) => Ok(members),
             Common::Unknown => self.members(COMMON_NAMES),

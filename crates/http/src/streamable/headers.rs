@@ -32,6 +32,10 @@ pub(super) fn check_media(headers: &HeaderMap) -> Result<(), Answer> {
         let error = RpcError::invalid_request("send Content-Type: application/json");
         return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error));
     }
+    // What nearly all clients send.
+    if headers.get(ACCEPT).is_some_and(|value| value == "application/json, text/event-stream") {
+        return Ok(());
+    }
     if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
         let error = "send Accept: application/json, text/event-stream";
         return Err(refusal(StatusCode::NOT_ACCEPTABLE, &RpcError::invalid_request(error)));

@@ -36,14 +36,15 @@ pub(super) fn check(
 }
 
 fn check_name(server: &Server, headers: &HeaderMap, request: &Request<'_>) -> Result<(), RpcError> {
-    let names = match &*request.method {
-        method::TOOLS_CALL => ["name", "arguments"],
-        "prompts/get" => ["name", ""],
-        "resources/read" => ["uri", ""],
+    let members = match &*request.method {
+        method::TOOLS_CALL | "prompts/get" => {
+            request.params.common().map(|[_, name, arguments]| [name, arguments])
+        }
+        "resources/read" => request.params.members(["uri"]).map(|[uri]| [uri, None]),
         _ => return Ok(()),
     };
     // Params that cannot be read are for the server to explain.
-    let Ok([named, arguments]) = request.params.members(names) else { return Ok(()) };
+    let Ok([named, arguments]) = members else { return Ok(()) };
     let Some(name) = named.and_then(Raw::as_text) else { return Ok(()) };
     same(headers, NAME, "Mcp-Name", &name)?;
     if request.method != method::TOOLS_CALL {
