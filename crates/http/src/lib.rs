@@ -13,6 +13,7 @@
 
 mod answer;
 mod body;
+mod cors;
 mod guard;
 mod legacy;
 mod listen;

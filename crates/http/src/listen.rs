@@ -84,7 +84,7 @@ impl Bound {
 
     /// Serves clients until `stop` completes, then lets what is running finish within its time.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
-        let guard = Guard::new(self.address.ip().is_loopback(), &self.options.hosts, self.tokens);
+        let guard = Guard::new(self.address.ip().is_loopback(), &self.options, self.tokens);
         let service = Service::new(server.clone(), self.options, guard);
         let tls = self.tls.map(Arc::new);
         if let Some(tls) = &tls {

@@ -24,6 +24,9 @@ pub struct Options {
     /// Host names the server answers to besides those of its own machine. Empty means any, unless
     /// the server listens on a loopback address.
     pub hosts: Vec<String>,
+    /// Origins, such as `https://app.example`, whose pages may speak to the server from a browser.
+    /// Pages the server could have served itself always may, all others may not.
+    pub origins: Vec<String>,
 }
 
 impl Default for Options {
@@ -38,6 +41,7 @@ impl Default for Options {
             keep_alive: Duration::from_secs(15),
             replay_bytes: 1024 * 1024,
             hosts: Vec::new(),
+            origins: Vec::new(),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::metrics::{Connected, Metrics};
 use crate::options::Options;
 use crate::session::Session;
 use crate::sessions::Sessions;
-use crate::{streamable, websocket};
+use crate::{cors, streamable, websocket};
 
 /// What all requests share.
 #[derive(Debug)]
@@ -77,7 +77,29 @@ impl Service {
             "/readyz" => return text(StatusCode::OK, "ready\n"),
             _ => {}
         }
-        match self.guard.admit(request.headers(), request.uri()) {
+        let page = match self.guard.check_origin(request.headers(), request.uri()) {
+            Ok(page) => page.cloned(),
+            Err(refusal) => {
+                body::discard(self, request.into_body());
+                return refusal;
+            }
+        };
+        let Some(page) = page else { return self.admit(request, connected).await };
+        let mut answer = if cors::is_preflight(request.method(), request.headers()) {
+            cors::preflight(request.headers())
+        } else {
+            self.admit(request, connected).await
+        };
+        cors::allow(&mut answer, page);
+        answer
+    }
+
+    async fn admit(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        connected: Arc<Connected>,
+    ) -> Answer {
+        match self.guard.admit(request.headers()) {
             Ok(principal) => self.enter(request, principal, connected).await,
             Err(refusal) => {
                 body::discard(self, request.into_body());
@@ -103,17 +125,11 @@ impl Service {
                 text(StatusCode::OK, self.metrics.text(&sessions))
             }
             ("/metrics", _) => wrong_method("GET"),
-            // Behind a proxy the old transport may live under a prefix, which it has to announce.
-            (path, _) if path.ends_with("/sse") || path.ends_with("/messages") => {
-                legacy::answer(self, request, principal).await
-            }
+            (path, _) if legacy::is_at(path) => legacy::answer(self, request, principal).await,
             (path, _) => {
-                let details = format!(
-                    "nothing is at {path}; MCP is at /mcp, the older transport at /sse, WebSocket \
-                     at /ws"
-                );
+                let answer = nothing_at(path);
                 body::discard(self, request.into_body());
-                refusal(StatusCode::NOT_FOUND, &RpcError::invalid_request(&details))
+                answer
             }
         }
     }
@@ -154,4 +170,12 @@ impl Service {
             self.tasks.wait().await;
         }
     }
+}
+
+/// 404, with what is where.
+pub(crate) fn nothing_at(path: &str) -> Answer {
+    let details = format!(
+        "nothing is at {path}; MCP is at /mcp, the older transport at /sse, WebSocket at /ws"
+    );
+    refusal(StatusCode::NOT_FOUND, &RpcError::invalid_request(&details))
 }

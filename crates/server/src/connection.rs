@@ -193,6 +193,11 @@ impl Connection {
         self.shared.state().calls.is_idle()
     }
 
+    /// Ends the connection at once: what is running is stopped, and answered with an error.
+    pub fn end_now(&self) {
+        self.shared.end_now();
+    }
+
     /// Ends the connection at once: what is running is stopped and not answered.
     pub fn stop(&self) {
         self.shared.close();

@@ -163,6 +163,15 @@ impl Context {
         }
     }
 
+    /// Closes the stream the caller reads this call's messages from, while the call runs on. The
+    /// caller comes back a little later and reads what it has missed, so that a long call need not
+    /// hold a connection all the time.
+    ///
+    /// Only Streamable HTTP at 2025-11-25 has such streams; elsewhere nothing happens.
+    pub fn close_stream(&self) {
+        self.call.route.ask_for_closing();
+    }
+
     /// Speaks to the client while the call runs.
     pub fn client(&self) -> Client {
         Client::new(self.call.shared.clone(), Some(self.clone()))

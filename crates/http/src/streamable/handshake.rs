@@ -89,7 +89,20 @@ async fn exchange(service: &Arc<Service>, session: Arc<Session>, frame: &[u8]) -
     }
     let keep_alive = service.options.keep_alive;
     let exchange = session.connection.exchange(frame);
-    let first = match tokio::time::timeout(keep_alive, exchange.output()).await {
+    let primes = session.primes();
+    let waiting = tokio::time::timeout(keep_alive, exchange.output());
+    let first = tokio::select! {
+        biased;
+        first = waiting => first,
+        () = exchange.closing_asked(), if primes => {
+            let stream = session.new_stream();
+            let answer = events(stream.read_after(0, primes, keep_alive));
+            stream.break_off();
+            service.spawn(async move { session.fill(&stream, exchange, None).await });
+            return answer;
+        }
+    };
+    let first = match first {
         Ok(None) => return empty(StatusCode::ACCEPTED),
         Ok(Some(segment)) if exchange.is_done() && segment.messages().count() == 1 => {
             session.touch();
@@ -100,7 +113,7 @@ async fn exchange(service: &Arc<Service>, session: Arc<Session>, frame: &[u8]) -
         Err(_) => None,
     };
     let stream = session.new_stream();
-    let answer = events(stream.read_after(0, session.primes(), keep_alive));
+    let answer = events(stream.read_after(0, primes, keep_alive));
     service.spawn(async move { session.fill(&stream, exchange, first).await });
     answer
 }
@@ -136,7 +149,8 @@ pub(super) fn end(service: &Arc<Service>, headers: &HeaderMap, principal: &Princ
     match find(service, headers, principal) {
         Ok(session) => {
             service.sessions.remove(session.id());
-            session.connection.stop();
+            // Whoever still waits for an answer is told that there will be none.
+            session.connection.end_now();
             empty(StatusCode::NO_CONTENT)
         }
         Err(refusal) => refusal,
