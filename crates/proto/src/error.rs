@@ -98,6 +98,15 @@ pub const UNSUPPORTED_PROTOCOL_VERSION: Fault = Fault {
     message: "Unsupported protocol version",
 };
 
+/// No resource has this URI; the numbers are those of the official text (C-32).
+pub const RESOURCE_NOT_FOUND: Fault = Fault {
+    domain: "mcp",
+    name: "RESOURCE_NOT_FOUND",
+    code: -32002,
+    stateless_code: -32602,
+    message: "Resource not found",
+};
+
 /// The headers of a request do not say what its body says; the number is that of the official text.
 pub const HEADER_MISMATCH: Fault = Fault::standard("HEADER_MISMATCH", -32020, "Header mismatch");
 
@@ -187,6 +196,13 @@ impl RpcError {
         Self::new(UNKNOWN_TOOL).message(format!("Unknown tool: {tool}")).with("tool", tool)
     }
 
+    /// No resource has this URI, or none that the caller may see.
+    pub fn resource_not_found(uri: &str) -> Self {
+        // One that long is none, and need not be sent back in full.
+        let end = uri.char_indices().nth(2048).map_or(uri.len(), |(end, _)| end);
+        Self::new(RESOURCE_NOT_FOUND).with("uri", &uri[..end])
+    }
+
     /// The call was stopped because its caller asked for it by `$/cancel`.
     pub fn cancelled(id: &RequestId, reason: Option<&str>) -> Self {
         let error =
@@ -265,8 +281,10 @@ struct WireData<'a> {
 impl Serialize for WireData<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Parts { fault, data, .. } = &*self.error.parts;
-        // Only faults whose seed number is forbidden need the old one beside the new.
-        let renumbered = self.code != fault.code && fault.name != UNSUPPORTED_PROTOCOL_VERSION.name;
+        // Only faults whose seed number is forbidden need the old one beside the new; numbers in
+        // the reserved range are those of the official text, which has no seed's.
+        let is_official = (-32768..=-32000).contains(&self.code);
+        let renumbered = self.code != fault.code && !is_official;
         let mut map = serializer.serialize_map(Some(2 + usize::from(renumbered) + data.len()))?;
         map.serialize_entry("domain", fault.domain)?;
         map.serialize_entry("name", fault.name)?;
@@ -323,6 +341,20 @@ mod tests {
         assert_eq!(error["data"]["supportedVersions"], json!(["2026-07-28"]));
         assert_eq!(error["data"]["requested"], "1900-01-01");
         assert_eq!(error["data"]["requestedVersion"], "1900-01-01");
+    }
+
+    /// C-32, PAT-018: the official number of each era, and the URI.
+    #[test]
+    fn an_unknown_resource_is_named() {
+        let error = RpcError::resource_not_found("x:/a");
+        for revision in Revision::ALL {
+            let code = if revision.is_stateless() { -32602 } else { -32002 };
+            let data = json!({"domain": "mcp", "name": "RESOURCE_NOT_FOUND", "uri": "x:/a"});
+            let expected = json!({"code": code, "message": "Resource not found", "data": data});
+            assert_eq!(wire(&error, revision), expected);
+        }
+        let long = wire(&RpcError::resource_not_found(&"é".repeat(9999)), Revision::BASE);
+        assert_eq!(long["data"]["uri"].as_str().unwrap().chars().count(), 2048);
     }
 
     fn wire(error: &RpcError, revision: Revision) -> Value {

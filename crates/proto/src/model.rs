@@ -5,22 +5,29 @@
 mod capability;
 mod content;
 mod lifecycle;
+mod list;
 mod meta;
 mod notification;
+mod resource;
 mod subscription;
 mod tool;
 
-pub use capability::{ClientCapabilities, Implementation, ListCapability, ServerCapabilities};
+pub use capability::{
+    ClientCapabilities, Implementation, ListCapability, ResourceCapability, ServerCapabilities,
+};
 pub use content::{
     Annotations, Audience, Blob, Content, ContentForm, ContentList, Media, MediaError,
     ResourceBody, ResourceContents, ResourceLink, guess_mime_type,
 };
 pub use lifecycle::{DiscoverResult, InitializeParams, InitializeResult, RequestedVersion};
+pub use list::{ListParams, ListResult, Standing};
 pub use meta::{Meta, RequestMeta};
 pub use notification::{
     CancelParams, LogLevel, LogMessage, ProgressParams, SetLevelParams, UnknownLevel,
 };
-pub use subscription::{SubscriptionParams, Topics, subscription_meta};
-pub use tool::{
-    CallParams, CallResult, ListParams, ListToolsResult, ToolAnnotations, ToolDefinition,
+pub use resource::{
+    Description, Icon, ReadResult, ResourceDefinition, TemplateDefinition, UpdatedParams,
+    uri_from_params,
 };
+pub use subscription::{SubscriptionFilter, SubscriptionParams, Topics, subscription_meta};
+pub use tool::{CallParams, CallResult, ToolAnnotations, ToolDefinition};

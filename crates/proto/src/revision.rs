@@ -36,11 +36,11 @@ pub struct Features {
     pub tool_annotations: bool,
     /// Progress notifications carry `message`.
     pub progress_message: bool,
-    /// `title` on tools and implementations.
+    /// `title` on tools, resources and implementations.
     pub titles: bool,
     /// `resource_link` content exists (C-26).
     pub resource_links: bool,
-    /// `structuredContent` and `outputSchema`, and `_meta` on tools and on content.
+    /// `structuredContent` and `outputSchema`, and `_meta` on tools, resources and content.
     pub structured_content: bool,
     /// `structuredContent` may be any value, not only an object.
     pub structured_values: bool,
