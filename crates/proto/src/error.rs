@@ -55,6 +55,10 @@ pub const SHUTTING_DOWN: Fault = Fault::standard("SHUTTING_DOWN", -32600, "Shutt
 pub const DUPLICATE_ID: Fault = Fault::standard("DUPLICATE_ID", -32600, "Duplicate request id");
 /// `tools/call` names no tool there is.
 pub const UNKNOWN_TOOL: Fault = Fault::standard("UNKNOWN_TOOL", -32602, "Unknown tool");
+/// `prompts/get` or `completion/complete` names no prompt there is.
+pub const UNKNOWN_PROMPT: Fault = Fault::standard("UNKNOWN_PROMPT", -32602, "Unknown prompt");
+/// A prompt's own function failed.
+pub const PROMPT_FAILED: Fault = Fault::standard("PROMPT_FAILED", -32603, "The prompt failed");
 /// A call ran past its time limit.
 pub const CALL_TIMED_OUT: Fault = Fault::standard("CALL_TIMED_OUT", -32603, "Call timed out");
 /// The caller asked for the call to be cancelled and to be told so.
@@ -190,9 +194,7 @@ impl RpcError {
 
     /// -32602: no tool has this name.
     pub fn unknown_tool(tool: &str) -> Self {
-        // A name that long is none, and need not be sent back in full.
-        let end = tool.char_indices().nth(128).map_or(tool.len(), |(end, _)| end);
-        let tool = &tool[..end];
+        let tool = shorten(tool);
         Self::new(UNKNOWN_TOOL).message(format!("Unknown tool: {tool}")).with("tool", tool)
     }
 
@@ -201,6 +203,13 @@ impl RpcError {
         // One that long is none, and need not be sent back in full.
         let end = uri.char_indices().nth(2048).map_or(uri.len(), |(end, _)| end);
         Self::new(RESOURCE_NOT_FOUND).with("uri", &uri[..end])
+    }
+
+    /// -32602: no prompt has this name.
+    pub fn unknown_prompt(prompt: &str) -> Self {
+        let prompt = shorten(prompt);
+        let message = format!("Unknown prompt: {prompt}");
+        Self::new(UNKNOWN_PROMPT).message(message).with("prompt", prompt)
     }
 
     /// The call was stopped because its caller asked for it by `$/cancel`.
@@ -252,6 +261,12 @@ impl RpcError {
     pub fn wire(&self, revision: Revision) -> WireError<'_> {
         WireError { error: self, stateless: revision.is_stateless() }
     }
+}
+
+/// As much of a name as is sent back: one that is longer is none.
+fn shorten(name: &str) -> &str {
+    let end = name.char_indices().nth(128).map_or(name.len(), |(end, _)| end);
+    &name[..end]
 }
 
 /// An [`RpcError`] with its number settled, ready to be written.

@@ -20,6 +20,12 @@ pub const RESOURCES_READ: &str = "resources/read";
 pub const RESOURCES_SUBSCRIBE: &str = "resources/subscribe";
 /// Asks not to be told any more.
 pub const RESOURCES_UNSUBSCRIBE: &str = "resources/unsubscribe";
+/// Lists prompts.
+pub const PROMPTS_LIST: &str = "prompts/list";
+/// Gets a prompt, filled in.
+pub const PROMPTS_GET: &str = "prompts/get";
+/// Asks what an argument could go on to be.
+pub const COMPLETION_COMPLETE: &str = "completion/complete";
 /// Sets the least severe level of log messages a connection wants.
 pub const LOGGING_SET_LEVEL: &str = "logging/setLevel";
 /// Asks to be told of changes, under a stateless revision.

@@ -34,6 +34,8 @@ pub struct Features {
     pub audio: bool,
     /// Tools carry `annotations`.
     pub tool_annotations: bool,
+    /// Servers say whether they complete arguments.
+    pub completions: bool,
     /// Progress notifications carry `message`.
     pub progress_message: bool,
     /// `title` on tools, resources and implementations.
@@ -99,6 +101,7 @@ impl Revision {
                 seed_002_members: true,
                 audio: false,
                 tool_annotations: false,
+                completions: false,
                 progress_message: false,
                 titles: false,
                 resource_links: false,
@@ -112,6 +115,7 @@ impl Revision {
                 seed_002_members: false,
                 audio: true,
                 tool_annotations: true,
+                completions: true,
                 progress_message: true,
                 ..Self::V2024_11_05.features()
             },

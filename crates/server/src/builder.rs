@@ -19,6 +19,8 @@ use crate::handler::Handler;
 use crate::limits::Limits;
 use crate::methods;
 use crate::output_filter::OutputFilter;
+use crate::prompt::AddPromptsError;
+use crate::prompt::catalog::{PromptCatalog, PromptList};
 use crate::registry::{RegisterError, Registry};
 use crate::resource::catalog::Catalog;
 use crate::resource::{BadResource, IntoResources, Offered, ResourceAccess};
@@ -44,6 +46,7 @@ struct Inner {
     has_tools: AtomicBool,
     tool_names: ToolNames,
     catalog: Catalog,
+    prompts: PromptCatalog,
     connections: Connections,
     hooks: Vec<Box<dyn Hook>>,
     content_form: ContentForm,
@@ -66,6 +69,7 @@ impl Server {
             resources: Vec::new(),
             bad_resource: None,
             catalog: Catalog::default(),
+            prompts: PromptList::default(),
             hooks: Vec::new(),
             content_form: ContentForm::default(),
             output_filters: Vec::new(),
@@ -193,12 +197,21 @@ impl Server {
         &self.inner.catalog
     }
 
+    pub(crate) fn prompts(&self) -> &PromptCatalog {
+        &self.inner.prompts
+    }
+
+    /// Whether values are suggested for any argument.
+    pub(crate) fn has_completions(&self) -> bool {
+        self.prompts().has_completions() || self.catalog().has_completions()
+    }
+
     /// The lists that may change here.
     pub(crate) fn topics(&self) -> Topics {
         Topics {
             tools_list_changed: self.has_tools(),
+            prompts_list_changed: self.prompts().is_offered(),
             resources_list_changed: self.catalog().is_offered(),
-            ..Topics::default()
         }
     }
 
@@ -228,9 +241,13 @@ impl Server {
     }
 
     /// What is really there, and nothing else (PAT-005).
-    pub(crate) fn capabilities(&self) -> ServerCapabilities {
+    pub(crate) fn capabilities(&self, revision: Revision) -> ServerCapabilities {
+        let list = ListCapability { list_changed: true };
+        let completes = revision.features().completions && self.has_completions();
         ServerCapabilities {
-            tools: self.has_tools().then_some(ListCapability { list_changed: true }),
+            tools: self.has_tools().then_some(list),
+            prompts: self.prompts().is_offered().then_some(list),
+            completions: completes.then(Map::new),
             resources: self
                 .catalog()
                 .is_offered()
@@ -265,6 +282,7 @@ pub struct ServerBuilder {
     resources: Vec<Offered>,
     bad_resource: Option<BadResource>,
     catalog: Catalog,
+    pub(crate) prompts: PromptList,
     hooks: Vec<Box<dyn Hook>>,
     content_form: ContentForm,
     output_filters: Vec<Box<OutputFilter>>,
@@ -417,6 +435,7 @@ impl ServerBuilder {
                 tools: RwLock::new(tools),
                 tool_names: self.tool_names,
                 catalog: self.catalog,
+                prompts: self.prompts.finish()?,
                 connections: Connections::default(),
                 hooks: self.hooks,
                 content_form: self.content_form,
@@ -440,6 +459,9 @@ pub enum BuildError {
     /// A tool cannot be used.
     #[error(transparent)]
     Tools(#[from] AddToolsError),
+    /// A prompt cannot be used.
+    #[error(transparent)]
+    Prompts(#[from] AddPromptsError),
     /// A resource cannot be used.
     #[error(transparent)]
     Resources(#[from] AddResourcesError),

@@ -27,6 +27,8 @@
 
 mod builder;
 pub mod bulk;
+mod collection;
+pub mod completion;
 pub mod connection;
 mod connections;
 pub mod content;
@@ -38,6 +40,7 @@ pub mod identity;
 mod limits;
 mod methods;
 mod output_filter;
+pub mod prompt;
 mod registry;
 pub mod resource;
 pub mod revision;
@@ -56,6 +59,7 @@ pub use limits::Limits;
 pub use mcp_flow_proto as proto;
 pub use mcp_flow_proto::model::ContentForm;
 pub use output_filter::{OutputFilter, strip_control_characters};
+pub use prompt::{AddPromptsError, BadPrompt, IntoPromptOutput, IntoPrompts, Prompt, PromptOutput};
 pub use resource::{BadResource, IntoResources, Resource, ResourceTemplate};
 pub use revision::VersionPolicy;
 pub use tool::{

@@ -1,7 +1,9 @@
 //! The methods every server has.
 
+mod completion;
 mod initialize;
 mod logging;
+mod prompts;
 mod resources;
 mod subscriptions;
 mod tools;
@@ -24,6 +26,9 @@ pub(crate) fn add_to(router: &mut Router) {
     router.add(method::SUBSCRIPTIONS_LISTEN, Era::Stateless, subscriptions::listen);
     router.add(method::TOOLS_LIST, Era::Both, tools::list);
     router.add(method::TOOLS_CALL, Era::Both, tools::call);
+    router.add(method::PROMPTS_LIST, Era::Both, prompts::list);
+    router.add(method::PROMPTS_GET, Era::Both, prompts::get);
+    router.add(method::COMPLETION_COMPLETE, Era::Both, completion::complete);
     router.add(method::RESOURCES_LIST, Era::Both, resources::list);
     router.add(method::RESOURCES_TEMPLATES_LIST, Era::Both, resources::list_templates);
     router.add(method::RESOURCES_READ, Era::Both, resources::read);
@@ -43,7 +48,7 @@ fn discover(context: &Context, _: Params<'_>) -> Reply {
     Reply::Ready(context.reply(&DiscoverResult {
         result_type: "complete",
         supported_versions: server.versions().supported_statelessly(),
-        capabilities: server.capabilities(),
+        capabilities: server.capabilities(context.revision()),
         instructions: server.instructions().map(str::to_owned),
         ttl_ms: CACHE_MS,
         cache_scope: "public",

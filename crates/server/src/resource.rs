@@ -8,6 +8,7 @@ mod access;
 mod builder;
 pub(crate) mod catalog;
 mod collection;
+mod completion;
 mod contents;
 mod template;
 mod variables;
@@ -17,6 +18,7 @@ use std::pin::Pin;
 
 use mcp_flow_proto::model::{ResourceContents, ResourceDefinition, TemplateDefinition};
 
+use crate::completion::Completer;
 use crate::context::Context;
 use crate::registry::Entry;
 use template::UriTemplate;
@@ -115,6 +117,8 @@ impl fmt::Debug for Resource {
 pub struct ResourceTemplate {
     definition: TemplateDefinition,
     template: UriTemplate,
+    /// What suggests values, by the name of the variable.
+    completers: Vec<(String, Completer)>,
     read: Box<ReadTemplate>,
 }
 

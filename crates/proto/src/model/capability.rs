@@ -73,6 +73,12 @@ pub struct ServerCapabilities {
     /// Resources can be listed and read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceCapability>,
+    /// Prompts can be listed and got.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<ListCapability>,
+    /// Arguments can be completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completions: Option<Map<String, Value>>,
     /// Log messages are sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logging: Option<Map<String, Value>>,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::{Annotations, Meta, ResourceContents, Standing};
+use super::{Annotations, Icon, Meta, ResourceContents, Standing};
 use crate::raw::{Params, Raw};
 use crate::revision::Revision;
 
@@ -46,20 +46,6 @@ pub struct Description {
     pub annotations: Option<Box<Annotations>>,
     /// Anything else.
     pub meta: Meta,
-}
-
-/// A picture to show for something.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Icon {
-    /// Where it is, or a `data:` URI with all of it.
-    pub src: String,
-    /// What kind of picture.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<String>,
-    /// Its sizes, such as `48x48` or `any`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub sizes: Vec<String>,
 }
 
 impl ResourceDefinition {
@@ -185,8 +171,8 @@ pub struct UpdatedParams<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Description, Icon, ResourceDefinition, TemplateDefinition, uri_from_params};
-    use crate::model::{Annotations, Meta};
+    use super::{Description, ResourceDefinition, TemplateDefinition, uri_from_params};
+    use crate::model::{Annotations, Icon, Meta};
     use crate::raw::{Params, Raw};
     use crate::revision::Revision;
     use serde_json::json;

@@ -8,9 +8,11 @@ use mcp_flow_proto::model::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::completion::check_completers;
 use super::contents::{IntoContents, ReadError};
 use super::template::UriTemplate;
 use super::{Resource, ResourceTemplate, Source, variables};
+use crate::completion::Completer;
 use crate::context::Context;
 
 /// A resource being described; finished by [`text`](Self::text), [`bytes`](Self::bytes) or
@@ -26,6 +28,7 @@ pub struct ResourceBuilder {
 #[must_use]
 pub struct TemplateBuilder {
     definition: TemplateDefinition,
+    pub(super) completers: Vec<(String, Completer)>,
 }
 
 macro_rules! describe {
@@ -147,7 +150,7 @@ impl ResourceBuilder {
 impl TemplateBuilder {
     pub(super) fn new(uri_template: String) -> Self {
         let definition = TemplateDefinition { uri_template, ..TemplateDefinition::default() };
-        Self { definition }
+        Self { definition, completers: Vec::new() }
     }
 
     /// Finishes it with a function that reads a resource by the values of its variables.
@@ -164,6 +167,7 @@ impl TemplateBuilder {
         let template = UriTemplate::parse(text)
             .map_err(|reason| BadResource::Template { template: text.clone(), reason })?;
         check_uri(&text.replace(['{', '}'], ""))?;
+        check_completers(text, &template, &self.completers)?;
         name_after(&mut self.definition.description, text);
         let mime_type: Option<Arc<str>> =
             self.definition.description.mime_type.as_deref().map(Into::into);
@@ -173,7 +177,8 @@ impl TemplateBuilder {
             let reading = async move { work.await.into_contents(&uri, mime_type.as_deref()) };
             Ok(Box::pin(reading) as super::Reading)
         });
-        Ok(ResourceTemplate { definition: self.definition, template, read })
+        let (definition, completers) = (self.definition, self.completers);
+        Ok(ResourceTemplate { definition, template, completers, read })
     }
 }
 

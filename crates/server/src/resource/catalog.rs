@@ -20,6 +20,8 @@ pub(crate) struct Catalog {
     access: Option<Box<dyn ResourceAccess>>,
     /// Set with the first resource; what a server has once offered it does not take back.
     is_offered: AtomicBool,
+    /// Set with the first template that suggests values.
+    has_completions: AtomicBool,
 }
 
 impl Catalog {
@@ -39,6 +41,7 @@ impl Catalog {
         }
         let names: Vec<_> =
             resources.iter().map(|resource| resource.definition().uri.clone()).collect();
+        let completes = templates.iter().any(ResourceTemplate::has_completions);
         if !(resources.is_empty() && templates.is_empty()) {
             let added = self.resources_mut().add(resources);
             added.map_err(|(error, _unused)| error)?;
@@ -50,6 +53,7 @@ impl Catalog {
                 return Err(error);
             }
             self.is_offered.store(true, Ordering::Release);
+            self.has_completions.fetch_or(completes, Ordering::AcqRel);
         }
         Ok(())
     }
@@ -64,6 +68,23 @@ impl Catalog {
     /// Whether there are or were resources.
     pub(crate) fn is_offered(&self) -> bool {
         self.is_offered.load(Ordering::Acquire)
+    }
+
+    /// Whether values are suggested for a variable of any template.
+    pub(crate) fn has_completions(&self) -> bool {
+        self.has_completions.load(Ordering::Acquire)
+    }
+
+    /// The template of this text, if the caller may see it.
+    pub(crate) fn find_template(
+        &self,
+        caller: &Context,
+        uri: &str,
+    ) -> Result<Arc<ResourceTemplate>, RpcError> {
+        // Taken out of the list first: the rules are the application's, and may change the list.
+        let found = self.templates().find(uri).cloned();
+        let found = found.filter(|_| self.access(caller, uri) >= Access::See);
+        found.ok_or_else(|| RpcError::invalid_params("ref.uri is no template of resources"))
     }
 
     /// What a caller may do with a resource.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{BadResource, Resource, ResourceTemplate};
+use crate::collection::collection;
 
 /// A resource, or a template of resources.
 #[derive(Debug)]
@@ -45,12 +46,6 @@ impl<T: ResourceCollection> IntoResources for Arc<T> {
     }
 }
 
-impl IntoResources for Offered {
-    fn into_resources(self) -> Result<Vec<Offered>, BadResource> {
-        Ok(vec![self])
-    }
-}
-
 impl IntoResources for Resource {
     fn into_resources(self) -> Result<Vec<Offered>, BadResource> {
         Ok(vec![Offered::Resource(self)])
@@ -63,47 +58,4 @@ impl IntoResources for ResourceTemplate {
     }
 }
 
-impl<T: IntoResources> IntoResources for Result<T, BadResource> {
-    fn into_resources(self) -> Result<Vec<Offered>, BadResource> {
-        self?.into_resources()
-    }
-}
-
-impl<T: IntoResources> IntoResources for Vec<T> {
-    fn into_resources(self) -> Result<Vec<Offered>, BadResource> {
-        let mut all = Vec::with_capacity(self.len());
-        for resources in self {
-            all.extend(resources.into_resources()?);
-        }
-        Ok(all)
-    }
-}
-
-impl<T: IntoResources, const N: usize> IntoResources for [T; N] {
-    fn into_resources(self) -> Result<Vec<Offered>, BadResource> {
-        Vec::from(self).into_resources()
-    }
-}
-
-macro_rules! tuples {
-    ($($first:ident $($rest:ident)*)?) => {
-        // Nine of these would bury the sentence that says what to do.
-        #[diagnostic::do_not_recommend]
-        impl<$($first: IntoResources, $($rest: IntoResources,)*)?> IntoResources
-            for ($($first, $($rest,)*)?)
-        {
-            #[allow(non_snake_case, reason = "a type parameter names its value, too")]
-            fn into_resources(self) -> Result<Vec<Offered>, BadResource> {
-                let ($($first, $($rest,)*)?) = self;
-                #[allow(unused_mut, reason = "an empty tuple adds nothing")]
-                let mut all = Vec::new();
-                $(all.extend($first.into_resources()?); $(all.extend($rest.into_resources()?);)*)?
-                Ok(all)
-            }
-        }
-        $(tuples!($($rest)*);)?
-    };
-}
-
-// Tuples may hold tuples, so there is no end to how many resources can be listed.
-tuples!(A B C D E F G H);
+collection!(IntoResources::into_resources -> Offered, BadResource);

@@ -51,6 +51,15 @@ impl UriTemplate {
         Ok(Self { pieces })
     }
 
+    /// The names of its variables, in order.
+    pub(super) fn names(&self) -> Vec<&str> {
+        let names = self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Variable { name, .. } => Some(name.as_str()),
+            Piece::Literal(_) => None,
+        });
+        names.collect()
+    }
+
     /// The values of the variables in a URI, decoded; `None` if the URI is not of this form.
     ///
     /// Where several ways of matching are possible, earlier variables take as much as they can.

@@ -185,7 +185,7 @@ fn check_defaults(schema: &Value) -> Result<(), String> {
 const CATEGORIES: &str = "categories";
 
 /// The characters the newest revision allows, and its length.
-fn is_good_name(name: &str) -> bool {
+pub(crate) fn is_good_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     (1..=128).contains(&name.len()) && name.bytes().all(allowed)
 }
