@@ -3,24 +3,40 @@
 //! Members the official text does not name are tolerated on receipt everywhere here.
 
 mod capability;
+mod completion;
 mod content;
+mod icon;
 mod lifecycle;
+mod list;
 mod meta;
 mod notification;
+mod prompt;
+mod resource;
 mod subscription;
 mod tool;
 
-pub use capability::{ClientCapabilities, Implementation, ListCapability, ServerCapabilities};
+pub use capability::{
+    ClientCapabilities, Implementation, ListCapability, ResourceCapability, ServerCapabilities,
+};
+pub use completion::{
+    CompleteParams, CompleteResult, CompletionValues, MOST_COMPLETIONS, Reference,
+};
 pub use content::{
     Annotations, Audience, Blob, Content, ContentForm, ContentList, Media, MediaError,
     ResourceBody, ResourceContents, ResourceLink, guess_mime_type,
 };
+pub use icon::{Icon, IconTheme};
 pub use lifecycle::{DiscoverResult, InitializeParams, InitializeResult, RequestedVersion};
+pub use list::{ListParams, ListResult, Standing};
 pub use meta::{Meta, RequestMeta};
 pub use notification::{
     CancelParams, LogLevel, LogMessage, ProgressParams, SetLevelParams, UnknownLevel,
 };
-pub use subscription::{SubscriptionParams, Topics, subscription_meta};
-pub use tool::{
-    CallParams, CallResult, ListParams, ListToolsResult, ToolAnnotations, ToolDefinition,
+pub use prompt::{
+    GetPromptResult, MessageList, PromptArgument, PromptDefinition, PromptMessage, Role,
 };
+pub use resource::{
+    Description, ReadResult, ResourceDefinition, TemplateDefinition, UpdatedParams, uri_from_params,
+};
+pub use subscription::{SubscriptionFilter, SubscriptionParams, Topics, subscription_meta};
+pub use tool::{CallParams, CallResult, ToolAnnotations, ToolDefinition};

@@ -34,13 +34,15 @@ pub struct Features {
     pub audio: bool,
     /// Tools carry `annotations`.
     pub tool_annotations: bool,
+    /// Servers say whether they complete arguments.
+    pub completions: bool,
     /// Progress notifications carry `message`.
     pub progress_message: bool,
-    /// `title` on tools and implementations.
+    /// `title` on tools, resources and implementations.
     pub titles: bool,
     /// `resource_link` content exists (C-26).
     pub resource_links: bool,
-    /// `structuredContent` and `outputSchema`, and `_meta` on tools and on content.
+    /// `structuredContent` and `outputSchema`, and `_meta` on tools, resources and content.
     pub structured_content: bool,
     /// `structuredContent` may be any value, not only an object.
     pub structured_values: bool,
@@ -99,6 +101,7 @@ impl Revision {
                 seed_002_members: true,
                 audio: false,
                 tool_annotations: false,
+                completions: false,
                 progress_message: false,
                 titles: false,
                 resource_links: false,
@@ -112,6 +115,7 @@ impl Revision {
                 seed_002_members: false,
                 audio: true,
                 tool_annotations: true,
+                completions: true,
                 progress_message: true,
                 ..Self::V2024_11_05.features()
             },

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 pub use crate::connection::client::{Client, ClientError};
 
 use crate::builder::Server;
+use crate::bulk::Carrier;
 use crate::connection::{Route, Shared};
 use crate::handler::{Outcome, Reply};
 use crate::identity::{Peer, Principal};
@@ -113,6 +114,11 @@ impl Context {
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         let shared = &self.call.shared;
         shared.info.extensions.get().or_else(|| shared.server.extensions().get())
+    }
+
+    /// What carries results that are too large for a message, if the transport has such a way.
+    pub(crate) fn carrier(&self) -> Option<&Arc<dyn Carrier>> {
+        self.call.shared.info.carrier.as_ref()
     }
 
     /// Fires when the call is to stop. A waiting future is dropped by itself; this is for

@@ -26,6 +26,9 @@
 //! ```
 
 mod builder;
+pub mod bulk;
+mod collection;
+pub mod completion;
 pub mod connection;
 mod connections;
 pub mod content;
@@ -37,11 +40,15 @@ pub mod identity;
 mod limits;
 mod methods;
 mod output_filter;
+pub mod prompt;
+mod registry;
+pub mod resource;
 pub mod revision;
 pub mod router;
 pub mod tool;
 
-pub use builder::{AddToolsError, BuildError, Server, ServerBuilder};
+pub use builder::{AddResourcesError, AddToolsError, BuildError, Server, ServerBuilder};
+pub use bulk::Bulk;
 pub use connection::{Connection, ConnectionInfo, Ended, Segment};
 pub use context::Context;
 pub use event::{Event, Hook, Veto};
@@ -52,6 +59,8 @@ pub use limits::Limits;
 pub use mcp_flow_proto as proto;
 pub use mcp_flow_proto::model::ContentForm;
 pub use output_filter::{OutputFilter, strip_control_characters};
+pub use prompt::{AddPromptsError, BadPrompt, IntoPromptOutput, IntoPrompts, Prompt, PromptOutput};
+pub use resource::{BadResource, IntoResources, Resource, ResourceTemplate};
 pub use revision::VersionPolicy;
 pub use tool::{
     BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames, ToolOutput,

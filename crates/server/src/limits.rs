@@ -21,9 +21,12 @@ pub struct Limits {
     pub parked_calls: usize,
     /// Bytes of replies that wait to be sent before no further call is started. 4 MiB.
     pub outbound_bytes: usize,
-    /// Longest result of a tool, encoded, in bytes. 16 MiB; one that is longer is not sent, and
-    /// the caller is told so by a failed result.
+    /// Longest result, encoded, in bytes. 16 MiB; one that is longer is not sent, and the caller is
+    /// told so, of a tool by a failed result.
     pub result_bytes: usize,
+    /// Longest result that is sent in a message where the transport could also carry it beside,
+    /// as HTTP does by a download. 1 MiB.
+    pub inline_bytes: usize,
     /// Messages in one batch. 1,000.
     pub batch: usize,
     /// How long one call may run. 10 minutes.
@@ -50,6 +53,7 @@ impl Default for Limits {
             parked_calls: 128 * 1024,
             outbound_bytes: 4 * 1024 * 1024,
             result_bytes: 16 * 1024 * 1024,
+            inline_bytes: 1024 * 1024,
             batch: 1000,
             call_time: Duration::from_secs(10 * 60),
             client_requests: 64,

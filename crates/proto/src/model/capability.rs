@@ -70,6 +70,15 @@ pub struct ServerCapabilities {
     /// Tools can be listed and called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<ListCapability>,
+    /// Resources can be listed and read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceCapability>,
+    /// Prompts can be listed and got.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<ListCapability>,
+    /// Arguments can be completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completions: Option<Map<String, Value>>,
     /// Log messages are sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logging: Option<Map<String, Value>>,
@@ -82,6 +91,18 @@ pub struct ServerCapabilities {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListCapability {
+    /// Whether changes of the list are announced.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub list_changed: bool,
+}
+
+/// The capability to list and read resources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceCapability {
+    /// Whether changes of one resource are told to those who ask for it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub subscribe: bool,
     /// Whether changes of the list are announced.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub list_changed: bool,

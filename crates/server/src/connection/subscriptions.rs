@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_proto::error::RATE_LIMITED;
-use mcp_flow_proto::model::{SubscriptionParams, Topics, subscription_meta};
+use mcp_flow_proto::model::{SubscriptionFilter, SubscriptionParams, Topics, subscription_meta};
 use mcp_flow_proto::{RpcError, method, write};
 use serde::Serialize;
 use tokio::time::Instant;
@@ -49,7 +49,7 @@ impl Shared {
     /// Keeps a request open for as long as its sender listens, and says that it begins.
     ///
     /// It holds no place: it costs nothing while nothing changes.
-    pub(super) fn listen(self: &Arc<Self>, request: &Context, topics: Topics) {
+    pub(super) fn listen(self: &Arc<Self>, request: &Context, filter: SubscriptionFilter) {
         let most = self.server.limits().subscriptions;
         let mut state = self.state();
         if state.lifecycle.is_ending() {
@@ -64,9 +64,10 @@ impl Shared {
         }
         // All under one lock, so that nothing is told before the acknowledgement.
         let ticket = state.calls.run(request.clone());
+        let topics = filter.topics;
         let begun = SubscriptionParams {
             meta: Some(subscription_meta(request.id())),
-            notifications: Some(topics),
+            notifications: Some(filter),
         };
         self.tell(request.route(), method::SUBSCRIPTIONS_ACKNOWLEDGED, &begun);
         state.subscriptions.listening.push(Listening { request: request.clone(), ticket, topics });
@@ -95,19 +96,31 @@ impl Shared {
         }
         state.subscriptions.due = None;
         let news = std::mem::take(&mut state.subscriptions.news);
-        if state.lifecycle.is_ending() || !news.tools_list_changed {
+        if state.lifecycle.is_ending() {
             return;
         }
+        let changed = |topics: Topics| {
+            let topics = topics.intersection(news);
+            [
+                (topics.tools_list_changed, method::TOOLS_LIST_CHANGED),
+                (topics.prompts_list_changed, method::PROMPTS_LIST_CHANGED),
+                (topics.resources_list_changed, method::RESOURCES_LIST_CHANGED),
+            ]
+            .into_iter()
+            .filter_map(|(changed, method)| changed.then_some(method))
+        };
         if state.lifecycle.is_ready() {
-            let params = SubscriptionParams { meta: None, notifications: None };
-            self.tell(&Route::default(), method::TOOLS_LIST_CHANGED, &params);
+            for method in changed(ALL) {
+                let params = SubscriptionParams { meta: None, notifications: None };
+                self.tell(&Route::default(), method, &params);
+            }
         }
         state.subscriptions.prune();
         for listening in &state.subscriptions.listening {
-            if listening.topics.tools_list_changed {
+            for method in changed(listening.topics) {
                 let meta = Some(subscription_meta(listening.request.id()));
                 let params = SubscriptionParams { meta, notifications: None };
-                self.tell(listening.request.route(), method::TOOLS_LIST_CHANGED, &params);
+                self.tell(listening.request.route(), method, &params);
             }
         }
     }
@@ -146,6 +159,10 @@ fn ended(request: &Context) -> Outcome {
     let meta = subscription_meta(request.id());
     request.reply(&Ended { result_type: "complete", meta })
 }
+
+/// What a client of a handshake revision is told of.
+const ALL: Topics =
+    Topics { tools_list_changed: true, prompts_list_changed: true, resources_list_changed: true };
 
 /// How long changes are gathered before anyone is told of them.
 const BURST: Duration = Duration::from_millis(50);
