@@ -10,10 +10,14 @@
 //! | [`content`] | `tools-call-simple-text`, `-image`, `-audio`, `-embedded-resource`, `-mixed-content`, `-error` |
 //! | [`schemas`] | `json-schema-2020-12`, `http-custom-header-server-validation` |
 //! | [`running`] | `tools-call-with-logging`, `tools-call-with-progress`, `server-sse-polling`; in `server-stateless` what is logged and what changes |
+//! | [`resources`] | `resources-list`, `-read-text`, `-read-binary`, `-templates-read`, `-subscribe`, `-unsubscribe`, `sep-2164-resource-not-found` |
+//! | [`prompts`] | `prompts-list`, `prompts-get-simple`, `-with-args`, `-embedded-resource`, `-with-image`, `completion-complete` |
 //! | [`asking`] | `tools-call-sampling`, `tools-call-elicitation`, `elicitation-sep1034-defaults`, `elicitation-sep1330-enums` |
 
 pub mod asking;
 pub mod content;
+pub mod prompts;
+pub mod resources;
 pub mod running;
 pub mod schemas;
 
@@ -25,4 +29,6 @@ pub fn server() -> ServerBuilder {
         .description("The fixtures of the official conformance suite")
         .instructions("Every tool here exists to be tested and does nothing else.")
         .tools((content::tools(), schemas::tools(), running::tools(), asking::tools()))
+        .resources(resources::resources())
+        .prompts(prompts::prompts())
 }

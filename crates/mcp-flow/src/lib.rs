@@ -32,9 +32,11 @@ pub use mcp_flow_http as http;
 pub use mcp_flow_macros::{data, tool, tools};
 pub use mcp_flow_proto::{Revision, RpcError, model};
 pub use mcp_flow_server::{
-    AddToolsError, BadTool, BuildError, Connection, ConnectionInfo, ContentForm, Context, Ended,
-    Event, Failure, Hook, IntoToolOutput, IntoTools, Limits, Peer, Principal, Server,
-    ServerBuilder, Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto, content, context,
+    AddPromptsError, AddResourcesError, AddToolsError, BadPrompt, BadResource, BadTool, BuildError,
+    Connection, ConnectionInfo, ContentForm, Context, Ended, Event, Failure, Hook, IntoPrompts,
+    IntoResources, IntoToolOutput, IntoTools, Limits, Peer, Principal, Prompt, Resource,
+    ResourceTemplate, Server, ServerBuilder, Structured, Tool, ToolNames, ToolOutput,
+    VersionPolicy, Veto, completion, content, context, prompt, resource,
     strip_control_characters, tool,
 };
 pub use mcp_flow_stdio as stdio;

@@ -63,5 +63,7 @@ fn test_error_handling() -> Result<(), &'static str> {
 
 /// A single pixel.
 pub(super) fn image() -> Content {
-    Content::image(*include_bytes!("pixel.png"), "image/png")
+    Content::image(*PIXEL, "image/png")
 }
+
+pub(super) const PIXEL: &[u8; 70] = include_bytes!("pixel.png");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mcp_flow::model::LogLevel;
 use mcp_flow::prelude::*;
-use mcp_flow::{AddToolsError, BadTool, IntoTools};
+use mcp_flow::{AddPromptsError, AddToolsError, BadTool, IntoTools, Prompt};
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -17,6 +17,7 @@ pub fn tools() -> Result<Vec<Tool>, BadTool> {
         test_tool_with_progress,
         test_reconnection,
         test_trigger_tool_change,
+        test_trigger_prompt_change,
     ]
     .into_tools()
 }
@@ -70,6 +71,18 @@ fn test_trigger_tool_change(context: &Context) -> Result<&'static str, AddToolsE
     Ok("Added a tool")
 }
 
-const PASSING: &str = "test_passing_tool";
+/// Adds a prompt, or takes it away if it is there
+#[tool(quick)]
+fn test_trigger_prompt_change(context: &Context) -> Result<&'static str, AddPromptsError> {
+    let server = context.server();
+    if server.remove_prompt(PASSING) {
+        return Ok("Removed a prompt");
+    }
+    let passing = Prompt::builder(PASSING).description("It comes and goes");
+    server.add_prompts(passing.template("Here."))?;
+    Ok("Added a prompt")
+}
+
+const PASSING: &str = "test_passing";
 
 const A_MOMENT: Duration = Duration::from_millis(50);
