@@ -13,9 +13,9 @@ mod report;
 mod served;
 
 pub use client::{Outcome, node, python, run};
-pub use program::{ARGUMENTS, program};
+pub use program::{ARGUMENTS, everything, program};
 pub use report::{Report, rises};
-pub use served::Served;
+pub use served::{Served, start};
 
 use std::time::Duration;
 

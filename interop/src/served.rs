@@ -86,7 +86,7 @@ impl Served {
 }
 
 /// Starts a program that prints one line when it is ready, and gives that line.
-pub(crate) async fn start(command: &mut Command) -> (Child, String) {
+pub async fn start(command: &mut Command) -> (Child, String) {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -36,8 +36,8 @@ pub use mcp_flow_server::{
     Connection, ConnectionInfo, ContentForm, Context, Ended, Event, Failure, Hook, IntoPrompts,
     IntoResources, IntoToolOutput, IntoTools, Limits, Peer, Principal, Prompt, Resource,
     ResourceTemplate, Server, ServerBuilder, Structured, Tool, ToolNames, ToolOutput,
-    VersionPolicy, Veto, completion, content, context, prompt, resource,
-    strip_control_characters, tool,
+    VersionPolicy, Veto, completion, content, context, prompt, resource, strip_control_characters,
+    tool,
 };
 pub use mcp_flow_stdio as stdio;
 
