@@ -90,7 +90,9 @@ impl ArgumentOptions {
         let word = word(meta);
         // Texts in a URI are read without a schema, so there is nothing to check them by.
         if kind == Kind::Resource && !["name", "complete"].contains(&word.as_str()) {
-            return Err(meta.error("unknown option; a variable of a resource has name and complete"));
+            return Err(
+                meta.error("unknown option; a variable of a resource has name and complete")
+            );
         }
         match word.as_str() {
             "name" => set(&mut self.name, meta, value),
