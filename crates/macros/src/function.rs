@@ -18,11 +18,13 @@ pub(crate) fn read(kind: Kind, function: &mut ItemFn) -> syn::Result<Function> {
         let message = match kind {
             Kind::Tool => {
                 "a tool with `self` is a method; mark its `impl` block with `#[tool]`, too"
+                    .to_owned()
             }
-            Kind::Prompt => {
-                "a prompt is a function without `self`; what it shares is in the context, see \
-                 `Context::extension`"
-            }
+            Kind::Prompt | Kind::Resource => format!(
+                "a {} is a function without `self`; take what it shares from the context, by \
+                 `Context::extension`",
+                kind.noun()
+            ),
         };
         return Err(syn::Error::new_spanned(receiver, message));
     }

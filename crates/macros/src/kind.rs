@@ -9,6 +9,7 @@ use syn::Ident;
 pub(crate) enum Kind {
     Tool,
     Prompt,
+    Resource,
 }
 
 impl Kind {
@@ -17,6 +18,7 @@ impl Kind {
         match self {
             Self::Tool => "tool",
             Self::Prompt => "prompt",
+            Self::Resource => "resource",
         }
     }
 
@@ -30,6 +32,7 @@ impl Kind {
         match self {
             Self::Tool => quote!(::mcp_flow::IntoTools),
             Self::Prompt => quote!(::mcp_flow::IntoPrompts),
+            Self::Resource => quote!(::mcp_flow::IntoResources),
         }
     }
 
@@ -38,6 +41,7 @@ impl Kind {
         match self {
             Self::Tool => quote!(into_tools),
             Self::Prompt => quote!(into_prompts),
+            Self::Resource => quote!(into_resources),
         }
     }
 
@@ -46,6 +50,9 @@ impl Kind {
         let (item, error) = match self {
             Self::Tool => (quote!(::mcp_flow::Tool), quote!(::mcp_flow::BadTool)),
             Self::Prompt => (quote!(::mcp_flow::Prompt), quote!(::mcp_flow::BadPrompt)),
+            Self::Resource => {
+                (quote!(::mcp_flow::resource::Offered), quote!(::mcp_flow::BadResource))
+            }
         };
         quote!(::core::result::Result<::std::vec::Vec<#item>, #error>)
     }

@@ -2,7 +2,7 @@
 //!
 //! One mechanism carries them all: `signature` reads a function, `options` what its attribute
 //! says, `arguments` makes the type its arguments are decoded into and `call` the code that calls
-//! it; `tool` and `prompt` say what to build, `function` and `methods` how it is registered.
+//! it; `tool`, `prompt` and `resource` say what to build, `function` and `methods` how it is registered.
 
 mod arguments;
 mod call;
@@ -13,6 +13,7 @@ mod methods;
 mod options;
 mod parameter;
 mod prompt;
+mod resource;
 mod signature;
 mod tool;
 
@@ -57,6 +58,23 @@ pub fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn prompts(functions: TokenStream) -> TokenStream {
     finish(function::list(Kind::Prompt, functions.into()))
+}
+
+/// Makes a function a resource, or a template of resources: `#[resource("notes:/{day}")]`. See the
+/// guide in the `mcp-flow` crate.
+#[proc_macro_attribute]
+pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
+    let item = syn::parse_macro_input!(item as Item);
+    finish(match item {
+        Item::Fn(function) => resource::expand(options.into(), function),
+        other => Err(syn::Error::new_spanned(other, "a resource is a function that reads it")),
+    })
+}
+
+/// Lists functions that are resources, by name or path: `resources![motto, files::log]`.
+#[proc_macro]
+pub fn resources(functions: TokenStream) -> TokenStream {
+    finish(function::list(Kind::Resource, functions.into()))
 }
 
 /// Makes a type one that tools can take and return. See the guide in the `mcp-flow` crate.

@@ -87,7 +87,14 @@ impl Parameter {
 
 impl ArgumentOptions {
     fn read(&mut self, kind: Kind, meta: &syn::meta::ParseNestedMeta<'_>) -> syn::Result<()> {
-        match word(meta).as_str() {
+        let word = word(meta);
+        // Texts in a URI are read without a schema, so there is nothing to check them by.
+        if kind == Kind::Resource && !["name", "complete"].contains(&word.as_str()) {
+            return Err(
+                meta.error("unknown option; a variable of a resource has name and complete")
+            );
+        }
+        match word.as_str() {
             "name" => set(&mut self.name, meta, value),
             "description" => set(&mut self.description, meta, value),
             "pattern" => set(&mut self.pattern, meta, value),
@@ -98,7 +105,7 @@ impl ArgumentOptions {
                 let has_value = meta.input.peek(Token![=]);
                 Ok(if has_value { Default::Value(value(meta)?) } else { Default::OfType })
             }),
-            "complete" if kind == Kind::Prompt => set(&mut self.complete, meta, value),
+            "complete" if kind != Kind::Tool => set(&mut self.complete, meta, value),
             "secret" if kind == Kind::Prompt => {
                 self.secret = true;
                 Ok(())
@@ -116,11 +123,31 @@ impl ArgumentOptions {
 }
 
 impl Argument {
+    /// The name callers use, if it can be told.
+    pub(crate) fn given_name(&self) -> Option<String> {
+        match &self.options.name {
+            None => Some(plain(&self.name)),
+            Some(Expr::Lit(ExprLit { lit: Lit::Str(name), .. })) => Some(name.value()),
+            Some(_) => None,
+        }
+    }
+
+    /// The call on a builder that says what completes a variable, if anything does.
+    pub(crate) fn completion(&self) -> Option<TokenStream> {
+        let function = self.options.complete.as_ref()?;
+        let name = self.name_expression();
+        Some(quote!(.complete(#name, #function)))
+    }
+
+    fn name_expression(&self) -> TokenStream {
+        let plain = plain(&self.name);
+        self.options.name.as_ref().map_or_else(|| quote!(#plain), |name| quote!(#name))
+    }
+
     /// What is to be said of an argument of a prompt beside its type, if anything.
     pub(crate) fn said_of_prompt(&self) -> Option<TokenStream> {
-        let ArgumentOptions { name, complete, secret, .. } = &self.options;
-        let plain = plain(&self.name);
-        let name = name.as_ref().map_or_else(|| quote!(#plain), |name| quote!(#name));
+        let ArgumentOptions { complete, secret, .. } = &self.options;
+        let name = self.name_expression();
         let secret = secret.then(|| quote!(.secret()));
         let complete = complete.as_ref().map(|function| quote!(.complete(#function)));
         let is_said = secret.is_some() || complete.is_some();

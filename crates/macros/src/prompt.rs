@@ -5,7 +5,7 @@ use quote::{ToTokens, quote};
 use syn::{ItemFn, LitStr};
 
 use crate::arguments::Spelling;
-use crate::call::{Call, plain};
+use crate::call::{Call, Called, plain};
 use crate::function::{mark, read};
 use crate::kind::Kind;
 use crate::options::CommonOptions;
@@ -14,11 +14,14 @@ use crate::parameter::Parameter;
 pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream> {
     let options = CommonOptions::parse(Kind::Prompt, options)?;
     let read = read(Kind::Prompt, &mut function)?;
-    let path = function.sig.ident.to_token_stream();
-    let spelling = Spelling::default();
-    let nothing = TokenStream::new();
-    let call = Call::new(&read, options.quick, &spelling, &quote!(get), &path, &nothing)?;
-    let Call { definition, finish, .. } = call;
+    let called = Called {
+        function: &read,
+        quick: options.quick,
+        later: quote!(get),
+        path: function.sig.ident.to_token_stream(),
+        state: TokenStream::new(),
+    };
+    let Call { definition, finish, .. } = called.with_arguments(&Spelling::default())?;
     let name = options.name.as_ref().map_or_else(|| plain(&function.sig.ident), LitStr::value);
     let said = options.builder_calls(&read);
     let arguments = read.parameters.iter().filter_map(|parameter| match parameter {

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote};
 use syn::{Ident, ItemFn, LitStr};
 
 use crate::arguments::Spelling;
-use crate::call::{Call, plain};
+use crate::call::{Call, Called, plain};
 use crate::function::{mark, read};
 use crate::kind::Kind;
 use crate::options::ToolOptions;
@@ -36,8 +36,9 @@ pub(crate) fn build(
         allow_unknown: options.allow_unknown_arguments,
         rename_all: options.rename_all.clone(),
     };
-    let call = Call::new(function, common.quick, &spelling, &quote!(handler), path, state)?;
-    let Call { definition, arguments, finish } = call;
+    let (path, state) = (path.clone(), state.clone());
+    let called = Called { function, quick: common.quick, later: quote!(handler), path, state };
+    let Call { definition, arguments, finish } = called.with_arguments(&spelling)?;
     let given_name = common.name.as_ref().map_or_else(|| plain(name), LitStr::value);
     let name = format!("{prefix}{given_name}");
     let (said, more) = (common.builder_calls(function), options.builder_calls());

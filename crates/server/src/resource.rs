@@ -10,6 +10,7 @@ pub(crate) mod catalog;
 mod collection;
 mod completion;
 mod contents;
+mod functions;
 mod template;
 mod variables;
 

@@ -1,11 +1,15 @@
 //! The server every scenario runs against, and the levers to steer its tools by.
 
+mod prompts;
+
 use std::sync::Arc;
 
 use mcp_flow_proto::model::LogLevel;
 use mcp_flow_server::{Context, Limits, Server, ServerBuilder, Tool, ToolOutput};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
+
+pub use prompts::prompts;
 
 /// A server whose slow tools wait for the test instead of the clock.
 #[derive(Clone, Debug)]

@@ -10,12 +10,14 @@
 mod calls;
 mod cancelling;
 mod changes;
+mod completion;
 mod content;
 mod ending;
 mod errors;
 mod handshake;
 mod limits;
 mod notices;
+mod prompts;
 
 use std::pin::Pin;
 
@@ -26,12 +28,14 @@ use crate::peer::Peer;
 pub use calls::*;
 pub use cancelling::*;
 pub use changes::*;
+pub use completion::*;
 pub use content::*;
 pub use ending::*;
 pub use errors::*;
 pub use handshake::*;
 pub use limits::*;
 pub use notices::*;
+pub use prompts::*;
 
 /// Connects a peer to a server over the transport under test.
 pub type Connect = dyn Fn(Server) -> Pin<Box<dyn Future<Output = Peer> + Send>> + Send + Sync;
@@ -89,6 +93,17 @@ macro_rules! suite {
             what_cannot_be_listened_for_is_left_out
             nobody_begins_to_listen_at_the_end
             a_result_keeps_to_its_schema
+            a_prompt_is_listed_and_got
+            arguments_of_a_prompt_are_harmless
+            prompt_content_follows_the_revision
+            wrong_requests_for_prompts_are_explained
+            prompts_need_their_capability
+            prompts_come_in_pages
+            hidden_prompts_are_not_there
+            changes_of_prompts_are_told
+            arguments_are_completed
+            wrong_completions_are_explained
+            log_levels_that_are_none_are_refused
             calls_wait_for_a_place
             a_waiting_call_can_be_cancelled
             the_end_of_input_drains

@@ -39,7 +39,7 @@ pub(super) fn check(
 fn check_name(server: &Server, headers: &HeaderMap, request: &Request<'_>) -> Result<(), RpcError> {
     let names = match &*request.method {
         method::TOOLS_CALL => ["name", "arguments"],
-        "prompts/get" => ["name", ""],
+        method::PROMPTS_GET => ["name", ""],
         "resources/read" => ["uri", ""],
         _ => return Ok(()),
     };
