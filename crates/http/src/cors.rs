@@ -48,7 +48,7 @@ fn may_be_sent(name: &str) -> bool {
         || mirrors.is_some_and(|(start, _)| start.eq_ignore_ascii_case(MIRRORED))
 }
 
-const SENT: [&str; 8] = [
+const SENT: [&str; 9] = [
     "accept",
     "authorization",
     "content-type",
@@ -57,8 +57,9 @@ const SENT: [&str; 8] = [
     "mcp-name",
     "mcp-protocol-version",
     "mcp-session-id",
+    "range",
 ];
 
 const MIRRORED: &str = "mcp-param-";
 
-const EXPOSED: &str = "Mcp-Session-Id, Retry-After, WWW-Authenticate";
+const EXPOSED: &str = "Mcp-Session-Id, Retry-After, WWW-Authenticate, Accept-Ranges, Content-Range";
