@@ -12,12 +12,14 @@
 //! | [`running`] | `tools-call-with-logging`, `tools-call-with-progress`, `server-sse-polling`; in `server-stateless` what is logged and what changes |
 //! | [`resources`] | `resources-list`, `-read-text`, `-read-binary`, `-templates-read`, `-subscribe`, `-unsubscribe`, `sep-2164-resource-not-found` |
 //! | [`prompts`] | `prompts-list`, `prompts-get-simple`, `-with-args`, `-embedded-resource`, `-with-image`, `completion-complete` |
-//! | [`asking`] | `tools-call-sampling`, `tools-call-elicitation`, `elicitation-sep1034-defaults`, `elicitation-sep1330-enums` |
+//! | [`asking`] | `tools-call-sampling`, `tools-call-elicitation`, `elicitation-sep1034-defaults`, `elicitation-sep1330-enums`; in `server-stateless` what a client has not declared |
+//! | [`rounds`] | `input-required-result-*` |
 
 pub mod asking;
 pub mod content;
 pub mod prompts;
 pub mod resources;
+pub mod rounds;
 pub mod running;
 pub mod schemas;
 
@@ -28,7 +30,8 @@ pub fn server() -> ServerBuilder {
     Server::builder("everything", env!("CARGO_PKG_VERSION"))
         .description("The fixtures of the official conformance suite")
         .instructions("Every tool here exists to be tested and does nothing else.")
-        .tools((content::tools(), schemas::tools(), running::tools(), asking::tools()))
+        .tools((content::tools(), schemas::tools(), running::tools()))
+        .tools((asking::tools(), rounds::tools()))
         .resources(resources::resources())
-        .prompts(prompts::prompts())
+        .prompts((prompts::prompts(), rounds::prompt()))
 }

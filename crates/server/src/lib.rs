@@ -25,6 +25,7 @@
 //! let server = Server::builder("sums", "1.0.0").tools(sum).build().unwrap();
 //! ```
 
+pub mod ask;
 mod builder;
 pub mod bulk;
 mod collection;
@@ -37,6 +38,7 @@ pub mod event;
 mod extensions;
 pub mod handler;
 pub mod identity;
+pub mod input;
 mod limits;
 mod methods;
 mod output_filter;
@@ -47,6 +49,7 @@ pub mod revision;
 pub mod router;
 pub mod tool;
 
+pub use ask::{AskError, Elicited, Form};
 pub use builder::{AddResourcesError, AddToolsError, BuildError, Server, ServerBuilder};
 pub use bulk::Bulk;
 pub use connection::{Connection, ConnectionInfo, Ended, Segment};
@@ -58,6 +61,7 @@ pub use identity::{Peer, Principal};
 pub use limits::Limits;
 pub use mcp_flow_proto as proto;
 pub use mcp_flow_proto::model::ContentForm;
+pub use mcp_flow_seal as seal;
 pub use output_filter::{OutputFilter, strip_control_characters};
 pub use prompt::{AddPromptsError, BadPrompt, IntoPromptOutput, IntoPrompts, Prompt, PromptOutput};
 pub use resource::{BadResource, IntoResources, Resource, ResourceTemplate};

@@ -1,5 +1,6 @@
 //! Tools: what they are made of and how they are called.
 
+pub(crate) mod answer;
 pub(crate) mod arguments;
 mod builder;
 mod collection;

@@ -1,5 +1,6 @@
 //! The server every scenario runs against, and the levers to steer its tools by.
 
+mod asking;
 mod prompts;
 
 use std::sync::Arc;
@@ -152,7 +153,8 @@ fn tools(gate: &Arc<Gate>) -> Vec<Tool> {
             }))
         }),
     ];
-    built.into_iter().map(|tool| tool.expect("the fixture's tools are good")).collect()
+    let built = built.into_iter().chain(asking::tools());
+    built.map(|tool| tool.expect("the fixture's tools are good")).collect()
 }
 
 /// Three steps forward, one back, and log messages of two levels.
