@@ -1,4 +1,5 @@
-// What every TypeScript client is put through, whatever its SDK calls things.
+// What every TypeScript client is put through, whatever its SDK calls things and whatever carries
+// its messages.
 //
 // `call(params, options)` calls a tool; what is seen is entered into `report`.
 
@@ -27,6 +28,8 @@ export async function drive(client, call, report) {
     () => abort.signal.aborted,
   );
   report.sumAfterCancel = await call(addition);
+  // Over Streamable HTTP a session is ended by a request of its own.
+  await client.transport.terminateSession?.();
   await client.close();
 
   console.log(JSON.stringify(report));

@@ -4,8 +4,11 @@
 //! [`wh40k`] optional arguments, enums, structured results and waiting, [`long_operation`]
 //! progress. `mcp-flow` serves all of them when nothing else is configured, and
 //! `simple_server.rs` beside this crate is the program that serves them and nothing more.
+//!
+//! [`everything`] is not to be copied from: it is what the official conformance suite asks for.
 
 pub mod calculator;
+pub mod everything;
 pub mod long_operation;
 pub mod wh40k;
 

@@ -1,6 +1,7 @@
 """Drives a server with the Python SDK and prints what it saw as one line of JSON.
 
-usage: client.py ERA PROGRAM [ARGUMENT...]
+usage: client.py ERA stdio PROGRAM [ARGUMENT...]
+       client.py ERA (mcp | sse) URL
 
 ERA is `legacy` for the handshake, `auto` to ask the server, or a revision to insist on.
 """
@@ -10,11 +11,12 @@ import sys
 
 import anyio
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.sse import sse_client
 
 ADDITION = ("calculator.add", {"a": 2, "b": 3})
 
 
-async def main(era: str, command: str, *arguments: str) -> None:
+async def main(era: str, kind: str, target: str, *arguments: str) -> None:
     report = {"progress": [], "complaints": []}
 
     async def receive(message: object) -> None:
@@ -24,9 +26,11 @@ async def main(era: str, command: str, *arguments: str) -> None:
     async def progress(value: float, total: float | None, message: str | None) -> None:
         report["progress"].append(value)
 
-    server = StdioServerParameters(command=command, args=list(arguments))
     async with Client(
-        server, mode=era, read_timeout_seconds=20, message_handler=receive
+        server(kind, target, *arguments),
+        mode=era,
+        read_timeout_seconds=20,
+        message_handler=receive,
     ) as client:
         report["revision"] = client.protocol_version
         report["tools"] = [tool.name for tool in (await client.list_tools()).tools]
@@ -48,6 +52,13 @@ async def main(era: str, command: str, *arguments: str) -> None:
         report["sumAfterCancel"] = wire(await client.call_tool(*ADDITION))
 
     print(json.dumps(report))
+
+
+def server(kind: str, target: str, *arguments: str) -> object:
+    if kind == "stdio":
+        return StdioServerParameters(command=target, args=list(arguments))
+    # By itself a URL means Streamable HTTP to this SDK.
+    return sse_client(target) if kind == "sse" else target
 
 
 def wire(result: object) -> object:

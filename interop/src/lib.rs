@@ -1,18 +1,21 @@
 //! What the tests here share: the program under test, and a way to run the clients of other makers
 //! against it.
 //!
-//! A client is a script in a folder beside this one. It starts the program itself, as any host
-//! would, and prints what it saw; the tests judge that. `./install` installs what scripts need.
+//! A client is a script in a folder beside this one. Over stdio it starts the program itself, as any
+//! host would; over HTTP it is told where the program is. It prints what it saw, and the tests judge
+//! that. `./install` installs what scripts need.
 
 #![allow(clippy::panic, reason = "a test fails by panicking")]
 
 mod client;
 mod program;
 mod report;
+mod served;
 
 pub use client::{Outcome, node, python, run};
-pub use program::{ARGUMENTS, program};
+pub use program::{ARGUMENTS, everything, program};
 pub use report::{Report, rises};
+pub use served::{Served, start};
 
 use std::time::Duration;
 

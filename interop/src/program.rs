@@ -13,13 +13,28 @@ pub const ARGUMENTS: [&str; 4] = ["stdio", "--diagnostics", "--max-concurrency",
 /// The program that `MCP_FLOW` names, or else one built here and now.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| std::env::var_os("MCP_FLOW").map_or_else(build, PathBuf::from))
+    PROGRAM.get_or_init(|| {
+        let named = std::env::var_os("MCP_FLOW").map(PathBuf::from);
+        named.unwrap_or_else(|| build(&["--package", "mcp-flow-cli", "--bin", "mcp-flow"]))
+    })
 }
 
-/// Cargo hands a package the path of its own programs only, so this one has to be asked for.
-fn build() -> PathBuf {
+/// The example that `MCP_FLOW_EVERYTHING` names, or else one built here and now: it serves what the
+/// conformance suite asks for.
+pub fn everything() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let named = std::env::var_os("MCP_FLOW_EVERYTHING").map(PathBuf::from);
+        let example = ["--package", "mcp-flow-examples", "--example", "everything"];
+        named.unwrap_or_else(|| build(&example))
+    })
+}
+
+/// Cargo hands a package the path of its own programs only, so these have to be asked for.
+fn build(what: &[&str]) -> PathBuf {
     let output = Command::new(env!("CARGO"))
-        .args(["build", "--locked", "--package", "mcp-flow-cli", "--bin", "mcp-flow"])
+        .args(["build", "--locked"])
+        .args(what)
         .arg("--message-format=json-render-diagnostics")
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stderr(Stdio::inherit())

@@ -5,13 +5,13 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use interop::{ARGUMENTS, LIMIT, program, rises};
+use interop::{ARGUMENTS, LIMIT, Served, program, rises};
 use rmcp::model::{
     CallToolRequestParams, CancelledNotificationParam, ClientRequest, ProgressNotificationParam,
     ProtocolVersion, Request,
 };
 use rmcp::service::{NotificationContext, PeerRequestOptions, RequestHandle, RunningService};
-use rmcp::transport::TokioChildProcess;
+use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt, RoleClient, ServiceError};
 use serde_json::json;
 use tokio::process::Command;
@@ -22,8 +22,8 @@ use tokio::time::timeout;
 #[tokio::test]
 async fn the_rust_sdk_lists_and_calls() {
     for (lifecycle, revision) in lifecycles() {
-        within_limit(async {
-            let (client, _) = connect(lifecycle).await;
+        within_limit(async |carrier| {
+            let (client, _) = connect(carrier, lifecycle.clone()).await;
             let server = client.peer_info().expect("the server introduces itself");
             assert_eq!(server.protocol_version, revision);
             assert_eq!(server.server_info.as_ref().expect("it has a name").name, "mcp-flow");
@@ -43,8 +43,8 @@ async fn the_rust_sdk_lists_and_calls() {
 #[tokio::test]
 async fn the_rust_sdk_is_told_about_progress() {
     for (lifecycle, _) in lifecycles() {
-        within_limit(async {
-            let (client, mut progress) = connect(lifecycle).await;
+        within_limit(async |carrier| {
+            let (client, mut progress) = connect(carrier, lifecycle.clone()).await;
             let call = sleep(&client, 300).await;
             let token = call.progress_token.clone();
             call.await_response().await.unwrap();
@@ -65,8 +65,8 @@ async fn the_rust_sdk_is_told_about_progress() {
 #[tokio::test]
 async fn the_rust_sdk_cancels() {
     for (lifecycle, _) in lifecycles() {
-        within_limit(async {
-            let (client, mut progress) = connect(lifecycle).await;
+        within_limit(async |carrier| {
+            let (client, mut progress) = connect(carrier, lifecycle.clone()).await;
             let call = sleep(&client, 60_000).await;
             progress.recv().await.expect("the call is running");
             let cancel = CancelledNotificationParam::new(Some(call.id.clone()), None);
@@ -97,13 +97,30 @@ impl ClientHandler for Listener {
 }
 
 async fn connect(
+    carrier: &Carrier,
     lifecycle: ClientLifecycleMode,
 ) -> (Client, mpsc::UnboundedReceiver<ProgressNotificationParam>) {
-    let mut command = Command::new(program());
-    command.args(ARGUMENTS).kill_on_drop(true);
     let (sender, progress) = mpsc::unbounded_channel();
-    let transport = TokioChildProcess::new(command).unwrap();
-    (Listener(sender).serve_with_lifecycle(transport, lifecycle).await.unwrap(), progress)
+    let listener = Listener(sender);
+    let client = match carrier {
+        Carrier::Stdio => {
+            let mut command = Command::new(program());
+            command.args(ARGUMENTS).kill_on_drop(true);
+            let transport = TokioChildProcess::new(command).unwrap();
+            listener.serve_with_lifecycle(transport, lifecycle).await
+        }
+        Carrier::Http(served) => {
+            let transport = StreamableHttpClientTransport::from_uri(served.url("mcp"));
+            listener.serve_with_lifecycle(transport, lifecycle).await
+        }
+    };
+    (client.unwrap(), progress)
+}
+
+/// What carries the messages.
+enum Carrier {
+    Stdio,
+    Http(Served),
 }
 
 async fn sum(client: &Client) -> String {
@@ -121,8 +138,18 @@ async fn sleep(client: &Client, milliseconds: u64) -> RequestHandle<RoleClient> 
     client.send_cancellable_request(request, PeerRequestOptions::no_options()).await.unwrap()
 }
 
-/// Runs one conversation, and panics if it takes too long or the SDK warns about the server.
-async fn within_limit(conversation: impl Future<Output = ()>) {
+/// Holds one conversation over everything the SDK speaks, and panics if it takes too long, if the
+/// SDK warns about the server, or if a session is left behind.
+async fn within_limit(conversation: impl AsyncFn(&Carrier)) {
+    for carrier in [Carrier::Stdio, Carrier::Http(Served::start().await)] {
+        without_complaints(conversation(&carrier)).await;
+        if let Carrier::Http(served) = carrier {
+            served.end().await;
+        }
+    }
+}
+
+async fn without_complaints(conversation: impl Future<Output = ()>) {
     let complaints = Complaints::default();
     let writer = complaints.clone();
     let subscriber = tracing_subscriber::fmt()

@@ -7,6 +7,7 @@ use mcp_flow_proto::error::ACCESS_DENIED;
 use mcp_flow_server::Principal;
 
 use crate::answer::{Answer, refusal};
+use crate::options::Options;
 use crate::tokens::Tokens;
 
 /// What every request has to pass.
@@ -14,6 +15,8 @@ use crate::tokens::Tokens;
 pub(crate) struct Guard {
     /// Host names answered to; empty means all.
     hosts: Vec<String>,
+    /// Origins of pages let in, besides those that the server itself might have served.
+    origins: Vec<String>,
     tokens: Option<Tokens>,
     /// Everyone, where no token is asked for.
     local: Principal,
@@ -22,16 +25,21 @@ pub(crate) struct Guard {
 impl Guard {
     /// A server on a loopback address answers to its own machine's names only, so that a name
     /// someone else controls cannot be made to point at it (DNS rebinding).
-    pub(crate) fn new(is_loopback: bool, more_hosts: &[String], tokens: Option<Tokens>) -> Self {
-        let mut hosts: Vec<String> = more_hosts.to_vec();
+    pub(crate) fn new(is_loopback: bool, options: &Options, tokens: Option<Tokens>) -> Self {
+        let mut hosts = options.hosts.clone();
         if is_loopback {
             hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned));
         }
-        Self { hosts, tokens, local: Principal::local() }
+        Self { hosts, origins: options.origins.clone(), tokens, local: Principal::local() }
     }
 
-    /// Whom a request is made for, or why it is refused.
-    pub(crate) fn admit(&self, headers: &HeaderMap, uri: &Uri) -> Result<Principal, Answer> {
+    /// Checks where a request was sent to and which page sent it. Gives the page's origin, if it
+    /// is one that has to be told that it may read the answer.
+    pub(crate) fn check_origin<'a>(
+        &self,
+        headers: &'a HeaderMap,
+        uri: &Uri,
+    ) -> Result<Option<&'a HeaderValue>, Answer> {
         let host = host(headers, uri).ok_or_else(|| denied("the request does not name a host"))?;
         if !self.hosts.is_empty() && !self.hosts.iter().any(|known| is_name_of(host, known)) {
             return Err(denied(&format!(
@@ -39,12 +47,22 @@ impl Guard {
                  host when starting the server"
             )));
         }
-        if let Some(origin) = headers.get(ORIGIN) {
-            let origin = origin.to_str().ok().and_then(authority_of);
-            if !origin.is_some_and(|origin| origin.eq_ignore_ascii_case(host)) {
-                return Err(denied("pages of another origin may not speak to this server"));
-            }
+        let Some(page) = headers.get(ORIGIN) else { return Ok(None) };
+        let origin = page.to_str().unwrap_or_default();
+        if self.origins.iter().any(|known| known.eq_ignore_ascii_case(origin)) {
+            return Ok(Some(page));
         }
+        if authority_of(origin).is_some_and(|origin| origin.eq_ignore_ascii_case(host)) {
+            return Ok(None);
+        }
+        Err(denied(
+            "pages of another origin may not speak to this server, unless it is started with \
+             --allow-origin and theirs",
+        ))
+    }
+
+    /// Whom a request is made for, or why it is refused.
+    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Principal, Answer> {
         match &self.tokens {
             None => Ok(self.local.clone()),
             Some(tokens) => token(headers)
@@ -99,13 +117,14 @@ fn unauthorized(was_given: bool) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::Guard;
+    use crate::options::Options;
     use hyper::header::{HeaderMap, HeaderName, HeaderValue};
     use hyper::{StatusCode, Uri};
 
     /// MCP-049: a foreign origin or host is refused, an absent origin is not.
     #[test]
     fn strangers_are_refused() {
-        let local = Guard::new(true, &[], None);
+        let local = Guard::new(true, &Options::default(), None);
         check(&local, &[("host", "127.0.0.1:4433")], None);
         check(&local, &[("host", "localhost")], None);
         check(&local, &[("host", "LOCALHOST:1")], None);
@@ -119,11 +138,20 @@ mod tests {
         check(&local, &origin("http://localhost:1"), Some(403));
         check(&local, &origin("http://evil.example"), Some(403));
         check(&local, &origin("null"), Some(403));
-        let open = Guard::new(false, &[], None);
+        let open = Guard::new(false, &Options::default(), None);
         check(&open, &[("host", "flow.example")], None);
-        let named = Guard::new(true, &["Flow.example".to_owned()], None);
+        let hosts = vec!["Flow.example".to_owned()];
+        let named = Guard::new(true, &Options { hosts, ..Options::default() }, None);
         check(&named, &[("host", "flow.example:443")], None);
         check(&named, &[("host", "other.example")], Some(403));
+        let origins = vec!["https://app.example".to_owned()];
+        let shared = Guard::new(true, &Options { origins, ..Options::default() }, None);
+        check(&shared, &origin("https://app.example"), None);
+        check(&shared, &origin("http://localhost:4433"), None);
+        check(&shared, &origin("http://app.example"), Some(403));
+        check(&shared, &origin("https://app.example:444"), Some(403));
+        check(&shared, &origin("https://app.example.evil.example"), Some(403));
+        check(&shared, &[("host", "evil.example"), ("origin", "https://app.example")], Some(403));
     }
 
     fn check(guard: &Guard, headers: &[(&str, &str)], refused: Option<u16>) {
@@ -134,7 +162,7 @@ mod tests {
                 (name, HeaderValue::from_str(value).unwrap())
             })
             .collect();
-        let status = guard.admit(&headers, &Uri::from_static("/mcp")).err();
+        let status = guard.check_origin(&headers, &Uri::from_static("/mcp")).err();
         let status = status.map(|answer| answer.status());
         assert_eq!(status.map(|status: StatusCode| status.as_u16()), refused, "{headers:?}");
     }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::Stream;
 use hyper::body::Incoming as RequestBody;
-use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper::{HeaderMap, Method, Request, StatusCode, Uri};
 use mcp_flow_proto::{Encoding, Incoming, Revision, RpcError};
 use mcp_flow_server::{Connection, Principal};
 
 use crate::answer::{Answer, busy, empty, events, refusal, refusal_to, wrong_method};
-use crate::service::Service;
+use crate::service::{Service, nothing_at};
 use crate::sessions::{Keepable, new_id};
 use crate::{body, sse};
 
@@ -20,6 +20,15 @@ use crate::{body, sse};
 #[derive(Debug)]
 pub(crate) struct LegacySession {
     connection: Connection,
+    /// The prefix of the address it was opened at, as the server and as the client sees it.
+    prefixes: [String; 2],
+}
+
+impl LegacySession {
+    /// Whether messages may be posted to it under this prefix.
+    fn is_under(&self, prefix: &str) -> bool {
+        self.prefixes.iter().any(|known| known == prefix)
+    }
 }
 
 impl Keepable for LegacySession {
@@ -37,12 +46,19 @@ impl Keepable for LegacySession {
     }
 }
 
+/// Whether this transport is at a path: under any prefix, since behind a proxy it has to announce
+/// the one it is seen under. Messages are then taken under announced prefixes only (MCP-023).
+pub(crate) fn is_at(path: &str) -> bool {
+    let prefix = path.strip_suffix(STREAM).or_else(|| path.strip_suffix(MESSAGES));
+    prefix.is_some_and(|prefix| prefix.is_empty() || is_plain(prefix))
+}
+
 pub(crate) async fn answer(
     service: &Arc<Service>,
     request: Request<RequestBody>,
     principal: Principal,
 ) -> Answer {
-    let is_stream = request.uri().path().ends_with("/sse");
+    let is_stream = request.uri().path().ends_with(STREAM);
     match (is_stream, request.method()) {
         (true, &Method::GET) => open(service, &request, principal),
         (true, _) => wrong_method("GET"),
@@ -53,32 +69,35 @@ pub(crate) async fn answer(
 
 /// Opens a session: its first event says where to post to.
 fn open(service: &Arc<Service>, request: &Request<RequestBody>, principal: Principal) -> Answer {
-    let connection = match service.connect("sse", principal) {
+    let connection = match service.connect("sse", principal, request.headers()) {
         Ok(connection) => connection,
         Err(refusal) => return refusal,
     };
     let id = new_id();
-    let session = Arc::new(LegacySession { connection });
+    let own = request.uri().path().strip_suffix(STREAM).unwrap_or_default();
+    let seen = format!("{}{own}", forwarded_prefix(request.headers()));
+    let endpoint = format!("{seen}{MESSAGES}?sessionId={id}");
+    let session = Arc::new(LegacySession { connection, prefixes: [own.to_owned(), seen] });
     if !service.legacy_sessions.add(&id, session.clone()) {
         return busy(&RpcError::invalid_request("too many sessions are open; try again later"));
     }
-    let prefix = prefix(request.headers(), request.uri().path());
-    let endpoint = format!("{prefix}/messages?sessionId={id}");
     let first = sse::event(Some("endpoint"), None, endpoint.as_bytes());
     let open = OpenStream { service: service.clone(), id, session };
     events(stream(open, first, service.options.keep_alive))
 }
 
-/// The path the server is at from the client's point of view.
-fn prefix(headers: &HeaderMap, path: &str) -> String {
-    let forwarded = headers.get("x-forwarded-prefix").and_then(|prefix| prefix.to_str().ok());
-    let forwarded = forwarded.map(|prefix| prefix.trim_end_matches('/'));
-    let is_path = |prefix: &&str| {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%".contains(&byte);
-        prefix.starts_with('/') && !prefix.starts_with("//") && prefix.bytes().all(plain)
-    };
-    let own = path.strip_suffix("/sse").unwrap_or_default();
-    format!("{}{own}", forwarded.filter(is_path).unwrap_or_default())
+/// What a proxy says it has taken away from the front of the path.
+fn forwarded_prefix(headers: &HeaderMap) -> &str {
+    let prefix = headers.get("x-forwarded-prefix").and_then(|prefix| prefix.to_str().ok());
+    let prefix = prefix.map(|prefix| prefix.trim_end_matches('/'));
+    prefix.filter(|prefix| is_plain(prefix)).unwrap_or_default()
+}
+
+/// Whether a path can be announced as it is, and means a place on this host.
+fn is_plain(path: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%".contains(&byte);
+    let is_whole = path.starts_with('/') && !path.ends_with('/') && !path.contains("//");
+    is_whole && path.bytes().all(plain)
 }
 
 /// Removes the session when its stream is dropped, which is how a client leaves (MCP-009).
@@ -124,17 +143,12 @@ async fn post(
     request: Request<RequestBody>,
     principal: &Principal,
 ) -> Answer {
-    let bad = |details: &str| refusal(StatusCode::BAD_REQUEST, &RpcError::invalid_request(details));
-    let query = request.uri().query().unwrap_or_default();
-    let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="));
-    let Some(id) = id.filter(|id| !id.is_empty()).map(str::to_owned) else {
-        body::discard(service, request.into_body());
-        return bad("the address lacks ?sessionId=; post to the one the endpoint event gave");
-    };
-    let Some(session) = service.legacy_sessions.find(&id, principal) else {
-        let error = RpcError::invalid_request("no such session; open /sse to begin one");
-        body::discard(service, request.into_body());
-        return refusal(StatusCode::NOT_FOUND, &error);
+    let session = match find(service, request.uri(), principal) {
+        Ok(session) => session,
+        Err(refusal) => {
+            body::discard(service, request.into_body());
+            return refusal;
+        }
     };
     let frame = match body::read(service, request.into_body()).await {
         Ok(frame) => frame,
@@ -150,3 +164,29 @@ async fn post(
     session.connection.receive(&frame);
     empty(StatusCode::ACCEPTED)
 }
+
+/// The session an address names.
+fn find(
+    service: &Service,
+    address: &Uri,
+    principal: &Principal,
+) -> Result<Arc<LegacySession>, Answer> {
+    let prefix = address.path().strip_suffix(MESSAGES).unwrap_or_default();
+    let query = address.query().unwrap_or_default();
+    let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="));
+    let id = id.filter(|id| !id.is_empty());
+    let session = id.and_then(|id| service.legacy_sessions.find(id, principal));
+    let error = match session {
+        Some(session) if session.is_under(prefix) => return Ok(session),
+        _ if !prefix.is_empty() => return Err(nothing_at(address.path())),
+        _ if id.is_none() => {
+            let error = "the address lacks ?sessionId=; post to the one the endpoint event gave";
+            return Err(refusal(StatusCode::BAD_REQUEST, &RpcError::invalid_request(error)));
+        }
+        _ => RpcError::invalid_request("no such session; open /sse to begin one"),
+    };
+    Err(refusal(StatusCode::NOT_FOUND, &error))
+}
+
+const STREAM: &str = "/sse";
+const MESSAGES: &str = "/messages";

@@ -87,11 +87,20 @@ impl Session {
     ) {
         let mut next = first;
         loop {
-            if let Some(segment) = next {
+            if let Some(segment) = next.take() {
                 write(stream, &segment);
             }
             stream.room().await;
-            next = exchange.output().await;
+            next = tokio::select! {
+                biased;
+                next = exchange.output() => next,
+                () = exchange.closing_asked() => {
+                    if self.primes() {
+                        stream.break_off();
+                    }
+                    continue;
+                }
+            };
             if next.is_none() {
                 break;
             }

@@ -58,6 +58,8 @@ struct State {
     /// Who reads: the newest reader has the highest number, and the others stop.
     reader: u64,
     attached: bool,
+    /// The newest reader that stops when it has read what is there.
+    leaving: u64,
     /// The last event the reader has got.
     position: u64,
 }
@@ -129,6 +131,14 @@ impl EventStream {
     /// Nothing more will be written.
     pub(crate) fn finish(&self) {
         self.state().done = true;
+        self.written.notify_waiters();
+    }
+
+    /// Whoever reads now stops after what was written so far, and is expected to come back.
+    pub(crate) fn break_off(&self) {
+        let mut state = self.state();
+        state.leaving = state.reader;
+        drop(state);
         self.written.notify_waiters();
     }
 
@@ -246,7 +256,7 @@ impl Reader {
                 self.stream.read.notify_waiters();
                 Taken::Event(event)
             }
-            None if state.done => Taken::End,
+            None if state.done || state.leaving == self.number => Taken::End,
             None => Taken::Nothing,
         }
     }

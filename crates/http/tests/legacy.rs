@@ -11,12 +11,13 @@ use mcp_flow_testkit::http::{Request, Response};
 use serde_json::json;
 use support::{Running, call, start};
 
-/// MCP-041, MCP-042, MCP-021: the stream opens, and its first event says where to post to.
+/// MCP-041, MCP-042, MCP-021: the stream opens, and its first event says where to post to. No two
+/// of a thousand are told the same.
 #[tokio::test]
 async fn the_first_event_is_the_endpoint() {
     let running = start(&Fixture::new().server).await;
     let mut seen = HashSet::new();
-    for _ in 0..20 {
+    for _ in 0..1000 {
         let mut stream = running.send(Request::get("/sse")).await;
         assert_eq!(
             (stream.status, stream.header("content-type")),
@@ -53,6 +54,29 @@ async fn the_endpoint_knows_its_prefix() {
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
         assert_eq!(running.send(Request::post(&endpoint, ping)).await.status, 202);
         assert_eq!(stream.message().await.unwrap()["id"], 1);
+    }
+}
+
+/// MCP-023, MCP-047: a prefix that was not announced leads nowhere, not even to one's own session.
+#[tokio::test]
+async fn messages_are_taken_under_the_announced_prefix_only() {
+    let running = start(&Fixture::new().server).await;
+    let mut stream = running.send(Request::get("/real/sse")).await;
+    let endpoint = stream.event().await.unwrap().data;
+    let id = endpoint.strip_prefix("/real/messages?sessionId=").unwrap();
+    for path in [
+        format!("/messages?sessionId={id}"),
+        format!("/other/messages?sessionId={id}"),
+        format!("/real/more/messages?sessionId={id}"),
+        "/real/messages".to_owned(),
+        "/real/messages?sessionId=nobody".to_owned(),
+        "/other/messages".to_owned(),
+    ] {
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        assert_eq!(running.send(Request::post(&path, ping)).await.status, 404, "{path}");
+    }
+    for path in ["//evil.example/sse", "/a//sse", "/a;b/sse", "/real/xsse"] {
+        assert_eq!(running.send(Request::get(path)).await.status, 404, "{path}");
     }
 }
 

@@ -5,6 +5,7 @@
 mod support;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_http::Options;
@@ -13,6 +14,7 @@ use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Request, Response};
 use serde_json::{Value, json};
 use support::{call, in_session, initialize, start, start_with_options};
+use tokio::sync::Notify;
 
 /// MCP-021: ids are long, and no two are the same.
 #[tokio::test]
@@ -36,13 +38,17 @@ async fn a_deleted_session_is_gone_with_its_streams() {
     let mut listening = running.send(Request::get("/mcp").header("mcp-session-id", &id)).await;
     let waiting = tokio::spawn({
         let (request, address) = (in_session(&id, call(1, "wait", json!({}))), running.address);
-        async move { request.send(address).await.status }
+        async move { request.send(address).await.json().await }
     });
     fixture.gate.until_waiting(1).await;
     let delete = Request::new("DELETE", "/mcp").header("mcp-session-id", &id);
     assert_eq!(running.send(delete.clone()).await.status, 204);
     assert_eq!(listening.event().await, None, "its stream ends");
-    assert_eq!(waiting.await.unwrap(), 202, "nothing more will be answered");
+    let error = waiting.await.unwrap();
+    assert_eq!(
+        (&error["id"], &error["error"]["data"]["name"]),
+        (&json!(1), &json!("SHUTTING_DOWN"))
+    );
     fixture.gate.until_waiting(0).await;
     assert_eq!(running.send(delete).await.status, 404);
     running.until_metric("mcp_flow_sessions{kind=\"streamable\"}", 0).await;
@@ -165,6 +171,37 @@ async fn a_broken_stream_is_resumed() {
     }
 }
 
+/// A tool may close its stream and run on: the client is told when to come back, and finds the rest
+/// then. Whoever does not know such streams keeps the one it has.
+#[tokio::test]
+async fn a_call_lets_its_stream_go() {
+    let gate = Arc::new(Notify::new());
+    let fixture = Fixture::with(|builder| builder.tools(leaving(&gate)));
+    let running = start(&fixture.server).await;
+    for (says_something, last) in [(false, "-0"), (true, "-1")] {
+        let id = running.open_session("2025-11-25").await;
+        let request = call(7, "leave", json!({"says": says_something}));
+        let mut first = running.send(in_session(&id, request)).await;
+        let primed = first.raw_event().await.unwrap();
+        assert!(primed.lines.contains(&"retry: 1000".to_owned()), "{primed:?}");
+        let mut read = primed.id.unwrap();
+        while let Some(event) = first.raw_event().await {
+            read = event.id.unwrap();
+        }
+        assert!(read.ends_with(last), "{read}");
+        let mut again = running.send(resume(&id, &read)).await;
+        gate.notify_one();
+        assert_eq!(again.message().await.unwrap()["result"]["content"][0]["text"], "back");
+        assert_eq!(again.raw_event().await, None);
+    }
+    let id = running.open_session("2025-06-18").await;
+    let request = in_session(&id, call(7, "leave", json!({"says": true})));
+    let mut only = running.send(request).await;
+    assert_eq!(only.message().await.unwrap()["params"]["data"], "before");
+    gate.notify_one();
+    assert_eq!(only.message().await.unwrap()["result"]["content"][0]["text"], "back");
+}
+
 /// Older revisions do not know events without data.
 #[tokio::test]
 async fn older_streams_are_not_primed() {
@@ -263,6 +300,23 @@ fn talkative() -> Tool {
             tokio::task::yield_now().await;
         }
         "said"
+    });
+    tool.expect("the tool is good")
+}
+
+/// A tool that closes its stream, perhaps after it has said something, and is done when let.
+fn leaving(gate: &Arc<Notify>) -> Tool {
+    let gate = gate.clone();
+    let tool = Tool::builder("leave").handler(move |context: Context, arguments: Value| {
+        let gate = gate.clone();
+        async move {
+            if arguments["says"] == true {
+                context.log(mcp_flow_server::proto::model::LogLevel::Error, None, "before");
+            }
+            context.close_stream();
+            gate.notified().await;
+            "back"
+        }
     });
     tool.expect("the tool is good")
 }

@@ -3,10 +3,17 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Ident, Type};
+use syn::{Ident, LitStr, Type};
 
-use crate::options::ToolOptions;
 use crate::parameter::{Argument, Parameter};
+
+/// How the arguments of a function are spelled, as its attribute says.
+#[derive(Default)]
+pub(crate) struct Spelling {
+    /// Those it does not have are left alone.
+    pub(crate) allow_unknown: bool,
+    pub(crate) rename_all: Option<LitStr>,
+}
 
 /// The type, and how to get from its value to the values of a function's parameters.
 pub(crate) struct Arguments {
@@ -24,7 +31,7 @@ impl Arguments {
         parameters: &[Parameter],
         context: &Ident,
         by_value: bool,
-        options: &ToolOptions,
+        spelling: &Spelling,
     ) -> syn::Result<Self> {
         let whole = Ident::new("arguments", Span::mixed_site());
         let mut calls = Vec::new();
@@ -51,11 +58,11 @@ impl Arguments {
             None => {
                 let names = fields.iter().map(|field| &field.name);
                 let values = (0..fields.len()).map(value);
-                let pattern = quote!(ToolArguments { #(#names: #values),* });
-                let kind = quote!(ToolArguments);
-                Ok(Self { definition: define(&fields, options)?, kind, pattern, values: calls })
+                let pattern = quote!(FunctionArguments { #(#names: #values),* });
+                let kind = quote!(FunctionArguments);
+                Ok(Self { definition: define(&fields, spelling)?, kind, pattern, values: calls })
             }
-            Some(kind) if options.allow_unknown_arguments || options.rename_all.is_some() => {
+            Some(kind) if spelling.allow_unknown || spelling.rename_all.is_some() => {
                 let message = "with `#[arguments]` the type itself says how it is read; use the \
                                attributes of serde on it";
                 Err(syn::Error::new_spanned(kind, message))
@@ -77,7 +84,7 @@ fn value(index: usize) -> Ident {
     Ident::new(&format!("value_{index}"), Span::mixed_site())
 }
 
-fn define(fields: &[&Argument], options: &ToolOptions) -> syn::Result<TokenStream> {
+fn define(fields: &[&Argument], spelling: &Spelling) -> syn::Result<TokenStream> {
     let mut definitions = Vec::new();
     let mut functions = Vec::new();
     for field in fields {
@@ -85,9 +92,8 @@ fn define(fields: &[&Argument], options: &ToolOptions) -> syn::Result<TokenStrea
         definitions.push(definition);
         functions.push(function);
     }
-    let rename_all = options.rename_all.iter();
-    let refuse_unknown =
-        (!options.allow_unknown_arguments).then(|| quote!(#[serde(deny_unknown_fields)]));
+    let rename_all = spelling.rename_all.iter();
+    let refuse_unknown = (!spelling.allow_unknown).then(|| quote!(#[serde(deny_unknown_fields)]));
     // Said first and in words, before the derived code says it in its own.
     let checks = fields.iter().map(|field| {
         let kind = &field.kind;
@@ -100,7 +106,7 @@ fn define(fields: &[&Argument], options: &ToolOptions) -> syn::Result<TokenStrea
         #[schemars(crate = "::mcp_flow::__private::schemars")]
         #(#[serde(rename_all = #rename_all)])*
         #refuse_unknown
-        struct ToolArguments {
+        struct FunctionArguments {
             #(#definitions,)*
         }
         #(#functions)*

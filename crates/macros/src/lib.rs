@@ -1,20 +1,26 @@
 //! The attributes of MCP Flow. Use them through the `mcp-flow` crate, where they are documented.
 //!
 //! One mechanism carries them all: `signature` reads a function, `options` what its attribute
-//! says, `arguments` makes the type its arguments are decoded into; then `function` and `methods`
-//! write the code that registers it.
+//! says, `arguments` makes the type its arguments are decoded into and `call` the code that calls
+//! it; `tool`, `prompt` and `resource` say what to build, `function` and `methods` how it is registered.
 
 mod arguments;
+mod call;
 mod data;
 mod function;
+mod kind;
 mod methods;
 mod options;
 mod parameter;
+mod prompt;
+mod resource;
 mod signature;
 mod tool;
 
 use proc_macro::TokenStream;
 use syn::Item;
+
+use kind::Kind;
 
 /// Makes a function a tool, or methods of a type tools that share its value.
 ///
@@ -23,7 +29,7 @@ use syn::Item;
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     let item = syn::parse_macro_input!(item as Item);
     finish(match item {
-        Item::Fn(function) => function::expand(options.into(), function),
+        Item::Fn(function) => tool::expand(options.into(), function),
         Item::Impl(block) => methods::expand(options.into(), block),
         other => {
             let message = "a tool is a function, or a method in a block that is marked, too";
@@ -35,7 +41,40 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 /// Lists functions that are tools, by name or path: `tools![add, text::shout]`.
 #[proc_macro]
 pub fn tools(functions: TokenStream) -> TokenStream {
-    finish(function::list(functions.into()))
+    finish(function::list(Kind::Tool, functions.into()))
+}
+
+/// Makes a function a prompt. See the guide in the `mcp-flow` crate.
+#[proc_macro_attribute]
+pub fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
+    let item = syn::parse_macro_input!(item as Item);
+    finish(match item {
+        Item::Fn(function) => prompt::expand(options.into(), function),
+        other => Err(syn::Error::new_spanned(other, "a prompt is a function")),
+    })
+}
+
+/// Lists functions that are prompts, by name or path: `prompts![review, text::translate]`.
+#[proc_macro]
+pub fn prompts(functions: TokenStream) -> TokenStream {
+    finish(function::list(Kind::Prompt, functions.into()))
+}
+
+/// Makes a function a resource, or a template of resources: `#[resource("notes:/{day}")]`. See the
+/// guide in the `mcp-flow` crate.
+#[proc_macro_attribute]
+pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
+    let item = syn::parse_macro_input!(item as Item);
+    finish(match item {
+        Item::Fn(function) => resource::expand(options.into(), function),
+        other => Err(syn::Error::new_spanned(other, "a resource is a function that reads it")),
+    })
+}
+
+/// Lists functions that are resources, by name or path: `resources![motto, files::log]`.
+#[proc_macro]
+pub fn resources(functions: TokenStream) -> TokenStream {
+    finish(function::list(Kind::Resource, functions.into()))
 }
 
 /// Makes a type one that tools can take and return. See the guide in the `mcp-flow` crate.

@@ -5,6 +5,7 @@ use quote::quote;
 use syn::parse::Parser;
 use syn::{Attribute, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, LitStr, Meta};
 
+use crate::kind::Kind;
 use crate::options::{ToolOptions, set};
 use crate::signature::Function;
 use crate::tool::build;
@@ -96,7 +97,7 @@ fn tool(method: &mut ImplItemFn, options: &ToolOptions, prefix: &str) -> syn::Re
         }
         _ => false,
     };
-    let function = Function::take(&mut method.sig, &method.attrs)?;
+    let function = Function::take(Kind::Tool, &mut method.sig, &method.attrs)?;
     let (name, state) = (&method.sig.ident, Ident::new("state", Span::mixed_site()));
     if !shares_self {
         return build(prefix, name, &function, options, &quote!(Self::#name), &TokenStream::new());

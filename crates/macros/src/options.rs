@@ -1,4 +1,4 @@
-//! What is written between the parentheses of `#[tool(...)]`.
+//! What is written between the parentheses of an attribute.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -6,18 +6,78 @@ use syn::meta::ParseNestedMeta;
 use syn::parse::Parser;
 use syn::{Expr, Ident, LitBool, LitStr, Token};
 
+use crate::kind::Kind;
+use crate::signature::Function;
+
+/// What can be said of everything a function is made into.
+#[derive(Default)]
+pub(crate) struct CommonOptions {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) quick: Option<Span>,
+    title: Option<Expr>,
+    description: Option<Expr>,
+    meta: Vec<(TokenStream, Expr)>,
+}
+
+impl CommonOptions {
+    /// Reads the options of what has no others.
+    pub(crate) fn parse(kind: Kind, options: TokenStream) -> syn::Result<Self> {
+        let mut parsed = Self::default();
+        let parser = syn::meta::parser(|meta| {
+            let noun = kind.noun();
+            let unknown =
+                || format!("unknown option; a {noun} has name, title, description, quick and meta");
+            if parsed.read(&meta)? { Ok(()) } else { Err(meta.error(unknown())) }
+        });
+        parser.parse2(options)?;
+        Ok(parsed)
+    }
+
+    /// Reads an option, if it is one of these.
+    pub(crate) fn read(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<bool> {
+        match word(meta).as_str() {
+            "name" => set(&mut self.name, meta, |meta| meta.value()?.parse())?,
+            "title" => set(&mut self.title, meta, value)?,
+            "description" => set(&mut self.description, meta, value)?,
+            "quick" => self.quick = Some(span(meta)),
+            "meta" => meta.parse_nested_meta(|entry| {
+                let name = entry.path.require_ident()?.to_string();
+                self.meta.push((name.into_token_stream(), value(&entry)?));
+                Ok(())
+            })?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The calls on a builder that say all this; the description is the function's documentation
+    /// unless another is given.
+    pub(crate) fn builder_calls(&self, function: &Function) -> TokenStream {
+        let Self { title, description, meta, .. } = self;
+        let description = match (description, &function.documentation) {
+            (Some(description), _) => Some(quote!(.description(#description))),
+            (None, Some(text)) => Some(quote!(.description(#text))),
+            (None, None) => None,
+        };
+        let title = title.iter();
+        let names = meta.iter().map(|(name, _)| name);
+        let values = meta.iter().map(|(_, value)| value);
+        quote! {
+            #description
+            #(.title(#title))*
+            #(.meta(#names, ::mcp_flow::__private::json!(#values)))*
+        }
+    }
+}
+
 /// How a tool is listed and run, as its attribute says.
 #[derive(Default)]
 pub(crate) struct ToolOptions {
-    pub(crate) name: Option<LitStr>,
-    pub(crate) title: Option<Expr>,
-    pub(crate) description: Option<Expr>,
-    pub(crate) quick: Option<Span>,
+    pub(crate) common: CommonOptions,
     pub(crate) allow_unknown_arguments: bool,
     pub(crate) rename_all: Option<LitStr>,
     categories: Vec<Expr>,
     hints: Vec<(Ident, bool)>,
-    meta: Vec<(TokenStream, Expr)>,
 }
 
 impl ToolOptions {
@@ -29,16 +89,12 @@ impl ToolOptions {
     }
 
     fn read(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
-        let word = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
+        if self.common.read(meta)? {
+            return Ok(());
+        }
+        let word = word(meta);
         match word.as_str() {
-            "name" => set(&mut self.name, meta, |meta| meta.value()?.parse()),
-            "title" => set(&mut self.title, meta, value),
-            "description" => set(&mut self.description, meta, value),
             "rename_all" => set(&mut self.rename_all, meta, |meta| meta.value()?.parse()),
-            "quick" => {
-                self.quick = Some(span(meta));
-                Ok(())
-            }
             "allow_unknown_arguments" => {
                 self.allow_unknown_arguments = true;
                 Ok(())
@@ -52,11 +108,6 @@ impl ToolOptions {
                 self.hints.push((hint, flag(meta)?));
                 Ok(())
             }
-            "meta" => meta.parse_nested_meta(|entry| {
-                let name = entry.path.require_ident()?.to_string();
-                self.meta.push((name.into_token_stream(), value(&entry)?));
-                Ok(())
-            }),
             _ => Err(meta.error(
                 "unknown option; a tool has name, title, description, quick, category, read_only, \
                  destructive, idempotent, open_world, rename_all, allow_unknown_arguments and meta",
@@ -64,12 +115,9 @@ impl ToolOptions {
         }
     }
 
-    /// The calls on a tool's builder that say all this.
+    /// The calls on a tool's builder that say what only tools have.
     pub(crate) fn builder_calls(&self) -> TokenStream {
-        let Self { title, categories, hints, meta, .. } = self;
-        let title = title.iter();
-        let names = meta.iter().map(|(name, _)| name);
-        let values = meta.iter().map(|(_, value)| value);
+        let Self { categories, hints, .. } = self;
         let hints = (!hints.is_empty()).then(|| {
             let names = hints.iter().map(|(name, _)| name);
             let values = hints.iter().map(|(_, value)| value);
@@ -81,12 +129,15 @@ impl ToolOptions {
             }
         });
         quote! {
-            #(.title(#title))*
             #(.category(#categories))*
-            #(.meta(#names, ::mcp_flow::__private::json!(#values)))*
             #hints
         }
     }
+}
+
+/// The option that is being read.
+pub(crate) fn word(meta: &ParseNestedMeta<'_>) -> String {
+    meta.path.get_ident().map(ToString::to_string).unwrap_or_default()
 }
 
 /// Sets an option that may be given once.

@@ -6,7 +6,9 @@ use syn::{
     Attribute, Expr, ExprLit, ExprRange, Ident, Lit, Pat, PatType, RangeLimits, Token, Type,
 };
 
-use crate::options::{set, value};
+use crate::call::plain;
+use crate::kind::Kind;
+use crate::options::{set, value, word};
 
 /// What a parameter is filled with.
 #[expect(clippy::large_enum_variant, reason = "a function has a handful of them")]
@@ -36,6 +38,8 @@ struct ArgumentOptions {
     length: Option<ExprRange>,
     pattern: Option<Expr>,
     example: Option<Expr>,
+    complete: Option<Expr>,
+    secret: bool,
 }
 
 enum Default {
@@ -45,7 +49,7 @@ enum Default {
 
 impl Parameter {
     /// Reads a parameter, and takes away the attributes that only we understand.
-    pub(crate) fn take(parameter: &mut PatType) -> syn::Result<Self> {
+    pub(crate) fn take(kind: Kind, parameter: &mut PatType) -> syn::Result<Self> {
         let attributes = std::mem::take(&mut parameter.attrs);
         let mut documentation = Vec::new();
         let mut options = ArgumentOptions::default();
@@ -55,7 +59,7 @@ impl Parameter {
             if attribute.path().is_ident("doc") {
                 documentation.push(attribute);
             } else if attribute.path().is_ident("param") {
-                attribute.parse_nested_meta(|meta| options.read(&meta))?;
+                attribute.parse_nested_meta(|meta| options.read(kind, &meta))?;
                 has_options = Some(attribute);
             } else if attribute.path().is_ident("arguments") {
                 attribute.meta.require_path_only()?;
@@ -82,8 +86,14 @@ impl Parameter {
 }
 
 impl ArgumentOptions {
-    fn read(&mut self, meta: &syn::meta::ParseNestedMeta<'_>) -> syn::Result<()> {
-        let word = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
+    fn read(&mut self, kind: Kind, meta: &syn::meta::ParseNestedMeta<'_>) -> syn::Result<()> {
+        let word = word(meta);
+        // Texts in a URI are read without a schema, so there is nothing to check them by.
+        if kind == Kind::Resource && !["name", "complete"].contains(&word.as_str()) {
+            return Err(
+                meta.error("unknown option; a variable of a resource has name and complete")
+            );
+        }
         match word.as_str() {
             "name" => set(&mut self.name, meta, value),
             "description" => set(&mut self.description, meta, value),
@@ -95,6 +105,15 @@ impl ArgumentOptions {
                 let has_value = meta.input.peek(Token![=]);
                 Ok(if has_value { Default::Value(value(meta)?) } else { Default::OfType })
             }),
+            "complete" if kind != Kind::Tool => set(&mut self.complete, meta, value),
+            "secret" if kind == Kind::Prompt => {
+                self.secret = true;
+                Ok(())
+            }
+            _ if kind == Kind::Prompt => Err(meta.error(
+                "unknown option; a parameter has name, description, default, range, length, \
+                 pattern, example, complete and secret",
+            )),
             _ => Err(meta.error(
                 "unknown option; a parameter has name, description, default, range, length, \
                  pattern and example",
@@ -104,6 +123,37 @@ impl ArgumentOptions {
 }
 
 impl Argument {
+    /// The name callers use, if it can be told.
+    pub(crate) fn given_name(&self) -> Option<String> {
+        match &self.options.name {
+            None => Some(plain(&self.name)),
+            Some(Expr::Lit(ExprLit { lit: Lit::Str(name), .. })) => Some(name.value()),
+            Some(_) => None,
+        }
+    }
+
+    /// The call on a builder that says what completes a variable, if anything does.
+    pub(crate) fn completion(&self) -> Option<TokenStream> {
+        let function = self.options.complete.as_ref()?;
+        let name = self.name_expression();
+        Some(quote!(.complete(#name, #function)))
+    }
+
+    fn name_expression(&self) -> TokenStream {
+        let plain = plain(&self.name);
+        self.options.name.as_ref().map_or_else(|| quote!(#plain), |name| quote!(#name))
+    }
+
+    /// What is to be said of an argument of a prompt beside its type, if anything.
+    pub(crate) fn said_of_prompt(&self) -> Option<TokenStream> {
+        let ArgumentOptions { complete, secret, .. } = &self.options;
+        let name = self.name_expression();
+        let secret = secret.then(|| quote!(.secret()));
+        let complete = complete.as_ref().map(|function| quote!(.complete(#function)));
+        let is_said = secret.is_some() || complete.is_some();
+        is_said.then(|| quote!(::mcp_flow::prompt::Argument::optional(#name) #secret #complete))
+    }
+
     /// The field, and the functions its attributes refer to.
     pub(crate) fn field(&self) -> syn::Result<(TokenStream, TokenStream)> {
         let Self { name, kind, documentation, options } = self;

@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Attribute, Expr, ExprLit, FnArg, GenericParam, Lit, Meta, ReturnType, Signature, Type};
 
+use crate::kind::Kind;
 use crate::parameter::Parameter;
 
 /// What matters of a function's signature.
@@ -18,8 +19,12 @@ pub(crate) struct Function {
 impl Function {
     /// Reads a function, and takes away the attributes that only we understand. A method's `self`
     /// must be dealt with before.
-    pub(crate) fn take(signature: &mut Signature, attributes: &[Attribute]) -> syn::Result<Self> {
-        refuse_what_cannot_be_called(signature)?;
+    pub(crate) fn take(
+        kind: Kind,
+        signature: &mut Signature,
+        attributes: &[Attribute],
+    ) -> syn::Result<Self> {
+        refuse_what_cannot_be_called(kind, signature)?;
         let parameters: Vec<Parameter> = signature
             .inputs
             .iter_mut()
@@ -27,7 +32,7 @@ impl Function {
                 FnArg::Typed(parameter) => Some(parameter),
                 FnArg::Receiver(_) => None,
             })
-            .map(Parameter::take)
+            .map(|parameter| Parameter::take(kind, parameter))
             .collect::<syn::Result<_>>()?;
         let contexts =
             parameters.iter().filter(|parameter| matches!(parameter, Parameter::Context { .. }));
@@ -38,7 +43,7 @@ impl Function {
         Ok(Self {
             is_async: signature.asyncness.is_some(),
             parameters,
-            result: result(&signature.output)?,
+            result: result(kind, &signature.output)?,
             documentation: documentation(attributes),
         })
     }
@@ -52,37 +57,42 @@ impl Function {
     }
 }
 
-fn refuse_what_cannot_be_called(signature: &Signature) -> syn::Result<()> {
+fn refuse_what_cannot_be_called(kind: Kind, signature: &Signature) -> syn::Result<()> {
+    let noun = kind.noun();
     let mut generics = signature.generics.params.iter();
     if generics.any(|one| !matches!(one, GenericParam::Lifetime(_))) {
-        let message = "a tool cannot be generic; its schema needs one type for each argument";
+        let message =
+            format!("a {noun} cannot be generic; its schema needs one type for each argument");
         return Err(syn::Error::new_spanned(&signature.generics, message));
     }
     if let Some(word) = &signature.unsafety {
-        let message = "a tool is called by anyone, so it cannot be unsafe";
+        let message = format!("a {noun} is called by anyone, so it cannot be unsafe");
         return Err(syn::Error::new_spanned(word, message));
     }
     if let Some(rest) = &signature.variadic {
-        return Err(syn::Error::new_spanned(rest, "a tool has a fixed number of arguments"));
+        let message = format!("a {noun} has a fixed number of arguments");
+        return Err(syn::Error::new_spanned(rest, message));
     }
     Ok(())
 }
 
-fn result(output: &ReturnType) -> syn::Result<TokenStream> {
+fn result(kind: Kind, output: &ReturnType) -> syn::Result<TokenStream> {
     match output {
         ReturnType::Default => Ok(quote!(())),
-        ReturnType::Type(_, kind) if matches!(**kind, Type::ImplTrait(_)) => {
-            let message = "name the type; a tool's result has one that is known beforehand";
-            Err(syn::Error::new_spanned(kind, message))
+        ReturnType::Type(_, returned) if matches!(**returned, Type::ImplTrait(_)) => {
+            let noun = kind.noun();
+            let message =
+                format!("name the type; a {noun}'s result has one that is known beforehand");
+            Err(syn::Error::new_spanned(returned, message))
         }
-        ReturnType::Type(_, kind) => match &**kind {
+        ReturnType::Type(_, returned) => match &**returned {
             Type::Reference(reference)
                 if reference.lifetime.as_ref().is_none_or(|life| life.ident != "static") =>
             {
                 let message = "return an owned value, such as a `String`";
-                Err(syn::Error::new_spanned(kind, message))
+                Err(syn::Error::new_spanned(returned, message))
             }
-            kind => Ok(quote!(#kind)),
+            returned => Ok(quote!(#returned)),
         },
     }
 }

@@ -1,12 +1,23 @@
-//! The code that builds one tool.
+//! `#[tool]` on a function, and the code that builds one tool.
 
-use proc_macro2::{Span, TokenStream};
-use quote::quote;
-use syn::{Ident, LitStr};
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{Ident, ItemFn, LitStr};
 
-use crate::arguments::Arguments;
+use crate::arguments::Spelling;
+use crate::call::{Call, Called, plain};
+use crate::function::{mark, read};
+use crate::kind::Kind;
 use crate::options::ToolOptions;
 use crate::signature::Function;
+
+pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream> {
+    let options = ToolOptions::parse(options)?;
+    let read = read(Kind::Tool, &mut function)?;
+    let name = &function.sig.ident;
+    let tool = build("", name, &read, &options, &name.to_token_stream(), &TokenStream::new())?;
+    Ok(mark(Kind::Tool, &function, &tool))
+}
 
 /// An expression of type `Result<Tool, BadTool>`.
 ///
@@ -20,45 +31,22 @@ pub(crate) fn build(
     path: &TokenStream,
     state: &TokenStream,
 ) -> syn::Result<TokenStream> {
-    if let (true, Some(span)) = (function.is_async, options.quick) {
-        let message = "`quick` is for functions that are not async; async ones never block";
-        return Err(syn::Error::new(span, message));
-    }
-    let context = Ident::new("context", Span::mixed_site());
-    let by_value = function.is_async;
-    let arguments = Arguments::new(&function.parameters, &context, by_value, options)?;
-    let Arguments { definition, kind, pattern, values } = arguments;
-    let result = &function.result;
-    // Without the mark that tells a name from a keyword.
-    let plain_name = || name.to_string().trim_start_matches("r#").to_owned();
-    let name = format!("{prefix}{}", options.name.as_ref().map_or_else(plain_name, LitStr::value));
-    let description = match (&options.description, &function.documentation) {
-        (Some(description), _) => Some(quote!(.description(#description))),
-        (None, Some(text)) => Some(quote!(.description(#text))),
-        (None, None) => None,
+    let common = &options.common;
+    let spelling = Spelling {
+        allow_unknown: options.allow_unknown_arguments,
+        rename_all: options.rename_all.clone(),
     };
-    let more = options.builder_calls();
-    let given = if function.context().is_some() { quote!(#context) } else { quote!(_) };
-    let finish = if function.is_async {
-        quote! {
-            .handler::<#kind, #result, _, _>(move |#given: ::mcp_flow::Context, #pattern: #kind| {
-                #state
-                async move { #path(#(#values),*).await }
-            })
-        }
-    } else {
-        let how = if options.quick.is_some() { quote!(quick) } else { quote!(blocking) };
-        quote! {
-            .#how::<#kind, #result, _>(move |#given: &::mcp_flow::Context, #pattern: #kind| {
-                #path(#(#values),*)
-            })
-        }
-    };
+    let (path, state) = (path.clone(), state.clone());
+    let called = Called { function, quick: common.quick, later: quote!(handler), path, state };
+    let Call { definition, arguments, finish } = called.with_arguments(&spelling)?;
+    let given_name = common.name.as_ref().map_or_else(|| plain(name), LitStr::value);
+    let name = format!("{prefix}{given_name}");
+    let (said, more) = (common.builder_calls(function), options.builder_calls());
     Ok(quote! {{
         #definition
         ::mcp_flow::Tool::builder(#name)
-            #description
-            .arguments::<#kind>()
+            .arguments::<#arguments>()
+            #said
             #more
             #finish
     }})

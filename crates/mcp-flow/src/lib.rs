@@ -21,21 +21,23 @@
 //! }
 //! ```
 //!
-//! The [`guide`] has a page for each feature. What is behind it: [`tool`](mod@tool) for tools
-//! written without attributes, [`model`] for the types of the protocol, [`Context`] for what a tool
-//! can do while it runs.
+//! The [`guide`] has a page for each feature. What is behind it: [`tool`](mod@tool),
+//! [`prompt`](mod@prompt) and [`resource`](mod@resource) for what is written without attributes, [`model`] for the types of the
+//! protocol, [`Context`] for what a tool can do while it runs.
 
 pub mod guide;
 pub mod prelude;
 
 pub use mcp_flow_http as http;
-pub use mcp_flow_macros::{data, tool, tools};
+pub use mcp_flow_macros::{data, prompt, prompts, resource, resources, tool, tools};
 pub use mcp_flow_proto::{Revision, RpcError, model};
 pub use mcp_flow_server::{
-    AddToolsError, BadTool, BuildError, Connection, ConnectionInfo, ContentForm, Context, Ended,
-    Event, Failure, Hook, IntoToolOutput, IntoTools, Limits, Peer, Principal, Server,
-    ServerBuilder, Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto, content, context,
-    strip_control_characters, tool,
+    AddPromptsError, AddResourcesError, AddToolsError, AskError, BadPrompt, BadResource, BadTool,
+    BuildError, Connection, ConnectionInfo, ContentForm, Context, Elicited, Ended, Event, Failure,
+    Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources, IntoToolOutput, IntoTools, Limits,
+    Peer, Principal, Prompt, PromptOutput, Resource, ResourceTemplate, Server, ServerBuilder,
+    Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto, ask, completion, content,
+    context, prompt, resource, strip_control_characters, tool,
 };
 pub use mcp_flow_stdio as stdio;
 

@@ -55,6 +55,10 @@ pub const SHUTTING_DOWN: Fault = Fault::standard("SHUTTING_DOWN", -32600, "Shutt
 pub const DUPLICATE_ID: Fault = Fault::standard("DUPLICATE_ID", -32600, "Duplicate request id");
 /// `tools/call` names no tool there is.
 pub const UNKNOWN_TOOL: Fault = Fault::standard("UNKNOWN_TOOL", -32602, "Unknown tool");
+/// `prompts/get` or `completion/complete` names no prompt there is.
+pub const UNKNOWN_PROMPT: Fault = Fault::standard("UNKNOWN_PROMPT", -32602, "Unknown prompt");
+/// A prompt's own function failed.
+pub const PROMPT_FAILED: Fault = Fault::standard("PROMPT_FAILED", -32603, "The prompt failed");
 /// A call ran past its time limit.
 pub const CALL_TIMED_OUT: Fault = Fault::standard("CALL_TIMED_OUT", -32603, "Call timed out");
 /// The caller asked for the call to be cancelled and to be told so.
@@ -97,6 +101,22 @@ pub const UNSUPPORTED_PROTOCOL_VERSION: Fault = Fault {
     stateless_code: -32022,
     message: "Unsupported protocol version",
 };
+
+/// No resource has this URI; the numbers are those of the official text (C-32).
+pub const RESOURCE_NOT_FOUND: Fault = Fault {
+    domain: "mcp",
+    name: "RESOURCE_NOT_FOUND",
+    code: -32002,
+    stateless_code: -32602,
+    message: "Resource not found",
+};
+
+/// A request needs something its client did not declare; the number is that of the official text.
+pub const MISSING_CLIENT_CAPABILITY: Fault = Fault::standard(
+    "MISSING_CLIENT_CAPABILITY",
+    -32021,
+    "The server needs a capability of the client for this request",
+);
 
 /// The headers of a request do not say what its body says; the number is that of the official text.
 pub const HEADER_MISMATCH: Fault = Fault::standard("HEADER_MISMATCH", -32020, "Header mismatch");
@@ -181,10 +201,22 @@ impl RpcError {
 
     /// -32602: no tool has this name.
     pub fn unknown_tool(tool: &str) -> Self {
-        // A name that long is none, and need not be sent back in full.
-        let end = tool.char_indices().nth(128).map_or(tool.len(), |(end, _)| end);
-        let tool = &tool[..end];
+        let tool = shorten(tool);
         Self::new(UNKNOWN_TOOL).message(format!("Unknown tool: {tool}")).with("tool", tool)
+    }
+
+    /// No resource has this URI, or none that the caller may see.
+    pub fn resource_not_found(uri: &str) -> Self {
+        // One that long is none, and need not be sent back in full.
+        let end = uri.char_indices().nth(2048).map_or(uri.len(), |(end, _)| end);
+        Self::new(RESOURCE_NOT_FOUND).with("uri", &uri[..end])
+    }
+
+    /// -32602: no prompt has this name.
+    pub fn unknown_prompt(prompt: &str) -> Self {
+        let prompt = shorten(prompt);
+        let message = format!("Unknown prompt: {prompt}");
+        Self::new(UNKNOWN_PROMPT).message(message).with("prompt", prompt)
     }
 
     /// The call was stopped because its caller asked for it by `$/cancel`.
@@ -238,6 +270,12 @@ impl RpcError {
     }
 }
 
+/// As much of a name as is sent back: one that is longer is none.
+fn shorten(name: &str) -> &str {
+    let end = name.char_indices().nth(128).map_or(name.len(), |(end, _)| end);
+    &name[..end]
+}
+
 /// An [`RpcError`] with its number settled, ready to be written.
 #[derive(Debug)]
 pub struct WireError<'a> {
@@ -265,8 +303,10 @@ struct WireData<'a> {
 impl Serialize for WireData<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Parts { fault, data, .. } = &*self.error.parts;
-        // Only faults whose seed number is forbidden need the old one beside the new.
-        let renumbered = self.code != fault.code && fault.name != UNSUPPORTED_PROTOCOL_VERSION.name;
+        // Only faults whose seed number is forbidden need the old one beside the new; numbers in
+        // the reserved range are those of the official text, which has no seed's.
+        let is_official = (-32768..=-32000).contains(&self.code);
+        let renumbered = self.code != fault.code && !is_official;
         let mut map = serializer.serialize_map(Some(2 + usize::from(renumbered) + data.len()))?;
         map.serialize_entry("domain", fault.domain)?;
         map.serialize_entry("name", fault.name)?;
@@ -323,6 +363,20 @@ mod tests {
         assert_eq!(error["data"]["supportedVersions"], json!(["2026-07-28"]));
         assert_eq!(error["data"]["requested"], "1900-01-01");
         assert_eq!(error["data"]["requestedVersion"], "1900-01-01");
+    }
+
+    /// C-32, PAT-018: the official number of each era, and the URI.
+    #[test]
+    fn an_unknown_resource_is_named() {
+        let error = RpcError::resource_not_found("x:/a");
+        for revision in Revision::ALL {
+            let code = if revision.is_stateless() { -32602 } else { -32002 };
+            let data = json!({"domain": "mcp", "name": "RESOURCE_NOT_FOUND", "uri": "x:/a"});
+            let expected = json!({"code": code, "message": "Resource not found", "data": data});
+            assert_eq!(wire(&error, revision), expected);
+        }
+        let long = wire(&RpcError::resource_not_found(&"é".repeat(9999)), Revision::BASE);
+        assert_eq!(long["data"]["uri"].as_str().unwrap().chars().count(), 2048);
     }
 
     fn wire(error: &RpcError, revision: Revision) -> Value {

@@ -3,24 +3,55 @@
 //! Members the official text does not name are tolerated on receipt everywhere here.
 
 mod capability;
+mod completion;
 mod content;
+mod elicitation;
+mod icon;
+mod input;
 mod lifecycle;
+mod list;
 mod meta;
 mod notification;
+mod prompt;
+mod resource;
+mod roots;
+mod sampling;
 mod subscription;
 mod tool;
 
-pub use capability::{ClientCapabilities, Implementation, ListCapability, ServerCapabilities};
+pub use capability::{
+    ClientCapabilities, ElicitationCapability, Implementation, ListCapability, ResourceCapability,
+    RootsCapability, SamplingCapability, ServerCapabilities,
+};
+pub use completion::{
+    CompleteParams, CompleteResult, CompletionValues, MOST_COMPLETIONS, Reference,
+};
 pub use content::{
     Annotations, Audience, Blob, Content, ContentForm, ContentList, Media, MediaError,
     ResourceBody, ResourceContents, ResourceLink, guess_mime_type,
 };
+pub use elicitation::{
+    BadForm, Choice, ElicitAction, ElicitForm, ElicitResult, ElicitUrl, Field, FieldKind,
+    FormSchema, TextFormat, Unsayable,
+};
+pub use icon::{Icon, IconTheme};
+pub use input::{InputParams, InputRequest, InputRequiredResult};
 pub use lifecycle::{DiscoverResult, InitializeParams, InitializeResult, RequestedVersion};
+pub use list::{ListParams, ListResult, Standing};
 pub use meta::{Meta, RequestMeta};
 pub use notification::{
     CancelParams, LogLevel, LogMessage, ProgressParams, SetLevelParams, UnknownLevel,
 };
-pub use subscription::{SubscriptionParams, Topics, subscription_meta};
-pub use tool::{
-    CallParams, CallResult, ListParams, ListToolsResult, ToolAnnotations, ToolDefinition,
+pub use prompt::{
+    GetPromptResult, MessageList, PromptArgument, PromptDefinition, PromptMessage, Role,
 };
+pub use resource::{
+    Description, ReadResult, ResourceDefinition, TemplateDefinition, UpdatedParams, uri_from_params,
+};
+pub use roots::{ListRootsResult, Root};
+pub use sampling::{
+    CreateMessage, IncludeContext, ModelHint, ModelPreferences, SampleResult, SamplingContent,
+    SamplingMessage, ToolChoice, ToolResult, ToolUse,
+};
+pub use subscription::{SubscriptionFilter, SubscriptionParams, Topics, subscription_meta};
+pub use tool::{CallParams, CallResult, ToolAnnotations, ToolDefinition};

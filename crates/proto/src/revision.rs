@@ -34,13 +34,15 @@ pub struct Features {
     pub audio: bool,
     /// Tools carry `annotations`.
     pub tool_annotations: bool,
+    /// Servers say whether they complete arguments.
+    pub completions: bool,
     /// Progress notifications carry `message`.
     pub progress_message: bool,
-    /// `title` on tools and implementations.
+    /// `title` on tools, resources and implementations.
     pub titles: bool,
     /// `resource_link` content exists (C-26).
     pub resource_links: bool,
-    /// `structuredContent` and `outputSchema`, and `_meta` on tools and on content.
+    /// `structuredContent` and `outputSchema`, and `_meta` on tools, resources and content.
     pub structured_content: bool,
     /// `structuredContent` may be any value, not only an object.
     pub structured_values: bool,
@@ -50,6 +52,10 @@ pub struct Features {
     pub primed_streams: bool,
     /// `icons`, and `description` on implementations.
     pub icons: bool,
+    /// `elicitation/create` has modes, defaults, titled choices and several of them.
+    pub elicitation_modes: bool,
+    /// `sampling/createMessage` offers tools, and its messages have several pieces.
+    pub sampling_tools: bool,
 }
 
 impl Revision {
@@ -99,6 +105,7 @@ impl Revision {
                 seed_002_members: true,
                 audio: false,
                 tool_annotations: false,
+                completions: false,
                 progress_message: false,
                 titles: false,
                 resource_links: false,
@@ -107,11 +114,14 @@ impl Revision {
                 argument_faults_as_results: false,
                 primed_streams: false,
                 icons: false,
+                elicitation_modes: false,
+                sampling_tools: false,
             },
             Self::V2025_03_26 => Features {
                 seed_002_members: false,
                 audio: true,
                 tool_annotations: true,
+                completions: true,
                 progress_message: true,
                 ..Self::V2024_11_05.features()
             },
@@ -126,6 +136,8 @@ impl Revision {
                 argument_faults_as_results: true,
                 primed_streams: true,
                 icons: true,
+                elicitation_modes: true,
+                sampling_tools: true,
                 ..Self::V2025_06_18.features()
             },
             Self::V2026_07_28 => {

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{
-    ContentForm, Implementation, ListCapability, ServerCapabilities, Topics,
+    ContentForm, Implementation, ListCapability, ResourceCapability, ServerCapabilities, Topics,
 };
 use serde_json::{Map, Value};
 
@@ -16,18 +16,36 @@ use crate::context::Context;
 use crate::event::{Event, Hook, Veto};
 use crate::extensions::Extensions;
 use crate::handler::Handler;
+use crate::input::Sealing;
 use crate::limits::Limits;
 use crate::methods;
 use crate::output_filter::OutputFilter;
+use crate::prompt::AddPromptsError;
+use crate::prompt::catalog::{PromptCatalog, PromptList};
+use crate::registry::{RegisterError, Registry};
+use crate::resource::catalog::Catalog;
+use crate::resource::{BadResource, IntoResources, Offered, ResourceAccess, Roots};
 use crate::revision::VersionPolicy;
 use crate::router::{Era, Router};
-use crate::tool::registry::{Registry, alias};
-use crate::tool::{BadTool, IntoTools, RegisterError, Tool, ToolNames, ToolOutput};
+use crate::tool::registry::alias;
+use crate::tool::{BadTool, IntoTools, Tool, ToolNames, ToolOutput};
 
 /// A server: tools, limits and hooks, shared by all its connections. Cheap to clone.
 #[derive(Clone)]
 pub struct Server {
     inner: Arc<Inner>,
+}
+
+/// A server that is not kept alive by this.
+#[derive(Clone)]
+pub(crate) struct WeakServer {
+    inner: Weak<Inner>,
+}
+
+impl WeakServer {
+    pub(crate) fn upgrade(&self) -> Option<Server> {
+        self.inner.upgrade().map(|inner| Server { inner })
+    }
 }
 
 struct Inner {
@@ -38,15 +56,18 @@ struct Inner {
     versions: VersionPolicy,
     limits: Limits,
     router: Router,
-    tools: RwLock<Registry>,
+    tools: RwLock<Registry<Tool>>,
     /// Set with the first tool; what a server has once offered it does not take back.
     has_tools: AtomicBool,
     tool_names: ToolNames,
+    catalog: Catalog,
+    prompts: PromptCatalog,
     connections: Connections,
     hooks: Vec<Box<dyn Hook>>,
     content_form: ContentForm,
     output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
+    sealing: Sealing,
 }
 
 impl Server {
@@ -61,10 +82,15 @@ impl Server {
             tools: Vec::new(),
             bad_tool: None,
             tool_names: ToolNames::default(),
+            resources: Vec::new(),
+            bad_resource: None,
+            catalog: Catalog::default(),
+            prompts: PromptList::default(),
             hooks: Vec::new(),
             content_form: ContentForm::default(),
             output_filters: Vec::new(),
             extensions: Extensions::default(),
+            sealing: Sealing::default(),
         }
     }
 
@@ -104,6 +130,50 @@ impl Server {
             self.inner.connections.announce(TOOLS);
         }
         removed.is_some()
+    }
+
+    /// Adds resources and templates while the server runs, all of them or none. Clients that want
+    /// to know are told.
+    ///
+    /// ```
+    /// use mcp_flow_server::{Resource, Server};
+    ///
+    /// let server = Server::builder("growing", "1.0.0").build().unwrap();
+    /// server.add_resources(Resource::builder("news:/today").text("nothing")).unwrap();
+    /// assert!(server.remove_resource("news:/today"));
+    /// ```
+    pub fn add_resources(&self, resources: impl IntoResources) -> Result<(), AddResourcesError> {
+        let resources = resources.into_resources()?;
+        if !resources.is_empty() {
+            self.inner.catalog.add(resources)?;
+            self.resource_list_changed();
+        }
+        Ok(())
+    }
+
+    /// Removes a resource by its URI, or a template by its text, while the server runs. Returns
+    /// whether there was one.
+    pub fn remove_resource(&self, uri: &str) -> bool {
+        let removed = self.inner.catalog.remove(uri);
+        if removed {
+            self.resource_list_changed();
+        }
+        removed
+    }
+
+    /// Says that a resource holds something else than before. Clients that have subscribed to it
+    /// are told, once for all that changes within a moment. Files under a root need not be spoken
+    /// for.
+    pub fn resource_changed(&self, uri: &str) {
+        self.inner.catalog.subscribers().tell(uri);
+    }
+
+    pub(crate) fn resource_list_changed(&self) {
+        self.inner.connections.announce(RESOURCES);
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakServer {
+        WeakServer { inner: Arc::downgrade(&self.inner) }
     }
 
     /// The tool of this name or alias, if there is one.
@@ -149,16 +219,38 @@ impl Server {
         &self.inner.router
     }
 
-    pub(crate) fn tools(&self) -> RwLockReadGuard<'_, Registry> {
+    pub(crate) fn tools(&self) -> RwLockReadGuard<'_, Registry<Tool>> {
         self.inner.tools.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tools_mut(&self) -> RwLockWriteGuard<'_, Registry> {
+    fn tools_mut(&self) -> RwLockWriteGuard<'_, Registry<Tool>> {
         self.inner.tools.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn has_tools(&self) -> bool {
         self.inner.has_tools.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.inner.catalog
+    }
+
+    pub(crate) fn prompts(&self) -> &PromptCatalog {
+        &self.inner.prompts
+    }
+
+    /// Whether values are suggested for any argument.
+    pub(crate) fn has_completions(&self) -> bool {
+        self.prompts().has_completions() || self.catalog().has_completions()
+    }
+
+    /// The lists that may change here.
+    pub(crate) fn topics(&self) -> Topics {
+        Topics {
+            tools_list_changed: self.has_tools(),
+            prompts_list_changed: self.prompts().is_offered(),
+            resources_list_changed: self.catalog().is_offered(),
+        }
     }
 
     /// The name a tool is listed under.
@@ -181,15 +273,27 @@ impl Server {
         &self.inner.extensions
     }
 
+    pub(crate) fn sealing(&self) -> &Sealing {
+        &self.inner.sealing
+    }
+
     /// Whether the server holds clients to the letter of the one revision it speaks.
     pub(crate) fn is_strict(&self) -> bool {
         matches!(self.inner.versions, VersionPolicy::Only(_))
     }
 
     /// What is really there, and nothing else (PAT-005).
-    pub(crate) fn capabilities(&self) -> ServerCapabilities {
+    pub(crate) fn capabilities(&self, revision: Revision) -> ServerCapabilities {
+        let list = ListCapability { list_changed: true };
+        let completes = revision.features().completions && self.has_completions();
         ServerCapabilities {
-            tools: self.has_tools().then_some(ListCapability { list_changed: true }),
+            tools: self.has_tools().then_some(list),
+            prompts: self.prompts().is_offered().then_some(list),
+            completions: completes.then(Map::new),
+            resources: self
+                .catalog()
+                .is_offered()
+                .then_some(ResourceCapability { subscribe: true, list_changed: true }),
             logging: Some(Map::new()),
             experimental: Map::new(),
         }
@@ -217,13 +321,22 @@ pub struct ServerBuilder {
     tools: Vec<Tool>,
     bad_tool: Option<BadTool>,
     tool_names: ToolNames,
+    resources: Vec<Offered>,
+    bad_resource: Option<BadResource>,
+    catalog: Catalog,
+    pub(crate) prompts: PromptList,
     hooks: Vec<Box<dyn Hook>>,
     content_form: ContentForm,
     output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
+    sealing: Sealing,
 }
 
 impl ServerBuilder {
+    pub(crate) fn sealing(&self) -> &Sealing {
+        &self.sealing
+    }
+
     /// What the server is for, told to clients whose revision has a place for it.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.info.description = Some(description.into());
@@ -263,6 +376,30 @@ impl ServerBuilder {
     /// Under which names tools are listed. Defaults to those they were given.
     pub fn tool_names(mut self, names: ToolNames) -> Self {
         self.tool_names = names;
+        self
+    }
+
+    /// Adds resources and templates: one, or several in a tuple or list. What is wrong with one is
+    /// told by [`build`](Self::build).
+    pub fn resources(mut self, resources: impl IntoResources) -> Self {
+        match resources.into_resources() {
+            Ok(resources) => self.resources.extend(resources),
+            Err(error) => {
+                self.bad_resource.get_or_insert(error);
+            }
+        }
+        self
+    }
+
+    /// Makes the files of directories resources.
+    pub fn resource_roots(mut self, roots: Roots) -> Self {
+        self.catalog.add_roots(roots);
+        self
+    }
+
+    /// Sets who may see and read which resources. Without, everyone may read all of them.
+    pub fn resource_access(mut self, access: impl ResourceAccess) -> Self {
+        self.catalog.set_access(Box::new(access));
         self
     }
 
@@ -335,6 +472,10 @@ impl ServerBuilder {
         }
         let mut tools = Registry::default();
         tools.add(self.tools).map_err(|(error, _unused)| AddToolsError::from(error))?;
+        if let Some(error) = self.bad_resource {
+            return Err(AddResourcesError::from(error).into());
+        }
+        self.catalog.add(self.resources).map_err(AddResourcesError::from)?;
         methods::add_to(&mut self.router);
         let info_value = serde_json::to_value(self.info.for_revision(Revision::V2026_07_28))
             .expect("names and texts can be written");
@@ -350,11 +491,14 @@ impl ServerBuilder {
                 has_tools: AtomicBool::new(!tools.is_empty()),
                 tools: RwLock::new(tools),
                 tool_names: self.tool_names,
+                catalog: self.catalog,
+                prompts: self.prompts.finish()?,
                 connections: Connections::default(),
                 hooks: self.hooks,
                 content_form: self.content_form,
                 output_filters: self.output_filters,
                 extensions: self.extensions,
+                sealing: self.sealing,
             }),
         })
     }
@@ -373,6 +517,12 @@ pub enum BuildError {
     /// A tool cannot be used.
     #[error(transparent)]
     Tools(#[from] AddToolsError),
+    /// A prompt cannot be used.
+    #[error(transparent)]
+    Prompts(#[from] AddPromptsError),
+    /// A resource cannot be used.
+    #[error(transparent)]
+    Resources(#[from] AddResourcesError),
 }
 
 /// Why tools cannot be added.
@@ -387,4 +537,20 @@ pub enum AddToolsError {
     Collision(#[from] RegisterError),
 }
 
-const TOOLS: Topics = Topics { tools_list_changed: true };
+/// Why resources cannot be added.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddResourcesError {
+    /// One of them cannot be used.
+    #[error(transparent)]
+    Bad(#[from] BadResource),
+    /// Two of them collide.
+    #[error(transparent)]
+    Collision(#[from] RegisterError),
+}
+
+const TOOLS: Topics =
+    Topics { tools_list_changed: true, prompts_list_changed: false, resources_list_changed: false };
+
+const RESOURCES: Topics =
+    Topics { tools_list_changed: false, prompts_list_changed: false, resources_list_changed: true };

@@ -25,6 +25,7 @@ use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use crate::builder::Server;
+use crate::bulk::Carrier;
 use crate::event::{Event, Veto};
 use crate::extensions::Extensions;
 use crate::handler::Outcome;
@@ -71,6 +72,8 @@ pub struct ConnectionInfo {
     pub principal: Principal,
     /// How its messages are written.
     pub encoding: Encoding,
+    /// What carries results that are too large for a message, if the transport has such a way.
+    pub carrier: Option<Arc<dyn Carrier>>,
     /// Whatever else the transport wants handlers to know.
     pub extensions: Extensions,
 }
@@ -82,6 +85,7 @@ impl ConnectionInfo {
             transport,
             principal: Principal::local(),
             encoding: Encoding::Json,
+            carrier: None,
             extensions: Extensions::default(),
         }
     }
@@ -195,6 +199,11 @@ impl Connection {
     /// Whether no request is running or waiting. There may still be output to send.
     pub fn is_idle(&self) -> bool {
         self.shared.state().calls.is_idle()
+    }
+
+    /// Ends the connection at once: what is running is stopped, and answered with an error.
+    pub fn end_now(&self) {
+        self.shared.end_now();
     }
 
     /// Ends the connection at once: what is running is stopped and not answered.

@@ -1,9 +1,10 @@
 //! What a handler knows about its call and can do while it runs.
 
+mod input;
 mod reply;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use mcp_flow_proto::model::{LogLevel, LogMessage, ProgressParams, RequestMeta};
 use mcp_flow_proto::{Raw, RequestId, Revision, method, write};
@@ -14,9 +15,11 @@ use tokio_util::sync::CancellationToken;
 pub use crate::connection::client::{Client, ClientError};
 
 use crate::builder::Server;
+use crate::bulk::Carrier;
 use crate::connection::{Route, Shared};
 use crate::handler::{Outcome, Reply};
 use crate::identity::{Peer, Principal};
+use crate::input::Round;
 use crate::tool::Tool;
 
 /// One call, as its handler sees it. Cheap to clone and to move into tasks.
@@ -41,6 +44,9 @@ struct Call {
     /// The length of the request, in bytes.
     size: usize,
     place: Mutex<PlaceState>,
+    /// Whether the request may be answered by asking for input.
+    may_ask: AtomicBool,
+    round: OnceLock<Box<Mutex<Round>>>,
 }
 
 /// Whether a call holds a place, and how many of its requests to the client lend it to others.
@@ -75,6 +81,8 @@ impl Context {
                 tool: OnceLock::new(),
                 size,
                 place: Mutex::default(),
+                may_ask: AtomicBool::new(false),
+                round: OnceLock::new(),
             }),
         }
     }
@@ -113,6 +121,16 @@ impl Context {
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         let shared = &self.call.shared;
         shared.info.extensions.get().or_else(|| shared.server.extensions().get())
+    }
+
+    /// What carries results that are too large for a message, if the transport has such a way.
+    pub(crate) fn carrier(&self) -> Option<&Arc<dyn Carrier>> {
+        self.call.shared.info.carrier.as_ref()
+    }
+
+    /// The connection the call came in on, without keeping it alive.
+    pub(crate) fn connection(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.call.shared)
     }
 
     /// Fires when the call is to stop. A waiting future is dropped by itself; this is for
@@ -161,6 +179,15 @@ impl Context {
             let data = data.into();
             self.notify(method::MESSAGE, &LogMessage { level, logger, data: &data }, || true);
         }
+    }
+
+    /// Closes the stream the caller reads this call's messages from, while the call runs on. The
+    /// caller comes back a little later and reads what it has missed, so that a long call need not
+    /// hold a connection all the time.
+    ///
+    /// Only Streamable HTTP at 2025-11-25 has such streams; elsewhere nothing happens.
+    pub fn close_stream(&self) {
+        self.call.route.ask_for_closing();
     }
 
     /// Speaks to the client while the call runs.

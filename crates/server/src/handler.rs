@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 
-use mcp_flow_proto::model::Topics;
+use mcp_flow_proto::model::SubscriptionFilter;
 use mcp_flow_proto::{Params, RpcError};
 
 use crate::context::Context;
@@ -32,7 +32,30 @@ pub enum Reply {
     /// This function computes it, and may block while it does.
     Blocking(Box<dyn FnOnce() -> Outcome + Send>),
     /// The caller is told of changes until it cancels or the connection ends.
-    Listen(Topics),
+    Listen(SubscriptionFilter),
+}
+
+impl Reply {
+    /// The outcome, when it is there. Whoever listens has none.
+    pub(crate) async fn outcome(self) -> Outcome {
+        match self {
+            Self::Ready(outcome) => outcome,
+            Self::Later(future) => future.await,
+            Self::Blocking(work) => {
+                let done = tokio::task::spawn_blocking(work).await;
+                done.unwrap_or_else(|_| Err(RpcError::internal()))
+            }
+            Self::Listen(_) => Err(RpcError::internal()),
+        }
+    }
+
+    /// The outcome, waited for on a thread that may block.
+    pub(crate) fn wait(self) -> Outcome {
+        match self {
+            Self::Ready(outcome) => outcome,
+            later => tokio::runtime::Handle::current().block_on(later.outcome()),
+        }
+    }
 }
 
 impl fmt::Debug for Reply {
@@ -41,7 +64,7 @@ impl fmt::Debug for Reply {
             Self::Ready(outcome) => formatter.debug_tuple("Ready").field(outcome).finish(),
             Self::Later(_) => formatter.write_str("Later"),
             Self::Blocking(_) => formatter.write_str("Blocking"),
-            Self::Listen(topics) => formatter.debug_tuple("Listen").field(topics).finish(),
+            Self::Listen(filter) => formatter.debug_tuple("Listen").field(filter).finish(),
         }
     }
 }

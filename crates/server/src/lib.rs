@@ -25,7 +25,11 @@
 //! let server = Server::builder("sums", "1.0.0").tools(sum).build().unwrap();
 //! ```
 
+pub mod ask;
 mod builder;
+pub mod bulk;
+mod collection;
+pub mod completion;
 pub mod connection;
 mod connections;
 pub mod content;
@@ -34,14 +38,20 @@ pub mod event;
 mod extensions;
 pub mod handler;
 pub mod identity;
+pub mod input;
 mod limits;
 mod methods;
 mod output_filter;
+pub mod prompt;
+mod registry;
+pub mod resource;
 pub mod revision;
 pub mod router;
 pub mod tool;
 
-pub use builder::{AddToolsError, BuildError, Server, ServerBuilder};
+pub use ask::{AskError, Elicited, Form};
+pub use builder::{AddResourcesError, AddToolsError, BuildError, Server, ServerBuilder};
+pub use bulk::Bulk;
 pub use connection::{Connection, ConnectionInfo, Ended, Segment};
 pub use context::Context;
 pub use event::{Event, Hook, Veto};
@@ -51,7 +61,10 @@ pub use identity::{Peer, Principal};
 pub use limits::Limits;
 pub use mcp_flow_proto as proto;
 pub use mcp_flow_proto::model::ContentForm;
+pub use mcp_flow_seal as seal;
 pub use output_filter::{OutputFilter, strip_control_characters};
+pub use prompt::{AddPromptsError, BadPrompt, IntoPromptOutput, IntoPrompts, Prompt, PromptOutput};
+pub use resource::{BadResource, IntoResources, Resource, ResourceTemplate};
 pub use revision::VersionPolicy;
 pub use tool::{
     BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames, ToolOutput,

@@ -21,9 +21,12 @@ pub struct Limits {
     pub parked_calls: usize,
     /// Bytes of replies that wait to be sent before no further call is started. 4 MiB.
     pub outbound_bytes: usize,
-    /// Longest result of a tool, encoded, in bytes. 16 MiB; one that is longer is not sent, and
-    /// the caller is told so by a failed result.
+    /// Longest result, encoded, in bytes. 16 MiB; one that is longer is not sent, and the caller is
+    /// told so, of a tool by a failed result.
     pub result_bytes: usize,
+    /// Longest result that is sent in a message where the transport could also carry it beside,
+    /// as HTTP does by a download. 1 MiB.
+    pub inline_bytes: usize,
     /// Messages in one batch. 1,000.
     pub batch: usize,
     /// How long one call may run. 10 minutes.
@@ -32,10 +35,20 @@ pub struct Limits {
     pub client_requests: usize,
     /// How long the client may take to answer one. 1 minute.
     pub client_request_time: Duration,
+    /// How long the client may take where a person or a model answers: sampling and elicitation.
+    /// 5 minutes.
+    pub answer_time: Duration,
+    /// Bytes of answers that a stateless client carries from one round of a request to the next.
+    /// 1 MiB.
+    pub request_state_bytes: usize,
+    /// How long it may take to the next round. 10 minutes.
+    pub request_state_time: Duration,
     /// How long running calls may go on once the connection is ending. 30 seconds.
     pub drain_time: Duration,
     /// Subscriptions of a client that may be open at once. 64.
     pub subscriptions: usize,
+    /// Resources that a connection may be subscribed to. 10,000.
+    pub resource_subscriptions: usize,
     /// Entries on one page of a list. 1,000.
     pub page: usize,
 }
@@ -50,12 +63,17 @@ impl Default for Limits {
             parked_calls: 128 * 1024,
             outbound_bytes: 4 * 1024 * 1024,
             result_bytes: 16 * 1024 * 1024,
+            inline_bytes: 1024 * 1024,
             batch: 1000,
             call_time: Duration::from_secs(10 * 60),
             client_requests: 64,
             client_request_time: Duration::from_secs(60),
+            answer_time: Duration::from_secs(5 * 60),
+            request_state_bytes: 1024 * 1024,
+            request_state_time: Duration::from_secs(10 * 60),
             drain_time: Duration::from_secs(30),
             subscriptions: 64,
+            resource_subscriptions: 10_000,
             page: 1000,
         }
     }

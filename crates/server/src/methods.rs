@@ -1,12 +1,15 @@
 //! The methods every server has.
 
+mod completion;
 mod initialize;
 mod logging;
+mod prompts;
+mod resources;
 mod subscriptions;
 mod tools;
 
-use mcp_flow_proto::model::{DiscoverResult, Meta};
-use mcp_flow_proto::{Params, method};
+use mcp_flow_proto::model::{DiscoverResult, Meta, Standing};
+use mcp_flow_proto::{Params, RpcError, method};
 use serde_json::json;
 
 use crate::context::Context;
@@ -23,6 +26,14 @@ pub(crate) fn add_to(router: &mut Router) {
     router.add(method::SUBSCRIPTIONS_LISTEN, Era::Stateless, subscriptions::listen);
     router.add(method::TOOLS_LIST, Era::Both, tools::list);
     router.add(method::TOOLS_CALL, Era::Both, tools::call);
+    router.add(method::PROMPTS_LIST, Era::Both, prompts::list);
+    router.add(method::PROMPTS_GET, Era::Both, prompts::get);
+    router.add(method::COMPLETION_COMPLETE, Era::Both, completion::complete);
+    router.add(method::RESOURCES_LIST, Era::Both, resources::list);
+    router.add(method::RESOURCES_TEMPLATES_LIST, Era::Both, resources::list_templates);
+    router.add(method::RESOURCES_READ, Era::Both, resources::read);
+    router.add(method::RESOURCES_SUBSCRIBE, Era::Handshake, resources::subscribe);
+    router.add(method::RESOURCES_UNSUBSCRIBE, Era::Handshake, resources::unsubscribe);
 }
 
 /// How long clients may keep what only changes with the server itself.
@@ -39,10 +50,24 @@ fn discover(context: &Context, _: Params<'_>) -> Reply {
     Reply::Ready(context.reply(&DiscoverResult {
         result_type: "complete",
         supported_versions: server.versions().supported_statelessly(),
-        capabilities: server.capabilities(),
+        capabilities: server.capabilities(context.revision()),
         instructions: server.instructions().map(str::to_owned),
         ttl_ms: CACHE_MS,
         cache_scope: "public",
         meta,
     }))
+}
+
+/// What a list says of itself, under a revision whose results stand alone.
+pub(crate) fn standing(context: &Context, cache_scope: &'static str) -> Option<Standing> {
+    let (server, revision) = (context.server(), context.revision());
+    revision.is_stateless().then(|| {
+        let mut meta = Meta::new();
+        add_server_info(&mut meta, server.info_value().clone());
+        Standing { ttl_ms: CACHE_MS, cache_scope, meta }
+    })
+}
+
+fn bad_cursor() -> RpcError {
+    RpcError::invalid_params("cursor is not one this server gave; list again from the start")
 }

@@ -28,20 +28,25 @@ pub fn strip_control_characters(_: &Context, output: &mut ToolOutput) {
 }
 
 fn strip_content(content: &mut Content) {
+    each_text(content, &mut strip);
+}
+
+/// Changes every text of content that people see.
+pub(crate) fn each_text(content: &mut Content, change: &mut impl FnMut(&mut String)) {
     match content {
-        Content::Text { text, .. } => strip(text),
+        Content::Text { text, .. } => change(text),
         Content::Resource { resource, .. } => {
-            strip(&mut resource.uri);
+            change(&mut resource.uri);
             if let ResourceBody::Text(text) = &mut resource.body {
-                strip(text);
+                change(text);
             }
         }
         Content::ResourceLink(link) => {
-            strip(&mut link.uri);
-            strip(&mut link.name);
-            link.title.iter_mut().chain(&mut link.description).for_each(strip);
+            change(&mut link.uri);
+            change(&mut link.name);
+            link.title.iter_mut().chain(&mut link.description).for_each(change);
         }
-        Content::ImageUrl { url, .. } | Content::Image { url: Some(url), .. } => strip(url),
+        Content::ImageUrl { url, .. } | Content::Image { url: Some(url), .. } => change(url),
         Content::Image { url: None, .. } | Content::Audio { .. } => {}
     }
 }

@@ -1,6 +1,7 @@
 //! Tools: what they are made of and how they are called.
 
-mod arguments;
+pub(crate) mod answer;
+pub(crate) mod arguments;
 mod builder;
 mod collection;
 mod derived;
@@ -8,7 +9,7 @@ mod failure;
 mod mirrored;
 mod output;
 pub(crate) mod registry;
-mod schema;
+pub(crate) mod schema;
 mod structured;
 
 use std::fmt;
@@ -23,6 +24,7 @@ use arguments::ArgumentFault;
 use schema::Schema;
 
 pub use arguments::Violation;
+pub(crate) use builder::is_good_name;
 pub use builder::{BadTool, ToolBuilder};
 pub use collection::{IntoTools, ToolCollection};
 #[doc(hidden)]
@@ -123,9 +125,7 @@ fn unreadable(error: &DecodeError) -> String {
 }
 
 fn refuse_arguments(context: &Context, violations: &[Violation]) -> Outcome {
-    let details: Vec<_> = violations.iter().map(|violation| violation.sentence.as_str()).collect();
-    let list: Vec<_> = violations.iter().map(Violation::to_value).collect();
-    let error = RpcError::invalid_params(details.join("; ")).with("violations", list);
+    let error = Violation::error(violations);
     if !context.revision().features().argument_faults_as_results {
         return Err(error);
     }

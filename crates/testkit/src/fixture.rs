@@ -1,11 +1,16 @@
 //! The server every scenario runs against, and the levers to steer its tools by.
 
+mod asking;
+mod prompts;
+
 use std::sync::Arc;
 
 use mcp_flow_proto::model::LogLevel;
 use mcp_flow_server::{Context, Limits, Server, ServerBuilder, Tool, ToolOutput};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
+
+pub use prompts::prompts;
 
 /// A server whose slow tools wait for the test instead of the clock.
 #[derive(Clone, Debug)]
@@ -148,7 +153,8 @@ fn tools(gate: &Arc<Gate>) -> Vec<Tool> {
             }))
         }),
     ];
-    built.into_iter().map(|tool| tool.expect("the fixture's tools are good")).collect()
+    let built = built.into_iter().chain(asking::tools());
+    built.map(|tool| tool.expect("the fixture's tools are good")).collect()
 }
 
 /// Three steps forward, one back, and log messages of two levels.

@@ -7,15 +7,18 @@
 //! mcp_flow_testkit::suite!(|server| async move { mcp_flow_testkit::memory::connect(&server) });
 //! ```
 
+mod asking;
 mod calls;
 mod cancelling;
 mod changes;
+mod completion;
 mod content;
 mod ending;
 mod errors;
 mod handshake;
 mod limits;
 mod notices;
+mod prompts;
 
 use std::pin::Pin;
 
@@ -23,15 +26,18 @@ use mcp_flow_server::Server;
 
 use crate::peer::Peer;
 
+pub use asking::*;
 pub use calls::*;
 pub use cancelling::*;
 pub use changes::*;
+pub use completion::*;
 pub use content::*;
 pub use ending::*;
 pub use errors::*;
 pub use handshake::*;
 pub use limits::*;
 pub use notices::*;
+pub use prompts::*;
 
 /// Connects a peer to a server over the transport under test.
 pub type Connect = dyn Fn(Server) -> Pin<Box<dyn Future<Output = Peer> + Send>> + Send + Sync;
@@ -84,11 +90,34 @@ macro_rules! suite {
             progress_rises_and_ends_with_the_call
             log_messages_follow_the_level
             the_client_is_asked_and_answers
+            a_person_is_asked_in_every_revision
+            a_model_is_asked_in_every_revision
+            roots_are_asked_for_in_every_revision
+            a_refusal_is_told_apart_from_a_failure
+            nothing_is_asked_that_was_not_declared
+            answers_are_not_believed
+            a_person_is_sent_to_a_url
+            questions_at_once_are_asked_together
+            what_is_missing_is_asked_again
+            a_request_state_is_good_for_one_request
+            a_changed_question_is_noticed
+            a_handler_keeps_its_own_state
             a_burst_of_changes_is_told_once
             a_stateless_client_listens_for_changes
             what_cannot_be_listened_for_is_left_out
             nobody_begins_to_listen_at_the_end
             a_result_keeps_to_its_schema
+            a_prompt_is_listed_and_got
+            arguments_of_a_prompt_are_harmless
+            prompt_content_follows_the_revision
+            wrong_requests_for_prompts_are_explained
+            prompts_need_their_capability
+            prompts_come_in_pages
+            hidden_prompts_are_not_there
+            changes_of_prompts_are_told
+            arguments_are_completed
+            wrong_completions_are_explained
+            log_levels_that_are_none_are_refused
             calls_wait_for_a_place
             a_waiting_call_can_be_cancelled
             the_end_of_input_drains

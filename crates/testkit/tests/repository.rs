@@ -10,9 +10,10 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("mcp-flow-proto", &[]),
-    ("mcp-flow-server", &["mcp-flow-proto"]),
+    ("mcp-flow-seal", &[]),
+    ("mcp-flow-server", &["mcp-flow-proto", "mcp-flow-seal"]),
     ("mcp-flow-stdio", &["mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-http", &["mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-testkit", &["mcp-flow-proto", "mcp-flow-server"]),
@@ -23,6 +24,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "mcp-flow-http",
             "mcp-flow-macros",
             "mcp-flow-proto",
+            "mcp-flow-seal",
             "mcp-flow-server",
             "mcp-flow-stdio",
         ],

@@ -44,6 +44,10 @@ pub(crate) struct Serve {
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
 
+    /// An origin whose pages may speak to the server from a browser, such as https://app.example
+    #[arg(long = "allow-origin", value_name = "ORIGIN", value_parser = origin)]
+    origins: Vec<String>,
+
     /// Also serve one message per line on this TCP address
     #[arg(long, value_name = "ADDRESS")]
     tcp: Option<SocketAddr>,
@@ -66,6 +70,7 @@ impl Default for Serve {
             tls_key: None,
             token_file: None,
             hosts: Vec::new(),
+            origins: Vec::new(),
             tcp: None,
             unix: None,
             offer: Offer::default(),
@@ -95,7 +100,8 @@ impl Serve {
         let tokens = self.token_file.as_deref().map(Tokens::read).transpose()?;
         let server = self.offer.server(false).build()?;
         let signal = stdio::stop_signal().context("signals cannot be watched")?;
-        let options = http::Options { hosts: self.hosts, ..http::Options::default() };
+        let (hosts, origins) = (self.hosts, self.origins);
+        let options = http::Options { hosts, origins, ..http::Options::default() };
         let mut http = http::bind(self.listen).await?.options(options);
         if let Some(tokens) = tokens {
             http = http.tokens(tokens);
@@ -130,6 +136,16 @@ impl Serve {
         stop.send_replace(true);
         tasks.join_all().await;
         Ok(())
+    }
+}
+
+/// Origins are compared as browsers send them, so anything else would never match.
+fn origin(text: &str) -> Result<String, String> {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let is_host = |host: &str| !host.is_empty() && !host.contains(['/', '?', '#', '@', '*', ' ']);
+    match host {
+        Some(host) if is_host(host) => Ok(text.to_owned()),
+        _ => Err("write scheme, host and port as a browser does: https://app.example:8443".into()),
     }
 }
 
@@ -176,4 +192,19 @@ fn print_line(line: &Value) -> anyhow::Result<()> {
     use std::io::Write;
     let mut out = std::io::stdout();
     writeln!(out, "{line}").and_then(|()| out.flush()).context("standard output is closed")
+}
+
+#[cfg(test)]
+mod tests {
+    /// MCP-049: an origin that no browser would send is a mistake, and no wildcard lets all in.
+    #[test]
+    fn origins_are_written_as_browsers_do() {
+        for good in ["https://app.example", "http://localhost:5173", "http://[::1]:80"] {
+            assert_eq!(super::origin(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "app.example", "https://", "https://app.example/", "*", "https://*", "null"]
+        {
+            assert!(super::origin(bad).is_err(), "{bad}");
+        }
+    }
 }

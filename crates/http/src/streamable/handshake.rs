@@ -34,18 +34,19 @@ pub(super) async fn answer(
             let error = RpcError::new(NOT_INITIALIZED).details(details);
             refusal(StatusCode::BAD_REQUEST, &error)
         }
-        (None, _) => open(service, incoming, frame, principal).await,
+        (None, _) => open(service, headers, incoming, frame, principal).await,
     }
 }
 
 /// Answers what comes without a session: `initialize` begins one, and little else is served.
 async fn open(
     service: &Arc<Service>,
+    headers: &HeaderMap,
     incoming: Incoming<'_>,
     frame: &[u8],
     principal: Principal,
 ) -> Answer {
-    let connection = match service.connect("http", principal) {
+    let connection = match service.connect("http", principal, headers) {
         Ok(connection) => connection,
         Err(refusal) => return refusal,
     };
@@ -99,7 +100,20 @@ async fn exchange(
     }
     let keep_alive = service.options.keep_alive;
     let exchange = session.connection.exchange(incoming, frame);
-    let first = match tokio::time::timeout(keep_alive, exchange.output()).await {
+    let primes = session.primes();
+    let waiting = tokio::time::timeout(keep_alive, exchange.output());
+    let first = tokio::select! {
+        biased;
+        first = waiting => first,
+        () = exchange.closing_asked(), if primes => {
+            let stream = session.new_stream();
+            let answer = events(stream.read_after(0, primes, keep_alive));
+            stream.break_off();
+            service.spawn(async move { session.fill(&stream, exchange, None).await });
+            return answer;
+        }
+    };
+    let first = match first {
         Ok(None) => return empty(StatusCode::ACCEPTED),
         Ok(Some(segment)) if exchange.is_done() && segment.count() == 1 => {
             session.touch();
@@ -110,7 +124,7 @@ async fn exchange(
         Err(_) => None,
     };
     let stream = session.new_stream();
-    let answer = events(stream.read_after(0, session.primes(), keep_alive));
+    let answer = events(stream.read_after(0, primes, keep_alive));
     service.spawn(async move { session.fill(&stream, exchange, first).await });
     answer
 }
@@ -146,7 +160,8 @@ pub(super) fn end(service: &Arc<Service>, headers: &HeaderMap, principal: &Princ
     match find(service, headers, principal) {
         Ok(session) => {
             service.sessions.remove(session.id());
-            session.connection.stop();
+            // Whoever still waits for an answer is told that there will be none.
+            session.connection.end_now();
             empty(StatusCode::NO_CONTENT)
         }
         Err(refusal) => refusal,

@@ -37,8 +37,8 @@ pub(super) fn check(
 
 fn check_name(server: &Server, headers: &HeaderMap, request: &Request<'_>) -> Result<(), RpcError> {
     let members = match &*request.method {
-        method::TOOLS_CALL | "prompts/get" => {
-            request.params.common().map(|[_, name, arguments]| [name, arguments])
+        method::TOOLS_CALL | method::PROMPTS_GET => {
+            request.params.common().map(|[_, name, arguments, ..]| [name, arguments])
         }
         "resources/read" => request.params.members(["uri"]).map(|[uri]| [uri, None]),
         _ => return Ok(()),

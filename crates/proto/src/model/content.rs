@@ -176,6 +176,18 @@ impl Content {
     }
 }
 
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<&str> for Content {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
 /// Bytes, written as base64.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob(pub Vec<u8>);

@@ -4,41 +4,115 @@ use serde::Serialize;
 
 use super::Meta;
 use crate::id::RequestId;
-use crate::raw::{Kind, Params};
+use crate::raw::{Kind, Params, Raw};
 
-/// Which changes a subscription is about. Only what is wanted is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// Which lists changes are about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Topics {
     /// The list of tools.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub tools_list_changed: bool,
+    /// The list of prompts.
+    pub prompts_list_changed: bool,
+    /// The list of resources.
+    pub resources_list_changed: bool,
 }
 
 impl Topics {
     /// These and those.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
-        Self { tools_list_changed: self.tools_list_changed || other.tools_list_changed }
+        Self {
+            tools_list_changed: self.tools_list_changed || other.tools_list_changed,
+            prompts_list_changed: self.prompts_list_changed || other.prompts_list_changed,
+            resources_list_changed: self.resources_list_changed || other.resources_list_changed,
+        }
     }
 
+    /// What is in both.
+    #[must_use]
+    pub fn intersection(self, other: Self) -> Self {
+        Self {
+            tools_list_changed: self.tools_list_changed && other.tools_list_changed,
+            prompts_list_changed: self.prompts_list_changed && other.prompts_list_changed,
+            resources_list_changed: self.resources_list_changed && other.resources_list_changed,
+        }
+    }
+}
+
+/// Which changes a subscription is about. Only what is wanted is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", into = "WireFilter")]
+pub struct SubscriptionFilter {
+    /// Changes of whole lists.
+    pub topics: Topics,
+    /// The URIs of resources whose own changes are wanted.
+    pub resources: Vec<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireFilter {
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    tools_list_changed: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    prompts_list_changed: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    resources_list_changed: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    resource_subscriptions: Vec<String>,
+}
+
+impl From<SubscriptionFilter> for WireFilter {
+    fn from(filter: SubscriptionFilter) -> Self {
+        let Topics { tools_list_changed, prompts_list_changed, resources_list_changed } =
+            filter.topics;
+        let resource_subscriptions = filter.resources;
+        Self {
+            tools_list_changed,
+            prompts_list_changed,
+            resources_list_changed,
+            resource_subscriptions,
+        }
+    }
+}
+
+impl SubscriptionFilter {
     /// Reads the params of `subscriptions/listen`; the error is a sentence naming the member at
     /// fault. Topics nobody here knows are left out, as an acknowledgement then shows.
     pub fn from_params(params: Params<'_>) -> Result<Self, String> {
-        let [topics] = params.members(["notifications"]).map_err(|error| error.to_string())?;
-        let topics = topics.ok_or("notifications is required")?;
-        if topics.kind() != Kind::Object {
+        let [wanted] = params.members(["notifications"]).map_err(|error| error.to_string())?;
+        let wanted = wanted.ok_or("notifications is required")?;
+        if wanted.kind() != Kind::Object {
             return Err("notifications must be an object".to_owned());
         }
-        let [tools] = topics.members(["toolsListChanged"]).map_err(|error| error.to_string())?;
-        let tools_list_changed = match tools.map(|tools| (tools.kind(), tools)) {
-            None | Some((Kind::Null, _)) => false,
-            Some((Kind::Boolean, tools)) => tools.decode().unwrap_or_default(),
-            Some(_) => return Err("notifications.toolsListChanged must be true or false".into()),
-        };
-        Ok(Self { tools_list_changed })
+        let names = ["toolsListChanged", "promptsListChanged", "resourcesListChanged", RESOURCES];
+        let [tools, prompts, resources, uris] =
+            wanted.members(names).map_err(|error| error.to_string())?;
+        Ok(Self {
+            topics: Topics {
+                tools_list_changed: flag(names[0], tools)?,
+                prompts_list_changed: flag(names[1], prompts)?,
+                resources_list_changed: flag(names[2], resources)?,
+            },
+            resources: match uris.filter(|uris| uris.kind() != Kind::Null) {
+                None => Vec::new(),
+                Some(uris) => uris
+                    .decode()
+                    .map_err(|_| format!("notifications.{RESOURCES} must be a list of strings"))?,
+            },
+        })
     }
 }
+
+fn flag(name: &str, member: Option<Raw<'_>>) -> Result<bool, String> {
+    match member.map(|member| (member.kind(), member)) {
+        None | Some((Kind::Null, _)) => Ok(false),
+        Some((Kind::Boolean, member)) => Ok(member.decode().unwrap_or_default()),
+        Some(_) => Err(format!("notifications.{name} must be true or false")),
+    }
+}
+
+const RESOURCES: &str = "resourceSubscriptions";
 
 /// The params of a message that belongs to a subscription, or of one that belongs to none.
 #[derive(Debug, Serialize)]
@@ -48,7 +122,7 @@ pub struct SubscriptionParams {
     pub meta: Option<Meta>,
     /// What it is about, when it begins.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub notifications: Option<Topics>,
+    pub notifications: Option<SubscriptionFilter>,
 }
 
 /// The `_meta` of every message of the subscription this request opened.
@@ -61,25 +135,35 @@ pub fn subscription_meta(id: &RequestId) -> Meta {
 
 #[cfg(test)]
 mod tests {
-    use super::Topics;
+    use super::SubscriptionFilter;
     use crate::raw::{Params, Raw};
 
     #[test]
-    fn a_filter_is_read_or_its_fault_is_named() {
-        check(r#"{"notifications":{"toolsListChanged":true}}"#, Ok(true));
-        check(r#"{"notifications":{"toolsListChanged":false,"unheardOf":7}}"#, Ok(false));
-        check(r#"{"notifications":{}}"#, Ok(false));
-        check("{}", Err("notifications is required"));
-        check(r#"{"notifications":[]}"#, Err("notifications must be an object"));
-        check(
-            r#"{"notifications":{"toolsListChanged":1}}"#,
-            Err("notifications.toolsListChanged must be true or false"),
-        );
+    fn a_filter_is_read_and_written_or_its_fault_is_named() {
+        for filter in [
+            r#"{"toolsListChanged":true}"#,
+            r#"{"promptsListChanged":true,"resourcesListChanged":true}"#,
+            r#"{"resourceSubscriptions":["file:///a","x:/b"]}"#,
+            "{}",
+        ] {
+            check(filter, Ok(filter));
+        }
+        check(r#"{"toolsListChanged":false,"unheardOf":7}"#, Ok("{}"));
+        check(r#"{"resourceSubscriptions":null}"#, Ok("{}"));
+        check("[]", Err("notifications must be an object"));
+        let fault = "notifications.toolsListChanged must be true or false";
+        check(r#"{"toolsListChanged":1}"#, Err(fault));
+        let fault = "notifications.resourceSubscriptions must be a list of strings";
+        check(r#"{"resourceSubscriptions":"x"}"#, Err(fault));
+        check(r#"{"resourceSubscriptions":[1]}"#, Err(fault));
+        let missing = SubscriptionFilter::from_params(Params::new(Some(Raw::Json("{}"))));
+        assert_eq!(missing.unwrap_err(), "notifications is required");
     }
 
-    fn check(text: &str, expected: Result<bool, &str>) {
-        let topics = Topics::from_params(Params::new(Some(Raw::Json(text))));
-        let found = topics.map(|topics| topics.tools_list_changed);
-        assert_eq!(found.as_ref().map_err(String::as_str).copied(), expected, "{text}");
+    fn check(filter: &str, expected: Result<&str, &str>) {
+        let text = format!(r#"{{"notifications":{filter}}}"#);
+        let read = SubscriptionFilter::from_params(Params::new(Some(Raw::Json(&text))));
+        let written = read.map(|filter| serde_json::to_string(&filter).unwrap());
+        assert_eq!(written.as_deref().map_err(String::as_str), expected, "{filter}");
     }
 }

@@ -86,37 +86,6 @@ pub struct ToolAnnotations {
     pub open_world_hint: Option<bool>,
 }
 
-/// The params of a list method.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub struct ListParams {
-    /// Where to go on, from the page before.
-    #[serde(default)]
-    pub cursor: Option<String>,
-}
-
-/// One page of tools.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ListToolsResult<T> {
-    /// `complete`, under revisions that have result types.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub result_type: Option<&'static str>,
-    /// The tools of this page.
-    pub tools: Vec<T>,
-    /// Where the next page begins, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
-    /// How long this may be kept, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ttl_ms: Option<u64>,
-    /// Who may share it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache_scope: Option<&'static str>,
-    /// Who answered.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Meta>,
-}
-
 /// The params of `tools/call`, its arguments still raw.
 #[derive(Clone, Debug)]
 pub struct CallParams<'a> {
@@ -129,7 +98,7 @@ pub struct CallParams<'a> {
 impl<'a> CallParams<'a> {
     /// Reads the params; the error is a sentence naming the member at fault.
     pub fn from_params(params: Params<'a>) -> Result<Self, String> {
-        let [_, name, arguments] = params.common().map_err(|error| error.to_string())?;
+        let [_, name, arguments, ..] = params.common().map_err(|error| error.to_string())?;
         let name = match name {
             Some(name) => name.as_text().ok_or("name must be a string")?,
             None => return Err("name is required".to_owned()),

@@ -63,6 +63,12 @@ impl Exchange {
             self.lane.wake.notified().await;
         }
     }
+
+    /// Completes when a handler asks that what carries the exchange be closed for now. To be
+    /// awaited by one task only.
+    pub async fn closing_asked(&self) {
+        self.lane.closing.notified().await;
+    }
 }
 
 impl Drop for Exchange {
@@ -76,6 +82,8 @@ impl Drop for Exchange {
 pub(crate) struct Lane {
     outbound: Outbound,
     wake: Notify,
+    /// What carries the exchange should be closed; the client will come back for the rest.
+    closing: Notify,
     done: AtomicBool,
     /// Nobody will take anything out any more.
     abandoned: AtomicBool,
@@ -86,6 +94,7 @@ impl Lane {
         Self {
             outbound: Outbound::beside(main),
             wake: Notify::new(),
+            closing: Notify::new(),
             done: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
         }
@@ -102,6 +111,13 @@ pub(crate) struct Route {
 }
 
 impl Route {
+    /// Asks for what carries the exchange to be closed for now, where something does.
+    pub(crate) fn ask_for_closing(&self) {
+        if let Some(lane) = &self.lane {
+            lane.closing.notify_one();
+        }
+    }
+
     /// The same way, for a part of a batch.
     pub(super) fn within(&self, batch: &Arc<BatchReply>) -> Self {
         Self { lane: self.lane.clone(), batch: Some(batch.clone()) }

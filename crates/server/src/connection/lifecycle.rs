@@ -134,6 +134,14 @@ impl Shared {
         self.wake.notify_one();
     }
 
+    /// Ends now. What is running or waiting is answered with an error and stopped.
+    pub(super) fn end_now(&self) {
+        self.begin_ending();
+        self.give_up_calls();
+        self.settle();
+        self.wake.notify_one();
+    }
+
     /// As [`begin_ending`](Self::begin_ending), because the client asked for it; its request, if
     /// it was one, is answered when all is done (C-20).
     pub(super) fn shut_down(&self, shutdown: Option<Context>) {
@@ -184,17 +192,21 @@ impl Shared {
         drop(state);
         if !idle {
             tracing::warn!("calls were still running when the time to drain ended");
-            // What runs came before what waits, and is answered before it.
-            let running = self.state().calls.stop_running();
-            for call in running {
-                call.context.finish(&Err(shutting_down()));
-                call.stop();
-            }
-            self.give_up_parked();
+            self.give_up_calls();
         }
         if let Some(shutdown) = shutdown {
             shutdown.finish_null();
         }
+    }
+
+    /// Answers everything with an error. What runs came before what waits, and so do their answers.
+    fn give_up_calls(&self) {
+        let running = self.state().calls.stop_running();
+        for call in running {
+            call.context.finish(&Err(shutting_down()));
+            call.stop();
+        }
+        self.give_up_parked();
     }
 
     /// Waits for a change, for news to be told, or for the end of the time to drain.

@@ -28,9 +28,9 @@ impl Shared {
                 }
                 Err(error) => Err(error),
             },
-            Ok(Reply::Listen(topics)) => {
+            Ok(Reply::Listen(filter)) => {
                 place.leave_quietly();
-                return self.listen(context, topics);
+                return self.listen(context, filter);
             }
             Ok(Reply::Blocking(work)) => {
                 return self.spawn(context.clone(), place, Work::Blocking(work));

@@ -1,16 +1,17 @@
 //! `subscriptions/listen`: being told of changes without a handshake.
 
-use mcp_flow_proto::model::Topics;
+use mcp_flow_proto::model::SubscriptionFilter;
 use mcp_flow_proto::{Params, RpcError};
 
 use crate::context::Context;
 use crate::handler::Reply;
 
 pub(super) fn listen(context: &Context, params: Params<'_>) -> Reply {
-    match Topics::from_params(params) {
-        // Only what can happen is agreed to.
-        Ok(topics) => Reply::Listen(Topics {
-            tools_list_changed: topics.tools_list_changed && context.server().has_tools(),
+    match SubscriptionFilter::from_params(params) {
+        // Only what can happen is agreed to; which resources there are is looked up when it begins.
+        Ok(filter) => Reply::Listen(SubscriptionFilter {
+            topics: filter.topics.intersection(context.server().topics()),
+            resources: filter.resources,
         }),
         Err(details) => Reply::Ready(Err(RpcError::invalid_params(details))),
     }

@@ -1,12 +1,11 @@
 //! `tools/list` and `tools/call`.
 
-use mcp_flow_proto::model::{CallParams, ListParams, ListToolsResult, Meta};
+use mcp_flow_proto::model::{CallParams, ListParams, ListResult};
 use mcp_flow_proto::{Params, RpcError, method};
 
-use super::CACHE_MS;
+use super::{bad_cursor, standing};
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
-use crate::revision::{add_server_info, result_type};
 
 pub(super) fn list(context: &Context, params: Params<'_>) -> Reply {
     Reply::Ready(list_page(context, params))
@@ -22,28 +21,17 @@ fn list_page(context: &Context, params: Params<'_>) -> Outcome {
         .decode()
         .map_err(|error| RpcError::invalid_params(format!("cursor must be a string: {error}")))?;
     let tools = server.tools();
-    let page = tools.page(cursor.as_deref(), server.limits().page).ok_or_else(|| {
-        RpcError::invalid_params("cursor is not one this server gave; list again from the start")
-    })?;
-    let stateless = revision.is_stateless();
-    context.reply(&ListToolsResult {
-        result_type: result_type(revision),
-        tools: page
-            .tools
-            .iter()
-            .map(|tool| {
-                let definition = tool.definition();
-                definition.wire(server.listed_name(&definition.name), revision)
-            })
-            .collect(),
+    let page = tools.page(cursor.as_deref(), server.limits().page, |_| true);
+    let page = page.ok_or_else(bad_cursor)?;
+    let entries = page.entries.iter().map(|tool| {
+        let definition = tool.definition();
+        definition.wire(server.listed_name(&definition.name), revision)
+    });
+    context.reply(&ListResult {
+        name: "tools",
+        entries: entries.collect(),
         next_cursor: page.next_cursor,
-        ttl_ms: stateless.then_some(CACHE_MS),
-        cache_scope: stateless.then_some("public"),
-        meta: stateless.then(|| {
-            let mut meta = Meta::new();
-            add_server_info(&mut meta, server.info_value().clone());
-            meta
-        }),
+        standing: standing(context, "public"),
     })
 }
 

@@ -1,6 +1,6 @@
 //! From encoded arguments to the type a tool's function takes.
 
-use mcp_flow_proto::{DecodeError, Raw};
+use mcp_flow_proto::{DecodeError, Raw, RpcError};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -16,14 +16,22 @@ pub struct Violation {
 }
 
 impl Violation {
-    pub(super) fn to_value(&self) -> Value {
+    fn to_value(&self) -> Value {
         json!({"pointer": self.pointer, "message": self.sentence})
+    }
+
+    /// The error that tells of all of them.
+    pub(crate) fn error(violations: &[Self]) -> RpcError {
+        let details: Vec<_> =
+            violations.iter().map(|violation| violation.sentence.as_str()).collect();
+        let list: Vec<_> = violations.iter().map(Self::to_value).collect();
+        RpcError::invalid_params(details.join("; ")).with("violations", list)
     }
 }
 
 /// Why a tool is not called with the arguments it was given.
 #[derive(Debug)]
-pub(super) enum ArgumentFault {
+pub(crate) enum ArgumentFault {
     /// They cannot even be decoded; they nest too deep, for example.
     Unreadable(DecodeError),
     /// They break the schema.
@@ -35,7 +43,7 @@ pub(super) enum ArgumentFault {
 /// To JSON Schema `5.0` is an integer, and some clients write all numbers that way; to a Rust
 /// integer it is not. So what does not fit at once is tried again with such a number written as an
 /// integer.
-pub(super) fn decode<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, ArgumentFault> {
+pub(crate) fn decode<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, ArgumentFault> {
     arguments.decode().or_else(|_| decode_again(arguments))
 }
 

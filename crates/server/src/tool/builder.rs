@@ -99,7 +99,10 @@ impl ToolBuilder {
         self.finish::<R>(Box::new(move |context, arguments| {
             let context = context.clone();
             let work = function(context.clone(), decode(arguments)?);
-            Ok(Reply::Later(Box::pin(async move { work.await.reply(&context) })))
+            Ok(Reply::Later(Box::pin(async move {
+                let reply = work.await.into_reply(&context);
+                reply.outcome().await
+            })))
         }))
     }
 
@@ -112,7 +115,7 @@ impl ToolBuilder {
         F: Fn(&Context, T) -> R + Send + Sync + 'static,
     {
         self.finish::<R>(Box::new(move |context, arguments| {
-            Ok(Reply::Ready(function(context, decode(arguments)?).reply(context)))
+            Ok(function(context, decode(arguments)?).into_reply(context))
         }))
     }
 
@@ -127,7 +130,9 @@ impl ToolBuilder {
         self.finish::<R>(Box::new(move |context, arguments| {
             let (function, context) = (function.clone(), context.clone());
             let arguments = decode(arguments)?;
-            Ok(Reply::Blocking(Box::new(move || function(&context, arguments).reply(&context))))
+            Ok(Reply::Blocking(Box::new(move || {
+                function(&context, arguments).into_reply(&context).wait()
+            })))
         }))
     }
 
@@ -182,7 +187,7 @@ fn check_defaults(schema: &Value) -> Result<(), String> {
 const CATEGORIES: &str = "categories";
 
 /// The characters the newest revision allows, and its length.
-fn is_good_name(name: &str) -> bool {
+pub(crate) fn is_good_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     (1..=128).contains(&name.len()) && name.bytes().all(allowed)
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{BadTool, Tool};
+use crate::collection::collection;
 
 /// What tools can be added from: one tool, several, or something that has tools.
 ///
@@ -40,51 +41,4 @@ impl<T: ToolCollection> IntoTools for Arc<T> {
     }
 }
 
-impl IntoTools for Tool {
-    fn into_tools(self) -> Result<Vec<Tool>, BadTool> {
-        Ok(vec![self])
-    }
-}
-
-impl<T: IntoTools> IntoTools for Result<T, BadTool> {
-    fn into_tools(self) -> Result<Vec<Tool>, BadTool> {
-        self?.into_tools()
-    }
-}
-
-impl<T: IntoTools> IntoTools for Vec<T> {
-    fn into_tools(self) -> Result<Vec<Tool>, BadTool> {
-        let mut all = Vec::with_capacity(self.len());
-        for tools in self {
-            all.extend(tools.into_tools()?);
-        }
-        Ok(all)
-    }
-}
-
-impl<T: IntoTools, const N: usize> IntoTools for [T; N] {
-    fn into_tools(self) -> Result<Vec<Tool>, BadTool> {
-        Vec::from(self).into_tools()
-    }
-}
-
-macro_rules! tuples {
-    ($($first:ident $($rest:ident)*)?) => {
-        // Seventeen of these would bury the sentence that says what to do.
-        #[diagnostic::do_not_recommend]
-        impl<$($first: IntoTools, $($rest: IntoTools,)*)?> IntoTools for ($($first, $($rest,)*)?) {
-            #[allow(non_snake_case, reason = "a type parameter names its value, too")]
-            fn into_tools(self) -> Result<Vec<Tool>, BadTool> {
-                let ($($first, $($rest,)*)?) = self;
-                #[allow(unused_mut, reason = "an empty tuple adds nothing")]
-                let mut all = Vec::new();
-                $(all.extend($first.into_tools()?); $(all.extend($rest.into_tools()?);)*)?
-                Ok(all)
-            }
-        }
-        $(tuples!($($rest)*);)?
-    };
-}
-
-// Tuples may hold tuples, so there is no end to how many tools can be listed.
-tuples!(A B C D E F G H I J K L M N O P);
+collection!(IntoTools::into_tools -> Tool, BadTool);

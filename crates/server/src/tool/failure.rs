@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use mcp_flow_proto::RpcError;
+use mcp_flow_proto::error::Fault;
 use serde_json::{Map, Value, json};
 
 use super::ToolOutput;
@@ -52,6 +54,18 @@ impl Failure {
         &self.message
     }
 
+    /// The error that says so, where there are no results that do.
+    pub(crate) fn into_error(self, fault: Fault) -> RpcError {
+        let error = RpcError::new(fault).message(self.message).with("reason", self.name);
+        self.data.into_iter().fold(error, |error, (name, value)| error.with(&name, value))
+    }
+
+    /// Changes every text in it.
+    pub(crate) fn each_text(&mut self, change: &mut impl FnMut(&mut String)) {
+        change(&mut self.message);
+        self.data.values_mut().for_each(|value| each_text(value, change));
+    }
+
     /// The result that says so.
     pub fn into_output(self) -> ToolOutput {
         let mut data = self.data;
@@ -60,6 +74,15 @@ impl Failure {
         let mut output = ToolOutput::failure(self.message.as_str());
         output.meta.insert("error".to_owned(), json!({"message": self.message, "data": data}));
         output
+    }
+}
+
+fn each_text(value: &mut Value, change: &mut impl FnMut(&mut String)) {
+    match value {
+        Value::String(text) => change(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| each_text(item, change)),
+        Value::Object(members) => members.values_mut().for_each(|one| each_text(one, change)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -79,25 +102,36 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// What a tool may fail with: anything that can be shown, or a [`Failure`].
+/// What tools and prompts may fail with: anything that can be shown, or a [`Failure`].
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot say why a tool failed",
+    message = "`{Self}` cannot say what failed",
     note = "use an error that implements `Display`, such as `String`, or `mcp_flow::Failure`"
 )]
 pub trait IntoFailure {
-    /// The result that says so.
+    /// The failure, with a name and a sentence.
+    fn into_failure(self) -> Failure;
+
+    /// The result of a tool that says so.
     fn into_failed_output(self) -> ToolOutput;
 }
 
 impl IntoFailure for Failure {
+    fn into_failure(self) -> Failure {
+        self
+    }
+
     fn into_failed_output(self) -> ToolOutput {
         self.into_output()
     }
 }
 
 impl<E: fmt::Display> IntoFailure for E {
-    fn into_failed_output(self) -> ToolOutput {
+    fn into_failure(self) -> Failure {
         // The other form is how errors with causes show all of them.
-        ToolOutput::failure(format!("{self:#}"))
+        Failure::new("FAILED", format!("{self:#}"))
+    }
+
+    fn into_failed_output(self) -> ToolOutput {
+        ToolOutput::failure(self.into_failure().message)
     }
 }

@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::IntoFailure;
 
+use crate::bulk::Bulk;
 use crate::context::Context;
-use crate::handler::Outcome;
+use crate::handler::{Outcome, Reply};
 
 /// A tool's result, before it takes the shape of a revision.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,7 +58,7 @@ impl ToolOutput {
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "no result of a tool",
-    note = "return text, a number, `bool`, `()`, `Content`, `Vec<Content>` or `ToolOutput`",
+    note = "return text, a number, `bool`, `()`, `Content`, `Vec<Content>`, `Bulk` or `ToolOutput`",
     note = "return a type of your own by marking it with `#[data]`, any other as `Structured<T>`",
     note = "return a failure as `Result<_, E>` where `E` is any error, or `Failure`"
 )]
@@ -73,6 +74,29 @@ pub trait IntoToolOutput: Sized {
     /// Answers a call with it. What is nothing but text need not become an output first.
     fn reply(self, context: &Context) -> Outcome {
         context.reply_output(&self.into_tool_output())
+    }
+
+    /// Answers a call with it, later if it has to be read first.
+    fn into_reply(self, context: &Context) -> Reply {
+        Reply::Ready(self.reply(context))
+    }
+}
+
+/// Something of any size is delivered as the connection can; see [`Context::deliver`].
+impl IntoToolOutput for Bulk {
+    fn into_tool_output(self) -> ToolOutput {
+        ToolOutput::failure(format!(
+            "{} can only be delivered as the result of a call.",
+            self.name()
+        ))
+    }
+
+    fn into_reply(self, context: &Context) -> Reply {
+        let context = context.clone();
+        Reply::Later(Box::pin(async move {
+            let delivered = context.deliver(self).await;
+            context.reply_output(&delivered.into_tool_output())
+        }))
     }
 }
 
@@ -196,6 +220,13 @@ impl<T: IntoToolOutput, E: IntoFailure> IntoToolOutput for Result<T, E> {
         match self {
             Ok(value) => value.reply(context),
             Err(error) => context.reply_output(&error.into_failed_output()),
+        }
+    }
+
+    fn into_reply(self, context: &Context) -> Reply {
+        match self {
+            Ok(value) => value.into_reply(context),
+            Err(error) => Reply::Ready(context.reply_output(&error.into_failed_output())),
         }
     }
 }

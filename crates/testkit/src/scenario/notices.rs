@@ -40,24 +40,56 @@ pub async fn progress_rises_and_ends_with_the_call(connect: &Connect) {
 /// PAT-010: log messages at or above the level asked for: per connection, or per request in the
 /// stateless era, where none are sent unasked.
 pub async fn log_messages_follow_the_level(connect: &Connect) {
+    for revision in Revision::handshake() {
+        let mut peer = connect(Fixture::new().server).await;
+        let opened = peer.initialize(revision).await;
+        assert_eq!(opened["capabilities"]["logging"], json!({}));
+        for (level, expected) in
+            [("debug", vec!["debug", "error"]), ("error", vec!["error"]), ("critical", vec![])]
+        {
+            let set = peer.call("logging/setLevel", json!({"level": level})).await;
+            assert_eq!(set["result"], json!({}));
+            peer.call_tool("report", json!({})).await;
+            assert_eq!(levels(&peer.settle().await), expected);
+        }
+        let mut meta = stateless();
+        peer.call("tools/call", json!({"name": "report", "_meta": meta})).await;
+        assert_eq!(peer.settle().await, Vec::<Value>::new());
+        for (level, expected) in
+            [("debug", vec!["debug", "error"]), ("warning", vec!["error"]), ("alert", vec![])]
+        {
+            meta["io.modelcontextprotocol/logLevel"] = json!(level);
+            let id = peer.ask("tools/call", json!({"name": "report", "_meta": meta}));
+            let mut before = Vec::new();
+            loop {
+                let message = peer.next().await;
+                if message["id"] == id {
+                    break;
+                }
+                before.push(message);
+            }
+            assert_eq!(levels(&before), expected, "{level}: before the reply");
+        }
+        // What a request asked for is that request's alone.
+        peer.call("tools/call", json!({"name": "report", "_meta": stateless()})).await;
+        assert_eq!(peer.settle().await, Vec::<Value>::new());
+    }
+}
+
+/// PAT-010: a level that is none is refused, wherever it is asked for.
+pub async fn log_levels_that_are_none_are_refused(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     peer.initialize(Revision::V2025_11_25).await;
-    for (level, expected) in
-        [("debug", vec!["debug", "error"]), ("error", vec!["error"]), ("critical", vec![])]
-    {
-        assert_eq!(
-            peer.call("logging/setLevel", json!({"level": level})).await["result"],
-            json!({})
-        );
-        peer.call_tool("report", json!({})).await;
-        assert_eq!(levels(&peer.settle().await), expected);
+    for level in [json!("loud"), json!("DEBUG"), json!(7), json!([])] {
+        let refused = peer.call("logging/setLevel", json!({"level": level})).await;
+        assert_eq!(refused["error"]["code"], -32602, "{level}");
+        let mut meta = stateless();
+        meta["io.modelcontextprotocol/logLevel"] = level.clone();
+        let refused = peer.call("tools/call", json!({"name": "report", "_meta": meta})).await;
+        assert_eq!(refused["error"]["code"], -32602, "{level}");
+        let details = refused["error"]["data"]["details"].as_str().unwrap();
+        assert!(details.contains("logLevel") && details.contains("warning"), "{details}");
     }
-    let mut meta = stateless();
-    peer.call("tools/call", json!({"name": "report", "_meta": meta})).await;
-    assert_eq!(peer.settle().await, Vec::<Value>::new());
-    meta["io.modelcontextprotocol/logLevel"] = json!("warning");
-    peer.call("tools/call", json!({"name": "report", "_meta": meta})).await;
-    assert_eq!(levels(&peer.settle().await), ["error"]);
 }
 
 fn levels(messages: &[Value]) -> Vec<&str> {

@@ -133,6 +133,13 @@ impl Serialize for Content {
     }
 }
 
+impl ResourceContents {
+    /// The contents as a client of this revision reads them.
+    pub fn wire(&self, revision: Revision) -> impl Serialize + '_ {
+        WireResource::new(self, revision.features().structured_content)
+    }
+}
+
 impl Serialize for ResourceContents {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         WireResource::new(self, NEWEST.features().structured_content).serialize(serializer)

@@ -1,0 +1,79 @@
+//! Pages that speak to the server from a browser.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use mcp_flow_http::{Options, Tokens};
+use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::http::Request;
+use support::{Running, initialize, start_with};
+
+const PAGE: &str = "https://app.example";
+
+/// MCP-049: a page that is let in is told so, before it asks and with every answer, refusals too.
+#[tokio::test]
+async fn an_allowed_page_can_read_answers() {
+    let running = start().await;
+    let hello = initialize("2025-11-25").header("authorization", &format!("Bearer {TOKEN}"));
+    for (request, status) in [
+        (hello.clone().header("origin", PAGE), 200),
+        (initialize("2025-11-25").header("origin", PAGE), 401),
+        (Request::new("PUT", "/mcp").header("origin", PAGE), 401),
+    ] {
+        let answer = running.send(request).await;
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.header("access-control-allow-origin"), Some(PAGE));
+        assert_eq!(answer.header("vary"), Some("Origin"));
+        let exposed = answer.header("access-control-expose-headers").unwrap();
+        assert!(exposed.contains("Mcp-Session-Id") && exposed.contains("WWW-Authenticate"));
+    }
+    let answer = running.send(hello).await;
+    assert_eq!(answer.header("access-control-allow-origin"), None, "nobody has to be told");
+}
+
+/// MCP-049: what a page may send is what MCP has, and it is told without a token.
+#[tokio::test]
+async fn an_allowed_page_is_told_what_it_may_send() {
+    let running = start().await;
+    let wanted = "content-type, mcp-session-id,Mcp-Param-City, x-other";
+    for path in ["/mcp", "/sse", "/messages?sessionId=x"] {
+        let asked = ask(path).header("access-control-request-headers", wanted);
+        let answer = running.send(asked).await;
+        assert_eq!(answer.status, 204, "{path}");
+        assert_eq!(answer.header("access-control-allow-origin"), Some(PAGE));
+        assert_eq!(answer.header("access-control-allow-methods"), Some("GET, POST, DELETE"));
+        let allowed = answer.header("access-control-allow-headers");
+        assert_eq!(allowed, Some("content-type, mcp-session-id, Mcp-Param-City"));
+    }
+    assert_eq!(running.send(ask("/mcp")).await.header("access-control-allow-headers"), None);
+}
+
+/// MCP-049: a page of another origin is refused, whatever it asks; another port of this machine is
+/// another origin.
+#[tokio::test]
+async fn other_pages_are_refused() {
+    let running = start().await;
+    for origin in ["https://evil.example", "http://localhost:1", "http://app.example", "null"] {
+        for request in [ask("/mcp"), initialize("2025-11-25")] {
+            let answer = running.send(request.header("origin", origin)).await;
+            assert_eq!(answer.status, 403, "{origin}");
+            assert_eq!(answer.header("access-control-allow-origin"), None, "{origin}");
+        }
+    }
+}
+
+/// What a browser asks before it sends what a page wants to send.
+fn ask(path: &str) -> Request {
+    Request::new("OPTIONS", path)
+        .header("origin", PAGE)
+        .header("access-control-request-method", "POST")
+}
+
+async fn start() -> Running {
+    let options = Options { origins: vec![PAGE.to_owned()], ..Options::default() };
+    let tokens: Tokens = format!("ada:{TOKEN}").parse().unwrap();
+    start_with(&Fixture::new().server, |bound| bound.options(options).tokens(tokens)).await
+}
+
+const TOKEN: &str = "0123456789abcdef0123";

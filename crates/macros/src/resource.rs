@@ -1,0 +1,133 @@
+//! `#[resource("uri")]` on a function.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::parse::{Parse, ParseStream};
+use syn::{Expr, ItemFn, LitStr, Token};
+
+use crate::arguments::Spelling;
+use crate::call::{Call, Called, plain};
+use crate::function::{mark, read};
+use crate::kind::Kind;
+use crate::options::{CommonOptions, set, value, word};
+use crate::parameter::{Argument, Parameter};
+use crate::signature::Function;
+
+pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream> {
+    let Options { uri, mime_type, common } = syn::parse2(options)?;
+    let read = read(Kind::Resource, &mut function)?;
+    let variables = variables(&uri)?;
+    check(&uri, &variables, &read)?;
+    let called = Called {
+        function: &read,
+        quick: common.quick,
+        later: quote!(read),
+        path: function.sig.ident.to_token_stream(),
+        state: TokenStream::new(),
+    };
+    let Call { definition, finish, .. } = if variables.is_empty() {
+        called.without_arguments()?
+    } else {
+        called.with_arguments(&Spelling::default())?
+    };
+    let builder = if variables.is_empty() { quote!(Resource) } else { quote!(ResourceTemplate) };
+    let name = common.name.as_ref().map_or_else(|| plain(&function.sig.ident), LitStr::value);
+    let said = common.builder_calls(&read);
+    let mime_type = mime_type.iter();
+    let completions = arguments(&read).filter_map(Argument::completion);
+    let resource = quote! {{
+        #definition
+        ::mcp_flow::#builder::builder(#uri)
+            .name(#name)
+            #said
+            #(.mime_type(#mime_type))*
+            #(#completions)*
+            #finish
+    }};
+    Ok(mark(Kind::Resource, &function, &resource))
+}
+
+/// `"uri", name = value, …`
+struct Options {
+    uri: LitStr,
+    mime_type: Option<Expr>,
+    common: CommonOptions,
+}
+
+impl Parse for Options {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        if !input.peek(LitStr) {
+            let message = "say first what it is read by: `#[resource(\"notes:/today\")]`, or \
+                           `#[resource(\"notes:/{day}\")]` for one of many";
+            return Err(input.error(message));
+        }
+        let uri = input.parse()?;
+        let (mut mime_type, mut common) = (None, CommonOptions::default());
+        if input.parse::<Option<Token![,]>>()?.is_some() {
+            let rest: TokenStream = input.parse()?;
+            let parser = syn::meta::parser(|meta| {
+                if word(&meta) == "mime_type" {
+                    return set(&mut mime_type, &meta, value);
+                }
+                if common.read(&meta)? {
+                    return Ok(());
+                }
+                Err(meta.error(
+                    "unknown option; a resource has name, title, description, mime_type, quick \
+                     and meta",
+                ))
+            });
+            syn::parse::Parser::parse2(parser, rest)?;
+        }
+        Ok(Self { uri, mime_type, common })
+    }
+}
+
+/// The names of what differs, as `{name}` or `{+name}`. Whether the whole is a good template is
+/// found out when it is built.
+fn variables(uri: &LitStr) -> syn::Result<Vec<String>> {
+    let text = uri.value();
+    let mut names = Vec::new();
+    let mut rest = text.as_str();
+    while let Some((_, expression)) = rest.split_once('{') {
+        let Some((name, after)) = expression.split_once('}') else {
+            return Err(syn::Error::new_spanned(uri, "a brace is opened and never closed"));
+        };
+        names.push(name.trim_start_matches('+').to_owned());
+        rest = after;
+    }
+    Ok(names)
+}
+
+/// Every variable needs a parameter, and every parameter a variable.
+fn check(uri: &LitStr, variables: &[String], function: &Function) -> syn::Result<()> {
+    let is_whole =
+        function.parameters.iter().any(|parameter| matches!(parameter, Parameter::All(_)));
+    if is_whole {
+        return Ok(());
+    }
+    for argument in arguments(function) {
+        let name = argument.given_name();
+        if name.as_ref().is_some_and(|name| !variables.contains(name)) {
+            let message = "the URI has no such variable; write its name there in braces";
+            return Err(syn::Error::new_spanned(&argument.name, message));
+        }
+    }
+    let taken: Vec<_> = arguments(function).filter_map(Argument::given_name).collect();
+    // A name that is no literal may be that of any variable.
+    let all_known = taken.len() == arguments(function).count();
+    match variables.iter().find(|name| all_known && !taken.contains(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("no parameter takes {{{name}}}; add one of that name");
+            Err(syn::Error::new_spanned(uri, message))
+        }
+    }
+}
+
+fn arguments(function: &Function) -> impl Iterator<Item = &Argument> {
+    function.parameters.iter().filter_map(|parameter| match parameter {
+        Parameter::One(argument) => Some(argument),
+        Parameter::Context { .. } | Parameter::All(_) => None,
+    })
+}

@@ -1,0 +1,147 @@
+//! Completion: what an argument could go on to be.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+use super::Meta;
+use crate::raw::{Kind, Params, Raw};
+
+/// The params of `completion/complete`.
+#[derive(Clone, Debug)]
+pub struct CompleteParams<'a> {
+    /// Whose argument is completed.
+    pub reference: Reference<'a>,
+    /// Which argument.
+    pub argument: Cow<'a, str>,
+    /// What there is of it so far.
+    pub value: Cow<'a, str>,
+    /// The arguments that are settled already: an object.
+    pub resolved: Raw<'a>,
+}
+
+/// What has arguments that can be completed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reference<'a> {
+    /// A prompt, by its name.
+    Prompt(Cow<'a, str>),
+    /// A resource or a template of resources, by its URI.
+    Resource(Cow<'a, str>),
+}
+
+impl<'a> CompleteParams<'a> {
+    /// Reads the params; the error is a sentence naming the member at fault.
+    pub fn from_params(params: Params<'a>) -> Result<Self, String> {
+        let members = params.members(["ref", "argument", "context"]);
+        let [reference, argument, context] = members.map_err(|error| error.to_string())?;
+        let [kind, name, uri] = object("ref", reference, ["type", "name", "uri"])?;
+        let reference = match &*text("ref.type", kind)? {
+            "ref/prompt" => Reference::Prompt(text("ref.name", name)?),
+            "ref/resource" => Reference::Resource(text("ref.uri", uri)?),
+            _ => return Err("ref.type must be ref/prompt or ref/resource".to_owned()),
+        };
+        let [name, value] = object("argument", argument, ["name", "value"])?;
+        let [resolved] = match Params::new(context) {
+            context if context.are_named() => context.members(["arguments"]),
+            _ => return Err("context must be an object".to_owned()),
+        }
+        .map_err(|error| error.to_string())?;
+        let resolved = Params::new(resolved);
+        if !resolved.are_named() {
+            return Err("context.arguments must be an object".to_owned());
+        }
+        Ok(Self {
+            reference,
+            argument: text("argument.name", name)?,
+            value: text("argument.value", value)?,
+            resolved: resolved.object(),
+        })
+    }
+}
+
+fn object<'a, const N: usize>(
+    name: &str,
+    raw: Option<Raw<'a>>,
+    members: [&str; N],
+) -> Result<[Option<Raw<'a>>; N], String> {
+    match raw {
+        None => Err(format!("{name} is required")),
+        Some(raw) if raw.kind() == Kind::Object => {
+            raw.members(members).map_err(|error| format!("{name} is malformed: {error}"))
+        }
+        Some(_) => Err(format!("{name} must be an object")),
+    }
+}
+
+fn text<'a>(name: &str, raw: Option<Raw<'a>>) -> Result<Cow<'a, str>, String> {
+    let raw = raw.ok_or_else(|| format!("{name} is required"))?;
+    raw.as_text().ok_or_else(|| format!("{name} must be a string"))
+}
+
+/// What completion gives back, as it goes over the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompleteResult<'a> {
+    /// `complete`, under revisions that have result types.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result_type: Option<&'static str>,
+    /// What the argument could be.
+    pub completion: CompletionValues<'a>,
+    /// Who answered.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Meta>,
+}
+
+/// What an argument could be, best first.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompletionValues<'a> {
+    /// At most [`MOST_COMPLETIONS`] of them.
+    pub values: &'a [String],
+    /// How many there are in all, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// Whether there are more than these.
+    pub has_more: bool,
+}
+
+/// How many completions one reply may hold.
+pub const MOST_COMPLETIONS: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::{CompleteParams, Reference};
+    use crate::raw::{Params, Raw};
+
+    #[test]
+    fn a_malformed_request_is_explained() {
+        let prompt = r#""ref":{"type":"ref/prompt","name":"a"}"#;
+        let argument = r#""argument":{"name":"b","value":""}"#;
+        for (text, expected) in [
+            ("{}".to_owned(), "ref is required"),
+            (r#"{"ref":7}"#.to_owned(), "ref must be an object"),
+            (r#"{"ref":{"type":"ref/x"}}"#.to_owned(), "ref.type must be ref/prompt or"),
+            (r#"{"ref":{"type":"ref/prompt","uri":"a"}}"#.to_owned(), "ref.name is required"),
+            (r#"{"ref":{"type":"ref/resource","uri":1}}"#.to_owned(), "ref.uri must be a string"),
+            (format!("{{{prompt}}}"), "argument is required"),
+            (format!(r#"{{{prompt},"argument":{{}}}}"#), "argument.name is required"),
+            (
+                format!(r#"{{{prompt},"argument":{{"name":"b","value":5}}}}"#),
+                "argument.value must be a string",
+            ),
+            (format!(r#"{{{prompt},{argument},"context":[]}}"#), "context must be an object"),
+            (
+                format!(r#"{{{prompt},{argument},"context":{{"arguments":"x"}}}}"#),
+                "context.arguments must be an object",
+            ),
+        ] {
+            let fault = CompleteParams::from_params(Params::new(Some(Raw::Json(&text))));
+            let fault = fault.unwrap_err();
+            assert!(fault.starts_with(expected), "{text}: {fault}");
+        }
+        let text = format!("{{{prompt},{argument},\"context\":null}}");
+        let read = CompleteParams::from_params(Params::new(Some(Raw::Json(&text)))).unwrap();
+        assert_eq!(read.reference, Reference::Prompt("a".into()));
+        assert_eq!((&*read.argument, &*read.value), ("b", ""));
+    }
+}

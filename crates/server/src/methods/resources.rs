@@ -1,0 +1,264 @@
+//! `resources/list`, `resources/templates/list`, `resources/read`, and subscribing to one resource.
+
+use std::path::PathBuf;
+
+use mcp_flow_proto::error::PAYLOAD_TOO_LARGE;
+use mcp_flow_proto::model::{
+    ListParams, ListResult, Meta, ReadResult, ResourceBody, ResourceContents, ResourceLink,
+    uri_from_params,
+};
+use mcp_flow_proto::{Params, RpcError, method};
+use serde_json::json;
+
+use super::{bad_cursor, standing};
+use crate::bulk::{Bulk, Delivery, DeliveryError};
+use crate::context::Context;
+use crate::handler::{Outcome, Reply};
+use crate::resource::Contents;
+use crate::resource::catalog::refuse;
+use crate::resource::roots::{Files, Place};
+use crate::resource::{Access, ReadError};
+
+pub(super) fn list(context: &Context, params: Params<'_>) -> Reply {
+    let cursor = match list_cursor(context, method::RESOURCES_LIST, params) {
+        Ok(cursor) => cursor,
+        Err(error) => return Reply::Ready(Err(error)),
+    };
+    if context.server().catalog().roots().is_empty() {
+        return Reply::Ready(list_page(context, cursor.as_deref()));
+    }
+    let context = context.clone();
+    Reply::Blocking(Box::new(move || list_page(&context, cursor.as_deref())))
+}
+
+/// One page: what is registered first, then the files of the roots.
+fn list_page(context: &Context, cursor: Option<&str>) -> Outcome {
+    let (server, revision) = (context.server(), context.revision());
+    let (catalog, most) = (server.catalog(), server.limits().page.max(1));
+    let is_visible = |uri: &str| catalog.access(context, uri) >= Access::See;
+    let resources = catalog.resources();
+    let mut place = cursor.and_then(Place::from_cursor);
+    let mut files = Files::default();
+    let (mut entries, mut next_cursor) = (Vec::new(), None);
+    if place.is_none() {
+        let page = resources
+            .page(cursor, most, |resource| is_visible(&resource.definition().uri))
+            .ok_or_else(bad_cursor)?;
+        entries.extend(page.entries.iter().map(|resource| resource.definition().wire(revision)));
+        next_cursor = page.next_cursor;
+        place = Some(Place::default()).filter(|_| next_cursor.is_none());
+    }
+    if let Some(place) = place.filter(|_| !catalog.roots().is_empty()) {
+        files = match most - entries.len() {
+            0 => Files { next: Some(place), ..files },
+            room => catalog.roots().list(&place, room, &is_visible),
+        };
+        next_cursor = files.next.as_ref().map(Place::to_cursor);
+        watch_lists(context, files.directories);
+    }
+    entries.extend(files.definitions.iter().map(|file| file.wire(revision)));
+    context.reply(&ListResult {
+        name: "resources",
+        entries,
+        next_cursor,
+        standing: standing(context, scope(context)),
+    })
+}
+
+/// Who has seen a list is to be told when it changes.
+fn watch_lists(context: &Context, directories: Vec<PathBuf>) {
+    match context.server().catalog().watch(context.server()) {
+        Ok(watch) => watch.watch_lists(directories),
+        Err(error) => tracing::debug!(error, "files cannot be watched"),
+    }
+}
+
+pub(super) fn list_templates(context: &Context, params: Params<'_>) -> Reply {
+    let cursor = list_cursor(context, method::RESOURCES_TEMPLATES_LIST, params);
+    Reply::Ready(cursor.and_then(|cursor| list_templates_page(context, cursor.as_deref())))
+}
+
+fn list_templates_page(context: &Context, cursor: Option<&str>) -> Outcome {
+    let (server, revision) = (context.server(), context.revision());
+    let catalog = server.catalog();
+    let templates = catalog.templates();
+    let is_visible = |uri: &str| catalog.access(context, uri) >= Access::See;
+    let page = templates
+        .page(cursor, server.limits().page, |template| {
+            is_visible(&template.definition().uri_template)
+        })
+        .ok_or_else(bad_cursor)?;
+    let entries =
+        page.entries.iter().map(|template| template.definition().wire(revision)).collect();
+    context.reply(&ListResult {
+        name: "resourceTemplates",
+        entries,
+        next_cursor: page.next_cursor,
+        standing: standing(context, scope(context)),
+    })
+}
+
+fn list_cursor(
+    context: &Context,
+    method: &str,
+    params: Params<'_>,
+) -> Result<Option<String>, RpcError> {
+    if !context.server().catalog().is_offered() {
+        return Err(RpcError::method_not_found(method));
+    }
+    let ListParams { cursor } = params
+        .decode()
+        .map_err(|error| RpcError::invalid_params(format!("cursor must be a string: {error}")))?;
+    Ok(cursor)
+}
+
+/// Who may share a list: everyone, unless it may be another for another caller.
+fn scope(context: &Context) -> &'static str {
+    if context.server().catalog().has_access_rules() { "private" } else { "public" }
+}
+
+pub(super) fn read(context: &Context, params: Params<'_>) -> Reply {
+    let uri = match named_uri(context, method::RESOURCES_READ, params) {
+        Ok(uri) => uri,
+        Err(error) => return Reply::Ready(Err(error)),
+    };
+    match context.server().catalog().read(context, &uri) {
+        Err(error) => Reply::Ready(Err(error)),
+        Ok(reading) => {
+            let context = context.clone();
+            Reply::Later(Box::pin(async move {
+                let contents = reading.await.map_err(|error| refuse(&uri, error))?;
+                reply(&context, &uri, contents).await
+            }))
+        }
+    }
+}
+
+pub(super) fn subscribe(context: &Context, params: Params<'_>) -> Reply {
+    let uri = match named_uri(context, method::RESOURCES_SUBSCRIBE, params) {
+        Ok(uri) => uri,
+        Err(error) => return Reply::Ready(Err(error)),
+    };
+    let may_block = context.server().catalog().may_be_file(&uri);
+    let context = context.clone();
+    let subscribe = move || {
+        let subscription = context.server().catalog().subscribe(&context, &uri)?;
+        context.shared().subscribe(subscription)?;
+        context.reply(&json!({}))
+    };
+    if may_block { Reply::Blocking(Box::new(subscribe)) } else { Reply::Ready(subscribe()) }
+}
+
+pub(super) fn unsubscribe(context: &Context, params: Params<'_>) -> Reply {
+    // Whether there was a subscription says nothing that could not be known before.
+    Reply::Ready(named_uri(context, method::RESOURCES_UNSUBSCRIBE, params).and_then(|uri| {
+        context.shared().unsubscribe(&uri);
+        context.reply(&json!({}))
+    }))
+}
+
+fn named_uri(context: &Context, method: &str, params: Params<'_>) -> Result<String, RpcError> {
+    if !context.server().catalog().is_offered() {
+        return Err(RpcError::method_not_found(method));
+    }
+    uri_from_params(params).map(Into::into).map_err(RpcError::invalid_params)
+}
+
+/// Answers with the contents of a resource, each entry in the message if that can hold it.
+async fn reply(context: &Context, uri: &str, contents: Contents) -> Outcome {
+    let entries = match contents {
+        Contents::Bulk(bulk) => vec![deliver(context, uri, bulk).await?],
+        Contents::Entries(entries) => {
+            let mut delivered = Vec::with_capacity(entries.len());
+            for entry in entries {
+                delivered.push(deliver_entry(context, uri, entry).await?);
+            }
+            delivered
+        }
+    };
+    let revision = context.revision();
+    // What it says is the resource's own business, and may be another for another caller.
+    let standing = standing(context, "private");
+    let standing =
+        standing.map(|standing| mcp_flow_proto::model::Standing { ttl_ms: 0, ..standing });
+    let payload = context.reply(&ReadResult { contents: &entries, revision, standing })?;
+    let (size, limit) = (payload.0.len(), context.server().limits().result_bytes);
+    if size > limit { Err(too_large(uri, Some(size as u64), limit)) } else { Ok(payload) }
+}
+
+/// An entry that is in memory goes beside the message if it is large and there is a way.
+async fn deliver_entry(
+    context: &Context,
+    uri: &str,
+    entry: ResourceContents,
+) -> Result<ResourceContents, RpcError> {
+    let size = match &entry.body {
+        ResourceBody::Text(text) => text.len(),
+        ResourceBody::Blob(blob) => blob.0.len(),
+    };
+    if context.carrier().is_none() || size <= context.server().limits().inline_bytes {
+        return Ok(entry);
+    }
+    let bytes = match entry.body {
+        ResourceBody::Text(text) => text.into_bytes(),
+        ResourceBody::Blob(blob) => blob.0,
+    };
+    let name = entry.uri.rsplit('/').next().unwrap_or_default().to_owned();
+    let bulk = Bulk::bytes(name, bytes).or_described_as(&entry.uri, entry.mime_type.as_deref());
+    deliver(context, uri, bulk).await
+}
+
+/// Finds out how the contents of a resource travel.
+async fn deliver(context: &Context, uri: &str, bulk: Bulk) -> Result<ResourceContents, RpcError> {
+    let delivery = context.route_bulk(bulk).await.map_err(|error| match error {
+        DeliveryError::TooLarge { size, limit, .. } => too_large(uri, size, limit),
+        error => refuse(uri, ReadError::Failed(error.to_string())),
+    })?;
+    Ok(match delivery {
+        Delivery::Link(link) => linked(uri, &link),
+        Delivery::Inline { bytes, uri: own, mime_type } => {
+            let uri = own.as_deref().unwrap_or(uri);
+            let contents = match String::from_utf8(bytes) {
+                Ok(text) => ResourceContents::text(uri, text),
+                Err(bytes) => ResourceContents::bytes(uri, bytes.into_bytes()),
+            };
+            ResourceContents { mime_type, ..contents }
+        }
+    })
+}
+
+/// What stands for contents that are to be fetched elsewhere: a list of one URI (RFC 2483), so that
+/// no program takes it for the contents themselves, and the same in `_meta`.
+fn linked(uri: &str, link: &ResourceLink) -> ResourceContents {
+    let size = link.size.map_or_else(|| "large".to_owned(), |size| format!("{size} bytes long"));
+    let text = format!("# {uri} is {size}; download it from here:\r\n{}\r\n", link.uri);
+    let mut download = json!({"url": link.uri});
+    for (name, value) in [
+        ("mimeType", link.mime_type.as_deref().map(Into::into)),
+        ("size", link.size.map(Into::into)),
+    ] {
+        if let Some(value) = value {
+            download[name] = value;
+        }
+    }
+    let meta = Meta::from_iter([(DOWNLOAD.to_owned(), download)]);
+    ResourceContents {
+        meta: Some(Box::new(meta)),
+        ..ResourceContents::text(uri, text).with_mime_type("text/uri-list")
+    }
+}
+
+/// PAT-024: more than is sent at once.
+fn too_large(uri: &str, size: Option<u64>, limit: usize) -> RpcError {
+    let error = RpcError::new(PAYLOAD_TOO_LARGE)
+        .message(format!("Resource too large: the limit is {limit} bytes"))
+        .with("limit", limit)
+        .with("uri", uri);
+    match size {
+        Some(size) => error.with("size", size),
+        None => error,
+    }
+}
+
+/// Where `_meta` says how to download what is not in a message.
+const DOWNLOAD: &str = "mcp-flow/download";

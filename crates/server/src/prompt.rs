@@ -1,0 +1,110 @@
+//! Prompts: what they are made of and how they are filled in.
+
+mod argument;
+mod builder;
+pub(crate) mod catalog;
+mod collection;
+mod output;
+mod server;
+mod shape;
+mod template;
+pub(crate) mod texts;
+
+use std::fmt;
+use std::sync::Arc;
+
+use mcp_flow_proto::model::PromptDefinition;
+use mcp_flow_proto::{Raw, RpcError};
+
+use crate::completion::{Resolved, nothing, unknown_argument};
+use crate::context::Context;
+use crate::handler::Reply;
+use crate::tool::Violation;
+use crate::tool::arguments::ArgumentFault;
+use shape::Shape;
+
+pub use argument::Argument;
+pub use builder::{BadPrompt, PromptBuilder};
+pub use collection::IntoPrompts;
+pub use output::{IntoPromptOutput, PromptOutput};
+pub use server::AddPromptsError;
+
+/// A prompt: messages for a model, made by the server, filled in and sent by a person.
+pub struct Prompt {
+    shape: Arc<Shape>,
+    function: Box<Function>,
+}
+
+/// Makes messages of texts, one for each argument.
+type Function = dyn Fn(&Context, &Arc<Shape>, Vec<Option<String>>) -> Result<Reply, ArgumentFault>
+    + Send
+    + Sync;
+
+impl Prompt {
+    /// Begins a prompt.
+    ///
+    /// ```
+    /// use mcp_flow_server::Prompt;
+    /// use mcp_flow_server::prompt::Argument;
+    ///
+    /// let prompt = Prompt::builder("greet")
+    ///     .argument(Argument::required("name"))
+    ///     .template("Greet {name} the way a pirate would.")
+    ///     .unwrap();
+    /// assert_eq!(prompt.definition().name, "greet");
+    /// ```
+    pub fn builder(name: impl Into<String>) -> PromptBuilder {
+        PromptBuilder::new(name.into())
+    }
+
+    /// How the prompt is listed.
+    pub fn definition(&self) -> &PromptDefinition {
+        &self.shape.definition
+    }
+
+    /// Whether values are suggested for any of its arguments.
+    pub(crate) fn has_completions(&self) -> bool {
+        self.shape.has_completions()
+    }
+
+    /// Checks the arguments and makes the messages. A fault in them is an error in every
+    /// revision: there is no result that could tell of it.
+    pub(crate) fn get(&self, context: &Context, arguments: Raw<'_>) -> Reply {
+        let texts = self.shape.read(arguments).map_err(ArgumentFault::Violations);
+        let reply = texts.and_then(|texts| (self.function)(context, &self.shape, texts));
+        reply.unwrap_or_else(|fault| {
+            Reply::Ready(Err(match fault {
+                ArgumentFault::Violations(violations) => Violation::error(&violations),
+                ArgumentFault::Unreadable(error) => {
+                    RpcError::invalid_params(format!("the arguments cannot be read: {error}"))
+                }
+            }))
+        })
+    }
+
+    /// Says what an argument could go on to be.
+    pub(crate) fn complete(
+        &self,
+        context: &Context,
+        argument: &str,
+        partial: &str,
+        resolved: Raw<'_>,
+    ) -> Reply {
+        let names = self.shape.names();
+        let Some(position) = self.shape.position(argument) else {
+            return Reply::Ready(Err(unknown_argument(argument, &names)));
+        };
+        let Some(completer) = self.shape.completer(position) else { return nothing(context) };
+        match Resolved::read(resolved, &names) {
+            Ok(resolved) => completer.reply(context, partial, resolved),
+            Err(error) => Reply::Ready(Err(error)),
+        }
+    }
+}
+
+impl fmt::Debug for Prompt {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let definition = self.definition();
+        formatter.debug_struct("Prompt").field("definition", definition).finish_non_exhaustive()
+    }
+}

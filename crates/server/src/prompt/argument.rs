@@ -1,0 +1,89 @@
+//! What a prompt is filled with.
+
+use mcp_flow_proto::model::PromptArgument;
+
+use crate::completion::{Completer, Completion, Resolved};
+use crate::context::Context;
+
+/// One argument of a prompt.
+///
+/// ```
+/// use mcp_flow_server::prompt::Argument;
+///
+/// let language = Argument::optional("language")
+///     .description("What it is written in")
+///     .complete_from(["python", "rust"]);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Argument {
+    pub(super) definition: PromptArgument,
+    pub(super) completer: Option<Completer>,
+    pub(super) secret: bool,
+}
+
+impl Argument {
+    /// One the prompt cannot do without.
+    pub fn required(name: impl Into<String>) -> Self {
+        Self::new(name.into(), true)
+    }
+
+    /// One that may be left out.
+    pub fn optional(name: impl Into<String>) -> Self {
+        Self::new(name.into(), false)
+    }
+
+    fn new(name: String, required: bool) -> Self {
+        let definition = PromptArgument { name, required, ..PromptArgument::default() };
+        Self { definition, completer: None, secret: false }
+    }
+
+    /// A name for people.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.definition.title = Some(title.into());
+        self
+    }
+
+    /// What it is.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.definition.description = Some(description.into());
+        self
+    }
+
+    /// Marks a value that no message may show, such as a password (PAT-045).
+    ///
+    /// A template that would show it is refused when it is built. In what a function returns it is
+    /// replaced.
+    pub fn secret(mut self) -> Self {
+        self.secret = true;
+        self
+    }
+
+    /// Suggests values out of a list while it is typed. Others can be given all the same.
+    pub fn complete_from<T: Into<String>>(mut self, values: impl IntoIterator<Item = T>) -> Self {
+        self.completer = Some(Completer::list(values));
+        self
+    }
+
+    /// Suggests values while it is typed, by a function of what there is of it and of the
+    /// arguments that are settled already. The function may block.
+    ///
+    /// ```
+    /// use mcp_flow_server::prompt::Argument;
+    ///
+    /// let framework = Argument::optional("framework").complete(|_, partial, resolved| {
+    ///     let known = match resolved.get("language") {
+    ///         Some("python") => vec!["django", "flask"],
+    ///         _ => vec!["axum"],
+    ///     };
+    ///     known.into_iter().filter(|name| name.starts_with(partial)).collect::<Vec<_>>()
+    /// });
+    /// ```
+    pub fn complete<R: Into<Completion>>(
+        mut self,
+        function: impl Fn(&Context, &str, &Resolved) -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.completer = Some(Completer::function(function));
+        self
+    }
+}

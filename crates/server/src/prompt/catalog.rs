@@ -1,0 +1,136 @@
+//! All the prompts of a server, and who may use them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use mcp_flow_proto::RpcError;
+use mcp_flow_proto::error::ACCESS_DENIED;
+
+use super::{AddPromptsError, BadPrompt, IntoPrompts, Prompt};
+use crate::context::Context;
+use crate::registry::{Entry, Registry};
+use crate::resource::Access;
+
+/// The prompts a server offers.
+#[derive(Default)]
+pub(crate) struct PromptCatalog {
+    prompts: RwLock<Registry<Prompt>>,
+    access: Option<Box<PromptAccess>>,
+    /// Set with the first prompt; what a server has once offered it does not take back.
+    is_offered: AtomicBool,
+    /// Set with the first prompt that suggests values.
+    has_completions: AtomicBool,
+}
+
+/// Says what a caller may do with the prompt of a name.
+pub(crate) type PromptAccess = dyn Fn(&Context, &str) -> Access + Send + Sync;
+
+impl PromptCatalog {
+    /// Adds prompts: all of them, or none. Returns whether there were any.
+    pub(crate) fn add(&self, prompts: Vec<Prompt>) -> Result<bool, AddPromptsError> {
+        if prompts.is_empty() {
+            return Ok(false);
+        }
+        let completes = prompts.iter().any(Prompt::has_completions);
+        let added = self.prompts_mut().add(prompts);
+        // Those not taken are dropped here, where no lock is held.
+        added.map_err(|(error, _unused)| error)?;
+        self.is_offered.store(true, Ordering::Release);
+        self.has_completions.fetch_or(completes, Ordering::AcqRel);
+        Ok(true)
+    }
+
+    /// Takes out a prompt. Returns whether there was one.
+    pub(crate) fn remove(&self, name: &str) -> bool {
+        // Dropped after the lock is released: what a prompt holds may reach for the server again.
+        let removed = self.prompts_mut().remove(name);
+        removed.is_some()
+    }
+
+    /// Whether there are or were prompts.
+    pub(crate) fn is_offered(&self) -> bool {
+        self.is_offered.load(Ordering::Acquire)
+    }
+
+    /// Whether there are or were prompts that suggest values.
+    pub(crate) fn has_completions(&self) -> bool {
+        self.has_completions.load(Ordering::Acquire)
+    }
+
+    /// What a caller may do with a prompt.
+    pub(crate) fn access(&self, caller: &Context, name: &str) -> Access {
+        self.access.as_ref().map_or(Access::Read, |access| access(caller, name))
+    }
+
+    /// Whether what one caller may do may differ from what another may.
+    pub(crate) fn has_access_rules(&self) -> bool {
+        self.access.is_some()
+    }
+
+    /// The prompt of this name, if the caller may use it. One it may not see is as unknown as one
+    /// that does not exist.
+    pub(crate) fn find(&self, caller: &Context, name: &str) -> Result<Arc<Prompt>, RpcError> {
+        // Taken out of the list first: the rules are the application's, and may change the list.
+        let found = self.prompts().find(name).cloned();
+        let prompt = found.ok_or_else(|| RpcError::unknown_prompt(name))?;
+        match self.access(caller, name) {
+            Access::Read => Ok(prompt),
+            Access::None => Err(RpcError::unknown_prompt(name)),
+            Access::See => Err(RpcError::new(ACCESS_DENIED)
+                .details("You may see this prompt, but not use it.")
+                .with("prompt", name)),
+        }
+    }
+
+    pub(crate) fn prompts(&self) -> RwLockReadGuard<'_, Registry<Prompt>> {
+        self.prompts.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn prompts_mut(&self) -> RwLockWriteGuard<'_, Registry<Prompt>> {
+        self.prompts.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry for Prompt {
+    const KIND: &'static str = "prompts";
+
+    fn name(&self) -> &str {
+        &self.definition().name
+    }
+
+    fn alias(&self) -> Option<String> {
+        None
+    }
+}
+
+/// The prompts of a server that is being put together.
+#[derive(Default)]
+pub(crate) struct PromptList {
+    prompts: Vec<Prompt>,
+    bad: Option<BadPrompt>,
+    access: Option<Box<PromptAccess>>,
+}
+
+impl PromptList {
+    pub(super) fn add(&mut self, prompts: impl IntoPrompts) {
+        match prompts.into_prompts() {
+            Ok(prompts) => self.prompts.extend(prompts),
+            Err(error) => {
+                self.bad.get_or_insert(error);
+            }
+        }
+    }
+
+    pub(super) fn set_access(&mut self, access: Box<PromptAccess>) {
+        self.access = Some(access);
+    }
+
+    pub(crate) fn finish(self) -> Result<PromptCatalog, AddPromptsError> {
+        if let Some(error) = self.bad {
+            return Err(error.into());
+        }
+        let catalog = PromptCatalog { access: self.access, ..PromptCatalog::default() };
+        catalog.add(self.prompts)?;
+        Ok(catalog)
+    }
+}

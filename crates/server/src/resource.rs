@@ -1,0 +1,190 @@
+//! Resources: what clients can list, read and watch.
+//!
+//! `builder` describes one, `template` many at once, `roots` serves the files of a directory.
+//! `catalog` is all a server has of them: what is asked for is looked up there, after `access` has
+//! said who may. `subscribers` knows who wants to hear of a change, and `watch` sees files change.
+
+mod access;
+mod builder;
+pub(crate) mod catalog;
+mod collection;
+mod completion;
+mod contents;
+mod functions;
+pub(crate) mod roots;
+pub(crate) mod subscribers;
+mod template;
+mod variables;
+mod watch;
+
+use std::fmt;
+use std::pin::Pin;
+
+use mcp_flow_proto::model::{ResourceContents, ResourceDefinition, TemplateDefinition};
+
+use crate::completion::Completer;
+use crate::context::Context;
+use crate::registry::Entry;
+use template::UriTemplate;
+
+pub use access::{Access, ResourceAccess};
+pub use builder::{BadResource, ResourceBuilder, TemplateBuilder};
+pub use collection::{IntoResources, Offered, ResourceCollection};
+pub use contents::{Contents, IntoContents, IntoReadError, ReadError};
+pub use roots::Roots;
+
+/// A resource: how it is listed, and what reading it gives.
+pub struct Resource {
+    definition: ResourceDefinition,
+    source: Source,
+}
+
+/// Where the contents of a resource come from.
+enum Source {
+    /// They are always the same.
+    Fixed(ResourceContents),
+    /// A function has them.
+    Computed(Box<ReadResource>),
+}
+
+/// Starts to read a resource.
+type ReadResource = dyn Fn(Context) -> Reading + Send + Sync;
+
+/// What will have the contents of a resource.
+pub(crate) type Reading = Pin<Box<dyn Future<Output = Result<Contents, ReadError>> + Send>>;
+
+impl Resource {
+    /// Begins a resource that is read by this URI.
+    ///
+    /// ```
+    /// use mcp_flow_server::{Context, Resource, Server};
+    ///
+    /// let motto = Resource::builder("about:motto").text("The path of a call is the path of the code.");
+    /// let clock = Resource::builder("clock:/uptime")
+    ///     .description("Seconds since the server was started")
+    ///     .read(async |_: Context| "42".to_owned());
+    ///
+    /// let server = Server::builder("demo", "1.0.0").resources((motto, clock)).build().unwrap();
+    /// ```
+    pub fn builder(uri: impl Into<String>) -> ResourceBuilder {
+        ResourceBuilder::new(uri.into())
+    }
+
+    /// How it is listed.
+    pub fn definition(&self) -> &ResourceDefinition {
+        &self.definition
+    }
+
+    /// What it holds, if that never changes.
+    pub(crate) fn fixed(&self) -> Option<&ResourceContents> {
+        match &self.source {
+            Source::Fixed(contents) => Some(contents),
+            Source::Computed(_) => None,
+        }
+    }
+
+    /// Reads it.
+    pub(crate) fn read(&self, context: &Context) -> Reading {
+        match &self.source {
+            Source::Fixed(contents) => {
+                let contents = Contents::Entries(vec![contents.clone()]);
+                Box::pin(std::future::ready(Ok(contents)))
+            }
+            Source::Computed(read) => read(context.clone()),
+        }
+    }
+}
+
+impl Entry for Resource {
+    const KIND: &'static str = "resources";
+
+    fn name(&self) -> &str {
+        &self.definition.uri
+    }
+
+    /// A file without the third slash names a host; it answers to what was meant, too (C-39).
+    fn alias(&self) -> Option<String> {
+        let path = self.definition.uri.strip_prefix("file://")?;
+        (!path.starts_with('/')).then(|| format!("file:///{path}"))
+    }
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Resource")
+            .field("uri", &self.definition.uri)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Resources that are alike, by the form of their URIs.
+pub struct ResourceTemplate {
+    definition: TemplateDefinition,
+    template: UriTemplate,
+    /// What suggests values, by the name of the variable.
+    completers: Vec<(String, Completer)>,
+    read: Box<ReadTemplate>,
+}
+
+/// Starts to read a resource of a template, by the values of its variables.
+type ReadTemplate =
+    dyn Fn(Context, String, Vec<(&str, String)>) -> Result<Reading, ReadError> + Send + Sync;
+
+impl ResourceTemplate {
+    /// Begins a template: a URI with `{name}` for what differs, or `{+name}` for what may contain
+    /// slashes (RFC 6570).
+    ///
+    /// The variables of a URI come to the function decoded, in a type of its own choice. They are
+    /// what the client wrote: a function that makes paths of them has to check them.
+    ///
+    /// ```
+    /// use mcp_flow_server::{Context, ResourceTemplate, Server};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Square { number: u64 }
+    ///
+    /// let squares = ResourceTemplate::builder("squares:/{number}")
+    ///     .description("The square of a number")
+    ///     .read(async |_: Context, Square { number }: Square| (number * number).to_string());
+    ///
+    /// let server = Server::builder("demo", "1.0.0").resources(squares).build().unwrap();
+    /// ```
+    pub fn builder(uri_template: impl Into<String>) -> TemplateBuilder {
+        TemplateBuilder::new(uri_template.into())
+    }
+
+    /// How it is listed.
+    pub fn definition(&self) -> &TemplateDefinition {
+        &self.definition
+    }
+
+    /// Reads the resource of this URI, if it is one of these.
+    pub(crate) fn read(&self, context: &Context, uri: &str) -> Option<Result<Reading, ReadError>> {
+        let values = self.template.values(uri)?;
+        Some((self.read)(context.clone(), uri.to_owned(), values))
+    }
+
+    pub(crate) fn matches(&self, uri: &str) -> bool {
+        self.template.values(uri).is_some()
+    }
+}
+
+impl Entry for ResourceTemplate {
+    const KIND: &'static str = "templates";
+
+    fn name(&self) -> &str {
+        &self.definition.uri_template
+    }
+
+    fn alias(&self) -> Option<String> {
+        None
+    }
+}
+
+impl fmt::Debug for ResourceTemplate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let uri = &self.definition.uri_template;
+        formatter.debug_struct("ResourceTemplate").field("uri", uri).finish_non_exhaustive()
+    }
+}

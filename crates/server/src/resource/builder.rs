@@ -1,0 +1,277 @@
+//! Describing resources and templates.
+
+use std::sync::Arc;
+
+use mcp_flow_proto::model::{
+    Annotations, Description, Icon, ResourceContents, ResourceDefinition, TemplateDefinition,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::completion::check_completers;
+use super::contents::{IntoContents, ReadError};
+use super::template::UriTemplate;
+use super::{Resource, ResourceTemplate, Source, variables};
+use crate::completion::Completer;
+use crate::context::Context;
+
+/// A resource being described; finished by [`text`](Self::text), [`bytes`](Self::bytes) or
+/// [`read`](Self::read).
+#[derive(Debug)]
+#[must_use]
+pub struct ResourceBuilder {
+    definition: ResourceDefinition,
+}
+
+/// A template being described; finished by [`read`](Self::read).
+#[derive(Debug)]
+#[must_use]
+pub struct TemplateBuilder {
+    definition: TemplateDefinition,
+    pub(super) completers: Vec<(String, Completer)>,
+}
+
+macro_rules! describe {
+    ($builder:ident) => {
+        impl $builder {
+            /// A short name; the last part of the URI if none is given.
+            pub fn name(mut self, name: impl Into<String>) -> Self {
+                self.about().name = name.into();
+                self
+            }
+
+            /// A name for people.
+            pub fn title(mut self, title: impl Into<String>) -> Self {
+                self.about().title = Some(title.into());
+                self
+            }
+
+            /// What it is, for a model to choose by.
+            pub fn description(mut self, description: impl Into<String>) -> Self {
+                self.about().text = Some(description.into());
+                self
+            }
+
+            /// What kind of content reading it gives, such as `text/markdown`.
+            pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
+                self.about().mime_type = Some(mime_type.into());
+                self
+            }
+
+            /// For whom it is, and how important.
+            pub fn annotations(mut self, annotations: Annotations) -> Self {
+                self.about().annotations = Some(Box::new(annotations));
+                self
+            }
+
+            /// Adds a picture to show for it.
+            pub fn icon(mut self, icon: Icon) -> Self {
+                self.about().icons.push(icon);
+                self
+            }
+
+            /// Adds something else that is listed with it, under `_meta`.
+            pub fn meta(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+                self.about().meta.insert(name.into(), value.into());
+                self
+            }
+
+            fn about(&mut self) -> &mut Description {
+                &mut self.definition.description
+            }
+        }
+    };
+}
+
+describe!(ResourceBuilder);
+describe!(TemplateBuilder);
+
+impl ResourceBuilder {
+    pub(super) fn new(uri: String) -> Self {
+        Self { definition: ResourceDefinition { uri, ..ResourceDefinition::default() } }
+    }
+
+    /// How many bytes reading it gives, where that is known without reading it.
+    pub fn size(mut self, bytes: u64) -> Self {
+        self.definition.size = Some(bytes);
+        self
+    }
+
+    /// Finishes it with text that never changes.
+    pub fn text(self, text: impl Into<String>) -> Result<Resource, BadResource> {
+        let text = text.into();
+        let size = text.len() as u64;
+        let contents = ResourceContents::text(self.definition.uri.as_str(), text);
+        self.size(size).fixed(contents)
+    }
+
+    /// Finishes it with bytes that never change.
+    pub fn bytes(self, bytes: impl Into<Vec<u8>>) -> Result<Resource, BadResource> {
+        let bytes = bytes.into();
+        let size = bytes.len() as u64;
+        let contents = ResourceContents::bytes(self.definition.uri.as_str(), bytes);
+        self.size(size).fixed(contents)
+    }
+
+    /// Finishes it with a function that reads it, each time anew.
+    pub fn read<R, F, W>(self, function: F) -> Result<Resource, BadResource>
+    where
+        R: IntoContents,
+        F: Fn(Context) -> W + Send + Sync + 'static,
+        W: Future<Output = R> + Send + 'static,
+    {
+        let (uri, mime_type) = (self.definition.uri.clone(), self.mime_type_text());
+        self.finish(Source::Computed(Box::new(move |context| {
+            let (work, uri, mime_type) = (function(context), uri.clone(), mime_type.clone());
+            Box::pin(async move { work.await.into_contents(&uri, mime_type.as_deref()) })
+        })))
+    }
+
+    fn fixed(self, mut contents: ResourceContents) -> Result<Resource, BadResource> {
+        contents.mime_type = self.definition.description.mime_type.clone();
+        self.finish(Source::Fixed(contents))
+    }
+
+    fn finish(mut self, source: Source) -> Result<Resource, BadResource> {
+        let uri = &self.definition.uri;
+        check_uri(uri)?;
+        if uri.starts_with("file://") && !uri.starts_with("file:///") {
+            tracing::warn!(uri, "the resource names a host; it answers to file:/// too");
+        }
+        name_after(&mut self.definition.description, uri);
+        Ok(Resource { definition: self.definition, source })
+    }
+
+    fn mime_type_text(&self) -> Option<Arc<str>> {
+        self.definition.description.mime_type.as_deref().map(Into::into)
+    }
+}
+
+impl TemplateBuilder {
+    pub(super) fn new(uri_template: String) -> Self {
+        let definition = TemplateDefinition { uri_template, ..TemplateDefinition::default() };
+        Self { definition, completers: Vec::new() }
+    }
+
+    /// Finishes it with a function that reads a resource by the values of its variables.
+    ///
+    /// Values that do not fit the function's type are those of a resource that does not exist.
+    pub fn read<T, R, F, W>(mut self, function: F) -> Result<ResourceTemplate, BadResource>
+    where
+        T: DeserializeOwned,
+        R: IntoContents,
+        F: Fn(Context, T) -> W + Send + Sync + 'static,
+        W: Future<Output = R> + Send + 'static,
+    {
+        let text = &self.definition.uri_template;
+        let template = UriTemplate::parse(text)
+            .map_err(|reason| BadResource::Template { template: text.clone(), reason })?;
+        check_uri(&text.replace(['{', '}'], ""))?;
+        check_completers(text, &template, &self.completers)?;
+        name_after(&mut self.definition.description, text);
+        let mime_type: Option<Arc<str>> =
+            self.definition.description.mime_type.as_deref().map(Into::into);
+        let read = Box::new(move |context, uri: String, values: Vec<(&str, String)>| {
+            let Ok(values) = variables::decode(values) else { return Err(ReadError::NotFound) };
+            let (work, mime_type) = (function(context, values), mime_type.clone());
+            let reading = async move { work.await.into_contents(&uri, mime_type.as_deref()) };
+            Ok(Box::pin(reading) as super::Reading)
+        });
+        let (definition, completers) = (self.definition, self.completers);
+        Ok(ResourceTemplate { definition, template, completers, read })
+    }
+}
+
+/// Whether a text can be a URI: a scheme, and nothing that would have to be escaped.
+fn check_uri(uri: &str) -> Result<(), BadResource> {
+    let scheme = uri.split_once(':').map_or("", |(scheme, _)| scheme);
+    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    let is_plain =
+        uri.bytes().all(|byte| byte.is_ascii_graphic() && !b"\\\"<>^`{|}".contains(&byte));
+    if is_scheme && is_plain && uri.len() <= super::catalog::LONGEST_URI {
+        Ok(())
+    } else {
+        Err(BadResource::Uri(uri.to_owned()))
+    }
+}
+
+/// Gives what has no name the last part of its URI.
+fn name_after(description: &mut Description, uri: &str) {
+    if description.name.is_empty() {
+        let part = uri.rsplit('/').find(|part| !part.is_empty());
+        part.unwrap_or(uri).clone_into(&mut description.name);
+    }
+}
+
+/// Why a resource cannot be offered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadResource {
+    /// Its URI is none.
+    #[error(
+        "{0:?} is no URI: it must begin with a scheme such as file: and escape what is no plain character"
+    )]
+    Uri(String),
+    /// Its template cannot be used.
+    #[error("the template {template:?} cannot be used: {reason}")]
+    Template {
+        /// The template.
+        template: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A directory cannot be served.
+    #[error("the directory {} cannot be served", path.display())]
+    Root {
+        /// Which.
+        path: std::path::PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::context::Context;
+    use crate::resource::{Resource, ResourceTemplate};
+    use std::collections::HashMap;
+
+    #[test]
+    fn what_no_client_could_read_is_refused_when_it_is_built() {
+        for (uri, name) in [
+            ("file:///a/b.txt", Some("b.txt")),
+            ("urn:isbn:1", Some("urn:isbn:1")),
+            ("x-y.z+1://host/", Some("host")),
+            ("no scheme", None),
+            ("", None),
+            ("/a", None),
+            ("1x:/a", None),
+            ("x:/a b", None),
+            ("x:/é", None),
+            ("x:/{a}", None),
+        ] {
+            let built = Resource::builder(uri).text("").ok();
+            let built = built.map(|resource| resource.definition().description.name.clone());
+            assert_eq!(built.as_deref(), name, "{uri}");
+        }
+    }
+
+    #[test]
+    fn a_template_that_cannot_be_matched_is_refused() {
+        for (template, is_good) in [
+            ("x:/{a}", true),
+            ("x:/{a}/{+b}", true),
+            ("x:/a", false),
+            ("x:/{", false),
+            ("x:/{a}{b}", false),
+            ("x:/{?a}", false),
+            ("{a}", false),
+            ("x:/{a}/{a}", false),
+        ] {
+            let built = ResourceTemplate::builder(template)
+                .read(async |_: Context, _: HashMap<String, String>| "");
+            assert_eq!(built.is_ok(), is_good, "{template}");
+        }
+    }
+}

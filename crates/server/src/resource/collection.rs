@@ -1,0 +1,61 @@
+//! One resource or many, wherever resources are asked for.
+
+use std::sync::Arc;
+
+use super::{BadResource, Resource, ResourceTemplate};
+use crate::collection::collection;
+
+/// A resource, or a template of resources.
+#[derive(Debug)]
+pub enum Offered {
+    /// One resource.
+    Resource(Resource),
+    /// Many that are alike.
+    Template(ResourceTemplate),
+}
+
+/// What resources can be added from: one resource or template, several, or something that has some.
+///
+/// ```
+/// use mcp_flow_server::{Resource, Server};
+///
+/// let resources: Vec<_> = ["one", "two"]
+///     .map(|name| Resource::builder(format!("numbers:/{name}")).text(name))
+///     .into();
+/// let server = Server::builder("numbers", "1.0.0").resources(resources).build().unwrap();
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a resource",
+    label = "no resource, and no collection of resources",
+    note = "begin with `Resource::builder(uri)` or `ResourceTemplate::builder(uri_template)`"
+)]
+pub trait IntoResources {
+    /// The resources, in the order they are to be listed.
+    fn into_resources(self) -> Result<Vec<Offered>, BadResource>;
+}
+
+/// A type with methods that read resources.
+pub trait ResourceCollection: Send + Sync + 'static {
+    /// The resources, all sharing the value they are methods of.
+    fn resources(self: Arc<Self>) -> Result<Vec<Offered>, BadResource>;
+}
+
+impl<T: ResourceCollection> IntoResources for Arc<T> {
+    fn into_resources(self) -> Result<Vec<Offered>, BadResource> {
+        self.resources()
+    }
+}
+
+impl IntoResources for Resource {
+    fn into_resources(self) -> Result<Vec<Offered>, BadResource> {
+        Ok(vec![Offered::Resource(self)])
+    }
+}
+
+impl IntoResources for ResourceTemplate {
+    fn into_resources(self) -> Result<Vec<Offered>, BadResource> {
+        Ok(vec![Offered::Template(self)])
+    }
+}
+
+collection!(IntoResources::into_resources -> Offered, BadResource);
