@@ -24,6 +24,9 @@ pub mod by_hand {}
 #[doc = include_str!("../guide/limits_and_hooks.md")]
 pub mod limits_and_hooks {}
 
+#[doc = include_str!("../guide/serving.md")]
+pub mod serving {}
+
 #[doc = include_str!("../guide/testing.md")]
 pub mod testing {}
 
