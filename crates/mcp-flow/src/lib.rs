@@ -32,10 +32,10 @@ pub use mcp_flow_http as http;
 pub use mcp_flow_macros::{data, tool, tools};
 pub use mcp_flow_proto::{Revision, RpcError, model};
 pub use mcp_flow_server::{
-    AddToolsError, BadTool, BuildError, Connection, ConnectionInfo, ContentForm, Context, Ended,
-    Event, Failure, Hook, IntoToolOutput, IntoTools, Limits, Peer, Principal, Server,
-    ServerBuilder, Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto, content, context,
-    strip_control_characters, tool,
+    AddToolsError, AskError, BadTool, BuildError, Connection, ConnectionInfo, ContentForm, Context,
+    Elicited, Ended, Event, Failure, Form, Hook, IntoToolOutput, IntoTools, Limits, Peer,
+    Principal, Server, ServerBuilder, Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto,
+    ask, content, context, input, seal, strip_control_characters, tool,
 };
 pub use mcp_flow_stdio as stdio;
 
