@@ -37,7 +37,7 @@ pub use mcp_flow_server::{
     Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources, IntoToolOutput, IntoTools, Limits,
     Peer, Principal, Prompt, PromptOutput, Resource, ResourceTemplate, Server, ServerBuilder,
     Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto, ask, completion, content,
-    context, prompt, resource, strip_control_characters, tool,
+    context, input, prompt, resource, seal, strip_control_characters, tool,
 };
 pub use mcp_flow_stdio as stdio;
 
