@@ -1,15 +1,19 @@
-//! Example tools, real enough to copy from.
+//! Example tools and prompts, real enough to copy from.
 //!
 //! Each module shows one thing: [`calculator`] plain functions and a failure with a name,
 //! [`wh40k`] optional arguments, enums, structured results and waiting, [`long_operation`]
-//! progress. `mcp-flow` serves all of them when nothing else is configured, and
-//! `simple_server.rs` beside this crate is the program that serves them and nothing more.
+//! progress, [`prompts`](mod@prompts) a template and completed arguments. `mcp-flow` serves all of
+//! them when nothing else is configured, and `simple_server.rs` beside this crate is the program
+//! that serves the tools and nothing more.
 
 pub mod calculator;
 pub mod long_operation;
+pub mod prompts;
 pub mod wh40k;
 
 use mcp_flow::{BadTool, IntoTools, Tool, tools};
+
+pub use prompts::prompts;
 
 /// All of them.
 pub fn tools() -> Result<Vec<Tool>, BadTool> {

@@ -56,7 +56,7 @@ impl Offer {
             limits.concurrency = concurrency as usize;
         }
         let server = Server::builder("mcp-flow", env!("CARGO_PKG_VERSION"))
-            .description("MCP Flow with its built-in example tools")
+            .description("MCP Flow with its built-in example tools and prompts")
             .limits(limits)
             .tool_names(match self.tool_names {
                 Spelling::Dotted => ToolNames::AsRegistered,
@@ -66,7 +66,8 @@ impl Offer {
                 Form::Official => ContentForm::Official,
                 Form::Seed002 => ContentForm::Seed002,
             })
-            .tools(mcp_flow_examples::tools());
+            .tools(mcp_flow_examples::tools())
+            .prompts(mcp_flow_examples::prompts());
         if self.diagnostics { server.tools(diagnostics::tools()) } else { server }
     }
 }
