@@ -1,44 +1,67 @@
 //! Responses, and their bodies.
 
-use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt};
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError, write};
+use mcp_flow_server::bulk::BulkReader;
 
 /// A response of ours.
 pub(crate) type Answer = Response<AnswerBody>;
 
-/// What a response holds: a text that is there, or events as they come.
+/// What a response holds: a text that is there, events as they come, or something large piece by
+/// piece, as fast as the client takes it.
 pub(crate) enum AnswerBody {
     Whole(Option<Bytes>),
     Events(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    Bulk {
+        reader: BulkReader,
+        /// How much is still to come, if that is known.
+        left: Option<u64>,
+    },
 }
 
 impl Body for AnswerBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Events(events) => events
                 .as_mut()
                 .poll_next(context)
                 .map(|event| event.map(|event| Ok(Frame::data(event)))),
+            Self::Bulk { left: Some(0), .. } => Poll::Ready(None),
+            Self::Bulk { reader, left } => {
+                let mut piece = match ready!(reader.poll_next_unpin(context)) {
+                    Some(Ok(piece)) => piece,
+                    // The connection is broken off, so that nobody takes a part for the whole.
+                    None if left.is_some() => {
+                        return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+                    }
+                    end => return Poll::Ready(end.map(|end| end.map(Frame::data))),
+                };
+                if let Some(left) = left {
+                    piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+                    *left -= piece.len() as u64;
+                }
+                Poll::Ready(Some(Ok(Frame::data(piece))))
+            }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(None))
+        matches!(self, Self::Whole(None) | Self::Bulk { left: Some(0), .. })
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -46,7 +69,8 @@ impl Body for AnswerBody {
             Self::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            Self::Events(_) => SizeHint::default(),
+            Self::Bulk { left: Some(left), .. } => SizeHint::with_exact(*left),
+            Self::Events(_) | Self::Bulk { left: None, .. } => SizeHint::default(),
         }
     }
 }
@@ -73,6 +97,11 @@ pub(crate) fn empty(status: StatusCode) -> Answer {
     let mut answer = Response::new(AnswerBody::Whole(None));
     *answer.status_mut() = status;
     answer
+}
+
+/// Something large, of a length that may be known.
+pub(crate) fn bulk(reader: BulkReader, length: Option<u64>) -> Answer {
+    Response::new(AnswerBody::Bulk { reader, left: length })
 }
 
 /// Events as they come.

@@ -53,7 +53,7 @@ pub(crate) async fn answer(
 
 /// Opens a session: its first event says where to post to.
 fn open(service: &Arc<Service>, request: &Request<RequestBody>, principal: Principal) -> Answer {
-    let connection = match service.connect("sse", principal) {
+    let connection = match service.connect("sse", principal, request.headers()) {
         Ok(connection) => connection,
         Err(refusal) => return refusal,
     };

@@ -4,7 +4,8 @@
 //! The path of a request: `listen` accepts a connection and bounds it, `service` finds the room for
 //! a request after `guard` has let it in, `streamable` and `legacy` turn bodies into frames for a
 //! [`Connection`](mcp_flow_server::Connection) and its output into answers. `sessions` keeps what
-//! outlives a request, `stream` what can be read again after a broken connection.
+//! outlives a request, `stream` what can be read again after a broken connection, `downloads` what
+//! is too large for a message.
 
 #![allow(
     clippy::result_large_err,
@@ -13,6 +14,7 @@
 
 mod answer;
 mod body;
+mod downloads;
 mod guard;
 mod legacy;
 mod listen;

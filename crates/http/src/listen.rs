@@ -85,7 +85,7 @@ impl Bound {
     /// Serves clients until `stop` completes, then lets what is running finish within its time.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
         let guard = Guard::new(self.address.ip().is_loopback(), &self.options.hosts, self.tokens);
-        let service = Service::new(server.clone(), self.options, guard);
+        let service = Service::new(server.clone(), self.options, guard, self.tls.is_some());
         let tls = self.tls.map(Arc::new);
         if let Some(tls) = &tls {
             let (watching, ending) = (tls.clone().watch(), service.ending.clone());
@@ -130,7 +130,10 @@ async fn accept_until(
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             },
-            _ = sweep.tick() => service.sessions.sweep(idle),
+            _ = sweep.tick() => {
+                service.sessions.sweep(idle);
+                service.downloads.sweep();
+            }
             () = &mut stop => return,
         }
     }

@@ -21,6 +21,13 @@ pub struct Options {
     pub keep_alive: Duration,
     /// Bytes of a session's streams that are kept to be read again. 1 MiB.
     pub replay_bytes: usize,
+    /// Downloads that wait to be fetched, for one principal; past it the oldest is given up. 64.
+    pub downloads: usize,
+    /// How long a download may wait to be fetched. 10 minutes.
+    pub download_life: Duration,
+    /// Where clients find the server, such as `https://flow.example/tools`, if that is not the host
+    /// they name: for links to downloads behind a proxy.
+    pub public_url: Option<String>,
     /// Host names the server answers to besides those of its own machine. Empty means any, unless
     /// the server listens on a loopback address.
     pub hosts: Vec<String>,
@@ -37,6 +44,9 @@ impl Default for Options {
             unread_time: Duration::from_secs(60),
             keep_alive: Duration::from_secs(15),
             replay_bytes: 1024 * 1024,
+            downloads: 64,
+            download_life: Duration::from_secs(10 * 60),
+            public_url: None,
             hosts: Vec::new(),
         }
     }

@@ -1,18 +1,21 @@
 //! Which room a request goes to, and what all of them share.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use hyper::body::Incoming;
+use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::ACCESS_DENIED;
+use mcp_flow_server::bulk::Carrier;
 use mcp_flow_server::{Connection, ConnectionInfo, Principal, Server};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::answer::{Answer, refusal, text, wrong_method};
 use crate::body;
+use crate::downloads::{self, Downloads, Links};
 use crate::guard::Guard;
 use crate::legacy::{self, LegacySession};
 use crate::metrics::{Connected, Metrics};
@@ -28,6 +31,10 @@ pub(crate) struct Service {
     pub(crate) options: Options,
     pub(crate) sessions: Sessions<Session>,
     pub(crate) legacy_sessions: Sessions<LegacySession>,
+    pub(crate) downloads: Arc<Downloads>,
+    /// Of the address that was used last, which is nearly always the one used next.
+    links: RwLock<Arc<Links>>,
+    scheme: &'static str,
     pub(crate) metrics: Arc<Metrics>,
     /// No more is begun, and what runs may finish.
     pub(crate) ending: CancellationToken,
@@ -38,8 +45,18 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn new(server: Server, options: Options, guard: Guard) -> Arc<Self> {
+    pub(crate) fn new(
+        server: Server,
+        options: Options,
+        guard: Guard,
+        is_encrypted: bool,
+    ) -> Arc<Self> {
+        let downloads = Downloads::new(options.downloads, options.download_life);
+        let base = options.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         Arc::new(Self {
+            links: RwLock::new(Arc::new(Links::new(downloads.clone(), base.to_owned()))),
+            downloads,
+            scheme: if is_encrypted { "https" } else { "http" },
             server,
             sessions: Sessions::new(options.sessions),
             legacy_sessions: Sessions::new(options.sessions),
@@ -65,7 +82,7 @@ impl Service {
 
     async fn route(
         self: &Arc<Self>,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         connected: Arc<Connected>,
     ) -> Answer {
         // Watchdogs ask by address and have no token.
@@ -76,6 +93,13 @@ impl Service {
             }
             "/readyz" => return text(StatusCode::OK, "ready\n"),
             _ => {}
+        }
+        // HTTP/2 names the host in the address; everything behind here looks in one place.
+        if !request.headers().contains_key(HOST)
+            && let Some(authority) = request.uri().authority()
+            && let Ok(host) = HeaderValue::from_str(authority.as_str())
+        {
+            request.headers_mut().insert(HOST, host);
         }
         match self.guard.admit(request.headers(), request.uri()) {
             Ok(principal) => self.enter(request, principal, connected).await,
@@ -103,6 +127,10 @@ impl Service {
                 text(StatusCode::OK, self.metrics.text(&sessions))
             }
             ("/metrics", _) => wrong_method("GET"),
+            (path, method) if path.starts_with(downloads::PATH) => {
+                let token = &path[downloads::PATH.len()..];
+                self.downloads.answer(method, token, request.headers(), &principal)
+            }
             // Behind a proxy the old transport may live under a prefix, which it has to announce.
             (path, _) if path.ends_with("/sse") || path.ends_with("/messages") => {
                 legacy::answer(self, request, principal).await
@@ -123,12 +151,32 @@ impl Service {
         &self,
         transport: &'static str,
         principal: Principal,
+        headers: &HeaderMap,
     ) -> Result<Connection, Answer> {
-        let info = ConnectionInfo { principal, ..ConnectionInfo::new(transport) };
+        let carrier: Arc<dyn Carrier> = self.links(headers);
+        let carrier = Some(carrier);
+        let info = ConnectionInfo { principal, carrier, ..ConnectionInfo::new(transport) };
         self.server.connect(info).map_err(|veto| {
             let error = RpcError::new(ACCESS_DENIED).details(veto.to_string());
             refusal(StatusCode::FORBIDDEN, &error)
         })
+    }
+
+    /// Links that lead back to where a client has come.
+    fn links(&self, headers: &HeaderMap) -> Arc<Links> {
+        let known = self.links.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let is_same = |base: &str| {
+            let base = base.strip_prefix(self.scheme).and_then(|base| base.strip_prefix("://"));
+            base == Some(host)
+        };
+        if self.options.public_url.is_some() || is_same(known.base()) {
+            return known;
+        }
+        let base = format!("{}://{host}", self.scheme);
+        let links = Arc::new(Links::new(self.downloads.clone(), base));
+        *self.links.write().unwrap_or_else(PoisonError::into_inner) = links.clone();
+        links
     }
 
     /// Runs something that the service waits for when it ends, as long as it waits at all.

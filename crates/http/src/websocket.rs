@@ -39,7 +39,7 @@ pub(crate) fn answer(
     };
     let accept = derive_accept_key(key.as_bytes());
     let speaks_mcp = has(headers, SEC_WEBSOCKET_PROTOCOL, "mcp");
-    let connection = match service.connect("websocket", principal) {
+    let connection = match service.connect("websocket", principal, headers) {
         Ok(connection) => connection,
         Err(refusal) => return refusal,
     };

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{
@@ -23,7 +23,7 @@ use crate::prompt::AddPromptsError;
 use crate::prompt::catalog::{PromptCatalog, PromptList};
 use crate::registry::{RegisterError, Registry};
 use crate::resource::catalog::Catalog;
-use crate::resource::{BadResource, IntoResources, Offered, ResourceAccess};
+use crate::resource::{BadResource, IntoResources, Offered, ResourceAccess, Roots};
 use crate::revision::VersionPolicy;
 use crate::router::{Era, Router};
 use crate::tool::registry::alias;
@@ -33,6 +33,18 @@ use crate::tool::{BadTool, IntoTools, Tool, ToolNames, ToolOutput};
 #[derive(Clone)]
 pub struct Server {
     inner: Arc<Inner>,
+}
+
+/// A server that is not kept alive by this.
+#[derive(Clone)]
+pub(crate) struct WeakServer {
+    inner: Weak<Inner>,
+}
+
+impl WeakServer {
+    pub(crate) fn upgrade(&self) -> Option<Server> {
+        self.inner.upgrade().map(|inner| Server { inner })
+    }
 }
 
 struct Inner {
@@ -129,7 +141,7 @@ impl Server {
         let resources = resources.into_resources()?;
         if !resources.is_empty() {
             self.inner.catalog.add(resources)?;
-            self.inner.connections.announce(RESOURCES);
+            self.resource_list_changed();
         }
         Ok(())
     }
@@ -139,9 +151,24 @@ impl Server {
     pub fn remove_resource(&self, uri: &str) -> bool {
         let removed = self.inner.catalog.remove(uri);
         if removed {
-            self.inner.connections.announce(RESOURCES);
+            self.resource_list_changed();
         }
         removed
+    }
+
+    /// Says that a resource holds something else than before. Clients that have subscribed to it
+    /// are told, once for all that changes within a moment. Files under a root need not be spoken
+    /// for.
+    pub fn resource_changed(&self, uri: &str) {
+        self.inner.catalog.subscribers().tell(uri);
+    }
+
+    pub(crate) fn resource_list_changed(&self) {
+        self.inner.connections.announce(RESOURCES);
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakServer {
+        WeakServer { inner: Arc::downgrade(&self.inner) }
     }
 
     /// The tool of this name or alias, if there is one.
@@ -341,6 +368,12 @@ impl ServerBuilder {
                 self.bad_resource.get_or_insert(error);
             }
         }
+        self
+    }
+
+    /// Makes the files of directories resources.
+    pub fn resource_roots(mut self, roots: Roots) -> Self {
+        self.catalog.add_roots(roots);
         self
     }
 

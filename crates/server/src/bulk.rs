@@ -172,7 +172,7 @@ impl Bulk {
             begun.extend_from_slice(&piece?);
         }
         if begun.len() <= limit {
-            let head = Head { name: self.name, uri: self.uri, mime_type: self.mime_type };
+            let head = Head { uri: self.uri, mime_type: self.mime_type };
             return Ok(Taken::All(begun, head));
         }
         self.source = match (source, reader.into_stream()) {
@@ -207,7 +207,6 @@ enum Taken {
 
 /// What is known of something that is in memory.
 struct Head {
-    name: String,
     uri: Option<String>,
     mime_type: Option<String>,
 }
@@ -268,7 +267,7 @@ fn size_of(size: Option<u64>, limit: usize) -> String {
 #[derive(Debug)]
 pub(crate) enum Delivery {
     /// In the message itself.
-    Inline { bytes: Vec<u8>, name: String, uri: Option<String>, mime_type: Option<String> },
+    Inline { bytes: Vec<u8>, uri: Option<String>, mime_type: Option<String> },
     /// Beside it.
     Link(Box<ResourceLink>),
 }
@@ -281,7 +280,7 @@ impl Context {
     pub async fn deliver(&self, bulk: Bulk) -> Result<Content, DeliveryError> {
         Ok(match self.route_bulk(bulk).await? {
             Delivery::Link(link) => Content::ResourceLink(link),
-            Delivery::Inline { bytes, uri, mime_type, .. } => match String::from_utf8(bytes) {
+            Delivery::Inline { bytes, uri, mime_type } => match String::from_utf8(bytes) {
                 Ok(text) => Content::text(text),
                 Err(bytes) => {
                     let uri = uri.as_deref().unwrap_or(ResourceContents::INLINE_URI);
@@ -301,8 +300,8 @@ impl Context {
         let name = bulk.name.clone();
         let taken = bulk.take_up_to(limit).await;
         match taken.map_err(|source| DeliveryError::Read { name, source })? {
-            Taken::All(bytes, Head { name, uri, mime_type }) => {
-                Ok(Delivery::Inline { bytes, name, uri, mime_type })
+            Taken::All(bytes, Head { uri, mime_type }) => {
+                Ok(Delivery::Inline { bytes, uri, mime_type })
             }
             Taken::Larger(bulk) => {
                 let Bulk { name, mime_type, size, .. } = &bulk;

@@ -3,7 +3,7 @@
 mod reply;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use mcp_flow_proto::model::{LogLevel, LogMessage, ProgressParams, RequestMeta};
 use mcp_flow_proto::{Raw, RequestId, Revision, method, write};
@@ -119,6 +119,11 @@ impl Context {
     /// What carries results that are too large for a message, if the transport has such a way.
     pub(crate) fn carrier(&self) -> Option<&Arc<dyn Carrier>> {
         self.call.shared.info.carrier.as_ref()
+    }
+
+    /// The connection the call came in on, without keeping it alive.
+    pub(crate) fn connection(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.call.shared)
     }
 
     /// Fires when the call is to stop. A waiting future is dropped by itself; this is for

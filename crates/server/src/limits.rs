@@ -39,6 +39,8 @@ pub struct Limits {
     pub drain_time: Duration,
     /// Subscriptions of a client that may be open at once. 64.
     pub subscriptions: usize,
+    /// Resources that a connection may be subscribed to. 10,000.
+    pub resource_subscriptions: usize,
     /// Entries on one page of a list. 1,000.
     pub page: usize,
 }
@@ -60,6 +62,7 @@ impl Default for Limits {
             client_request_time: Duration::from_secs(60),
             drain_time: Duration::from_secs(30),
             subscriptions: 64,
+            resource_subscriptions: 10_000,
             page: 1000,
         }
     }

@@ -32,6 +32,8 @@ pub(crate) fn add_to(router: &mut Router) {
     router.add(method::RESOURCES_LIST, Era::Both, resources::list);
     router.add(method::RESOURCES_TEMPLATES_LIST, Era::Both, resources::list_templates);
     router.add(method::RESOURCES_READ, Era::Both, resources::read);
+    router.add(method::RESOURCES_SUBSCRIBE, Era::Handshake, resources::subscribe);
+    router.add(method::RESOURCES_UNSUBSCRIBE, Era::Handshake, resources::unsubscribe);
 }
 
 /// How long clients may keep what only changes with the server itself.

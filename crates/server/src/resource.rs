@@ -11,8 +11,11 @@ mod collection;
 mod completion;
 mod contents;
 mod functions;
+pub(crate) mod roots;
+pub(crate) mod subscribers;
 mod template;
 mod variables;
+mod watch;
 
 use std::fmt;
 use std::pin::Pin;
@@ -28,6 +31,7 @@ pub use access::{Access, ResourceAccess};
 pub use builder::{BadResource, ResourceBuilder, TemplateBuilder};
 pub use collection::{IntoResources, Offered, ResourceCollection};
 pub use contents::{Contents, IntoContents, IntoReadError, ReadError};
+pub use roots::Roots;
 
 /// A resource: how it is listed, and what reading it gives.
 pub struct Resource {

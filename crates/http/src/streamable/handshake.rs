@@ -34,13 +34,18 @@ pub(super) async fn answer(
             let error = RpcError::new(NOT_INITIALIZED).details(details);
             refusal(StatusCode::BAD_REQUEST, &error)
         }
-        (None, _) => open(service, frame, principal).await,
+        (None, _) => open(service, headers, frame, principal).await,
     }
 }
 
 /// Answers what comes without a session: `initialize` begins one, and little else is served.
-async fn open(service: &Arc<Service>, frame: &[u8], principal: Principal) -> Answer {
-    let connection = match service.connect("http", principal) {
+async fn open(
+    service: &Arc<Service>,
+    headers: &HeaderMap,
+    frame: &[u8],
+    principal: Principal,
+) -> Answer {
+    let connection = match service.connect("http", principal, headers) {
         Ok(connection) => connection,
         Err(refusal) => return refusal,
     };

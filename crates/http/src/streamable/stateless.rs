@@ -34,7 +34,7 @@ pub(super) async fn answer(
         let (id, status) = (Some(&request.id), StatusCode::BAD_REQUEST);
         return refusal_to(status, id, &error, Revision::V2026_07_28);
     }
-    let connection = match service.connect("http", principal) {
+    let connection = match service.connect("http", principal, headers) {
         Ok(connection) => connection,
         Err(refusal) => return refusal,
     };

@@ -88,6 +88,11 @@ impl Calls {
         !self.open.is_empty() && self.open.contains_key(id)
     }
 
+    /// Whether it is this very request that is still unanswered under its id.
+    pub(crate) fn has(&self, id: &RequestId, ticket: Ticket) -> bool {
+        self.open.get(id).is_some_and(|open| open.ticket == ticket)
+    }
+
     /// Whether nothing is running and nothing waits.
     pub(crate) fn is_idle(&self) -> bool {
         self.open.is_empty() && self.parked.is_empty()

@@ -1,10 +1,15 @@
 //! Telling the client that something has changed, once for a burst of changes.
 
+use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use mcp_flow_proto::error::RATE_LIMITED;
-use mcp_flow_proto::model::{SubscriptionFilter, SubscriptionParams, Topics, subscription_meta};
+use mcp_flow_proto::model::{
+    SubscriptionFilter, SubscriptionParams, Topics, UpdatedParams, subscription_meta,
+};
 use mcp_flow_proto::{RpcError, method, write};
 use serde::Serialize;
 use tokio::time::Instant;
@@ -14,6 +19,7 @@ use super::dispatch::shutting_down;
 use super::{Route, Shared};
 use crate::context::Context;
 use crate::handler::Outcome;
+use crate::resource::subscribers::Subscription;
 
 /// Who listens on one connection, and what they have not been told yet.
 #[derive(Debug, Default)]
@@ -21,7 +27,11 @@ pub(crate) struct Subscriptions {
     /// The `subscriptions/listen` requests of a stateless client. One of a handshake revision is
     /// told without having asked.
     listening: Vec<Listening>,
+    /// What a client of a handshake revision has subscribed to.
+    resources: Resources,
     news: Topics,
+    /// Resources that have changed. There are no more than somebody here has subscribed to.
+    updated: HashSet<Arc<str>>,
     /// When the news is told; it may grow until then.
     due: Option<Instant>,
 }
@@ -31,7 +41,10 @@ struct Listening {
     request: Context,
     ticket: Ticket,
     topics: Topics,
+    resources: Resources,
 }
+
+type Resources = HashMap<Arc<str>, Subscription>;
 
 impl Subscriptions {
     /// When there is something to tell.
@@ -43,6 +56,12 @@ impl Subscriptions {
     fn prune(&mut self) {
         self.listening.retain(|listening| !listening.request.is_answered());
     }
+
+    /// How many resources are subscribed to.
+    fn count(&self) -> usize {
+        let listening = self.listening.iter().map(|listening| listening.resources.len());
+        self.resources.len() + listening.sum::<usize>()
+    }
 }
 
 impl Shared {
@@ -50,27 +69,121 @@ impl Shared {
     ///
     /// It holds no place: it costs nothing while nothing changes.
     pub(super) fn listen(self: &Arc<Self>, request: &Context, filter: SubscriptionFilter) {
-        let most = self.server.limits().subscriptions;
         let mut state = self.state();
         if state.lifecycle.is_ending() {
             drop(state);
             return request.finish(&Err(shutting_down()));
         }
-        state.subscriptions.prune();
-        if state.subscriptions.listening.len() >= most {
-            drop(state);
-            let details = format!("This connection has {most} subscriptions; cancel one first.");
-            return request.finish(&Err(RpcError::new(RATE_LIMITED).details(details)));
-        }
-        // All under one lock, so that nothing is told before the acknowledgement.
         let ticket = state.calls.run(request.clone());
-        let topics = filter.topics;
+        drop(state);
+        let SubscriptionFilter { topics, resources } = filter;
+        if resources.is_empty() {
+            return self.begin_listening(request, ticket, topics, Ok(Resources::new()));
+        }
+        if let Err(error) = self.room_for(resources.len()) {
+            return self.begin_listening(request, ticket, topics, Err(error));
+        }
+        let (shared, context) = (self.clone(), request.clone());
+        let task = self.tasks.spawn(async move {
+            let asked = context.clone();
+            let subscribing = tokio::task::spawn_blocking(move || {
+                let catalog = asked.server().catalog();
+                let known = |uri: &String| catalog.subscribe(&asked, uri).ok();
+                resources.iter().filter_map(known).map(|one| (one.uri().clone(), one)).collect()
+            });
+            let subscribed = AssertUnwindSafe(subscribing).catch_unwind().await;
+            let subscribed = subscribed.ok().and_then(Result::ok).ok_or_else(RpcError::internal);
+            shared.begin_listening(&context, ticket, topics, subscribed);
+        });
+        self.state().calls.set_task(request.id(), ticket, task.abort_handle());
+    }
+
+    /// Says what is listened for, and tells of it from now on.
+    fn begin_listening(
+        &self,
+        request: &Context,
+        ticket: Ticket,
+        topics: Topics,
+        resources: Result<Resources, RpcError>,
+    ) {
+        let mut state = self.state();
+        state.subscriptions.prune();
+        let most = self.server.limits().subscriptions;
+        let is_full = state.subscriptions.listening.len() >= most;
+        let resources = match resources {
+            Ok(_) if is_full => {
+                let details =
+                    format!("This connection has {most} subscriptions; cancel one first.");
+                Err(RpcError::new(RATE_LIMITED).details(details))
+            }
+            resources => resources,
+        };
+        let resources = match resources {
+            Ok(resources) if state.calls.has(request.id(), ticket) => resources,
+            // Cancelled before it began; what was subscribed to is dropped without the lock.
+            Ok(_unwanted) => return drop(state),
+            Err(error) => {
+                state.calls.close(request.id(), ticket);
+                drop(state);
+                return request.finish(&Err(error));
+            }
+        };
+        // All under one lock, so that nothing is told before the acknowledgement.
+        let mut uris: Vec<_> = resources.keys().map(|uri| uri.to_string()).collect();
+        uris.sort_unstable();
         let begun = SubscriptionParams {
             meta: Some(subscription_meta(request.id())),
-            notifications: Some(filter),
+            notifications: Some(SubscriptionFilter { topics, resources: uris }),
         };
         self.tell(request.route(), method::SUBSCRIPTIONS_ACKNOWLEDGED, &begun);
-        state.subscriptions.listening.push(Listening { request: request.clone(), ticket, topics });
+        let request = request.clone();
+        state.subscriptions.listening.push(Listening { request, ticket, topics, resources });
+    }
+
+    /// Tells the client of a handshake revision of changes of a resource from now on.
+    pub(crate) fn subscribe(&self, subscription: Subscription) -> Result<(), RpcError> {
+        let mut state = self.state();
+        let is_known = state.subscriptions.resources.contains_key(subscription.uri());
+        if !is_known {
+            drop(state);
+            self.room_for(1)?;
+            state = self.state();
+        }
+        // One that comes too late is dropped, and so is one that was there before.
+        let uri = subscription.uri().clone();
+        let unwanted = if state.lifecycle.is_ending() {
+            Some(subscription)
+        } else {
+            state.subscriptions.resources.insert(uri, subscription)
+        };
+        drop(state);
+        drop(unwanted);
+        Ok(())
+    }
+
+    /// Does not tell the client of a handshake revision of a resource any more.
+    pub(crate) fn unsubscribe(&self, uri: &str) {
+        let unwanted = self.state().subscriptions.resources.remove(uri);
+        drop(unwanted);
+    }
+
+    /// Whether so many more resources may be subscribed to.
+    fn room_for(&self, more: usize) -> Result<(), RpcError> {
+        let most = self.server.limits().resource_subscriptions;
+        if self.state().subscriptions.count() + more <= most {
+            return Ok(());
+        }
+        let details = format!("This connection may be subscribed to {most} resources.");
+        Err(RpcError::new(RATE_LIMITED).details(details).with("limit", most))
+    }
+
+    /// Notes that a resource has changed that somebody here has subscribed to.
+    pub(crate) fn note_update(&self, uri: &Arc<str>) {
+        let mut state = self.state();
+        state.subscriptions.updated.insert(uri.clone());
+        state.subscriptions.due.get_or_insert_with(|| Instant::now() + BURST);
+        drop(state);
+        self.wake.notify_one();
     }
 
     /// Notes that something has changed; the client is told a little later, once for all that
@@ -96,6 +209,7 @@ impl Shared {
         }
         state.subscriptions.due = None;
         let news = std::mem::take(&mut state.subscriptions.news);
+        let updated = std::mem::take(&mut state.subscriptions.updated);
         if state.lifecycle.is_ending() {
             return;
         }
@@ -121,6 +235,24 @@ impl Shared {
                 let meta = Some(subscription_meta(listening.request.id()));
                 let params = SubscriptionParams { meta, notifications: None };
                 self.tell(listening.request.route(), method, &params);
+            }
+        }
+        for uri in updated {
+            self.tell_update(&state.subscriptions, &uri);
+        }
+    }
+
+    /// Tells those who have subscribed to a resource that it has changed.
+    fn tell_update(&self, subscriptions: &Subscriptions, uri: &str) {
+        if subscriptions.resources.contains_key(uri) {
+            let params = UpdatedParams { uri, meta: None };
+            self.tell(&Route::default(), method::RESOURCES_UPDATED, &params);
+        }
+        for listening in &subscriptions.listening {
+            if listening.resources.contains_key(uri) {
+                let meta = Some(subscription_meta(listening.request.id()));
+                let params = UpdatedParams { uri, meta };
+                self.tell(listening.request.route(), method::RESOURCES_UPDATED, &params);
             }
         }
     }
@@ -164,5 +296,5 @@ fn ended(request: &Context) -> Outcome {
 const ALL: Topics =
     Topics { tools_list_changed: true, prompts_list_changed: true, resources_list_changed: true };
 
-/// How long changes are gathered before anyone is told of them.
-const BURST: Duration = Duration::from_millis(50);
+/// How long changes are gathered before anyone is told of them (C-34).
+const BURST: Duration = Duration::from_millis(100);

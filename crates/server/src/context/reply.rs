@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use mcp_flow_proto::model::{Content, ContentForm};
 use mcp_flow_proto::{Encoding, RpcError, write};
 use serde::Serialize;
 
@@ -37,11 +38,29 @@ impl Context {
         for filter in self.server().output_filters() {
             filter(self, output.to_mut());
         }
+        self.embed_small_links(&mut output);
         if self.breaks_its_promise(&output) {
             tracing::error!(tool = ?self.tool(), "a result breaks the tool's output schema");
             output = Cow::Owned(ToolOutput::failure(BROKEN_PROMISE));
         }
         self.encode_output(&output).and_then(|payload| self.within_limit(payload))
+    }
+
+    /// Puts small resources of ours in the place of links to them, where the caller's revision has
+    /// no links (C-26).
+    fn embed_small_links(&self, output: &mut Cow<'_, ToolOutput>) {
+        let server = self.server();
+        let has_links = self.revision().features().resource_links;
+        if has_links || server.content_form() != ContentForm::Official {
+            return;
+        }
+        for index in 0..output.content.len() {
+            if let Content::ResourceLink(link) = &output.content[index]
+                && let Some(resource) = server.catalog().peek(self, &link.uri, SMALL)
+            {
+                output.to_mut().content[index] = Content::embedded(resource);
+            }
+        }
     }
 
     /// Whether a result is something else than the tool says it returns.
@@ -74,6 +93,9 @@ impl Context {
         })
     }
 }
+
+/// The largest resource that is embedded where a link was meant.
+const SMALL: usize = 64 * 1024;
 
 const BROKEN_PROMISE: &str = "The tool's result is not what its output schema says, so it was not \
                               sent. This is a fault of the tool, not of the call.";

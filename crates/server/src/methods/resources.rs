@@ -1,4 +1,6 @@
-//! `resources/list`, `resources/templates/list` and `resources/read`.
+//! `resources/list`, `resources/templates/list`, `resources/read`, and subscribing to one resource.
+
+use std::path::PathBuf;
 
 use mcp_flow_proto::error::PAYLOAD_TOO_LARGE;
 use mcp_flow_proto::model::{
@@ -14,6 +16,7 @@ use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 use crate::resource::Contents;
 use crate::resource::catalog::refuse;
+use crate::resource::roots::{Files, Place};
 use crate::resource::{Access, ReadError};
 
 pub(super) fn list(context: &Context, params: Params<'_>) -> Reply {
@@ -21,25 +24,53 @@ pub(super) fn list(context: &Context, params: Params<'_>) -> Reply {
         Ok(cursor) => cursor,
         Err(error) => return Reply::Ready(Err(error)),
     };
-    Reply::Ready(list_page(context, cursor.as_deref()))
+    if context.server().catalog().roots().is_empty() {
+        return Reply::Ready(list_page(context, cursor.as_deref()));
+    }
+    let context = context.clone();
+    Reply::Blocking(Box::new(move || list_page(&context, cursor.as_deref())))
 }
 
+/// One page: what is registered first, then the files of the roots.
 fn list_page(context: &Context, cursor: Option<&str>) -> Outcome {
     let (server, revision) = (context.server(), context.revision());
-    let catalog = server.catalog();
-    let resources = catalog.resources();
+    let (catalog, most) = (server.catalog(), server.limits().page.max(1));
     let is_visible = |uri: &str| catalog.access(context, uri) >= Access::See;
-    let page = resources
-        .page(cursor, server.limits().page, |resource| is_visible(&resource.definition().uri))
-        .ok_or_else(bad_cursor)?;
-    let entries =
-        page.entries.iter().map(|resource| resource.definition().wire(revision)).collect();
+    let resources = catalog.resources();
+    let mut place = cursor.and_then(Place::from_cursor);
+    let mut files = Files::default();
+    let (mut entries, mut next_cursor) = (Vec::new(), None);
+    if place.is_none() {
+        let page = resources
+            .page(cursor, most, |resource| is_visible(&resource.definition().uri))
+            .ok_or_else(bad_cursor)?;
+        entries.extend(page.entries.iter().map(|resource| resource.definition().wire(revision)));
+        next_cursor = page.next_cursor;
+        place = Some(Place::default()).filter(|_| next_cursor.is_none());
+    }
+    if let Some(place) = place.filter(|_| !catalog.roots().is_empty()) {
+        files = match most - entries.len() {
+            0 => Files { next: Some(place), ..files },
+            room => catalog.roots().list(&place, room, &is_visible),
+        };
+        next_cursor = files.next.as_ref().map(Place::to_cursor);
+        watch_lists(context, files.directories);
+    }
+    entries.extend(files.definitions.iter().map(|file| file.wire(revision)));
     context.reply(&ListResult {
         name: "resources",
         entries,
-        next_cursor: page.next_cursor,
+        next_cursor,
         standing: standing(context, scope(context)),
     })
+}
+
+/// Who has seen a list is to be told when it changes.
+fn watch_lists(context: &Context, directories: Vec<PathBuf>) {
+    match context.server().catalog().watch(context.server()) {
+        Ok(watch) => watch.watch_lists(directories),
+        Err(error) => tracing::debug!(error, "files cannot be watched"),
+    }
 }
 
 pub(super) fn list_templates(context: &Context, params: Params<'_>) -> Reply {
@@ -87,15 +118,11 @@ fn scope(context: &Context) -> &'static str {
 }
 
 pub(super) fn read(context: &Context, params: Params<'_>) -> Reply {
-    let catalog = context.server().catalog();
-    if !catalog.is_offered() {
-        return Reply::Ready(Err(RpcError::method_not_found(method::RESOURCES_READ)));
-    }
-    let uri = match uri_from_params(params) {
-        Ok(uri) => uri.into_owned(),
-        Err(details) => return Reply::Ready(Err(RpcError::invalid_params(details))),
+    let uri = match named_uri(context, method::RESOURCES_READ, params) {
+        Ok(uri) => uri,
+        Err(error) => return Reply::Ready(Err(error)),
     };
-    match catalog.read(context, &uri) {
+    match context.server().catalog().read(context, &uri) {
         Err(error) => Reply::Ready(Err(error)),
         Ok(reading) => {
             let context = context.clone();
@@ -105,6 +132,36 @@ pub(super) fn read(context: &Context, params: Params<'_>) -> Reply {
             }))
         }
     }
+}
+
+pub(super) fn subscribe(context: &Context, params: Params<'_>) -> Reply {
+    let uri = match named_uri(context, method::RESOURCES_SUBSCRIBE, params) {
+        Ok(uri) => uri,
+        Err(error) => return Reply::Ready(Err(error)),
+    };
+    let may_block = context.server().catalog().may_be_file(&uri);
+    let context = context.clone();
+    let subscribe = move || {
+        let subscription = context.server().catalog().subscribe(&context, &uri)?;
+        context.shared().subscribe(subscription)?;
+        context.reply(&json!({}))
+    };
+    if may_block { Reply::Blocking(Box::new(subscribe)) } else { Reply::Ready(subscribe()) }
+}
+
+pub(super) fn unsubscribe(context: &Context, params: Params<'_>) -> Reply {
+    // Whether there was a subscription says nothing that could not be known before.
+    Reply::Ready(named_uri(context, method::RESOURCES_UNSUBSCRIBE, params).and_then(|uri| {
+        context.shared().unsubscribe(&uri);
+        context.reply(&json!({}))
+    }))
+}
+
+fn named_uri(context: &Context, method: &str, params: Params<'_>) -> Result<String, RpcError> {
+    if !context.server().catalog().is_offered() {
+        return Err(RpcError::method_not_found(method));
+    }
+    uri_from_params(params).map(Into::into).map_err(RpcError::invalid_params)
 }
 
 /// Answers with the contents of a resource, each entry in the message if that can hold it.
@@ -159,7 +216,7 @@ async fn deliver(context: &Context, uri: &str, bulk: Bulk) -> Result<ResourceCon
     })?;
     Ok(match delivery {
         Delivery::Link(link) => linked(uri, &link),
-        Delivery::Inline { bytes, uri: own, mime_type, .. } => {
+        Delivery::Inline { bytes, uri: own, mime_type } => {
             let uri = own.as_deref().unwrap_or(uri);
             let contents = match String::from_utf8(bytes) {
                 Ok(text) => ResourceContents::text(uri, text),

@@ -8,10 +8,10 @@ use crate::handler::Reply;
 
 pub(super) fn listen(context: &Context, params: Params<'_>) -> Reply {
     match SubscriptionFilter::from_params(params) {
-        // Only what can happen is agreed to.
+        // Only what can happen is agreed to; which resources there are is looked up when it begins.
         Ok(filter) => Reply::Listen(SubscriptionFilter {
             topics: filter.topics.intersection(context.server().topics()),
-            resources: Vec::new(),
+            resources: filter.resources,
         }),
         Err(details) => Reply::Ready(Err(RpcError::invalid_params(details))),
     }

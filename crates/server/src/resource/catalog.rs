@@ -1,14 +1,20 @@
 //! All the resources of a server, and what becomes of a request for one.
 
+use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use mcp_flow_proto::RpcError;
-use mcp_flow_proto::error::ACCESS_DENIED;
-use mcp_flow_proto::model::ResourceContents;
+use mcp_flow_proto::error::{ACCESS_DENIED, RATE_LIMITED};
+use mcp_flow_proto::model::{ResourceBody, ResourceContents};
 
-use super::contents::ReadError;
+use super::contents::{Contents, ReadError};
+use super::roots::Roots;
+use super::subscribers::{Subscribers, Subscription};
+use super::watch::{Change, Watch};
 use super::{Access, Offered, Reading, Resource, ResourceAccess, ResourceTemplate};
+use crate::builder::Server;
 use crate::context::Context;
 use crate::registry::{RegisterError, Registry};
 
@@ -17,7 +23,11 @@ use crate::registry::{RegisterError, Registry};
 pub(crate) struct Catalog {
     resources: RwLock<Registry<Resource>>,
     templates: RwLock<Registry<ResourceTemplate>>,
+    roots: Roots,
     access: Option<Box<dyn ResourceAccess>>,
+    subscribers: Subscribers,
+    /// Started when a file is first subscribed to or listed.
+    watch: OnceLock<Result<Watch, String>>,
     /// Set with the first resource; what a server has once offered it does not take back.
     is_offered: AtomicBool,
     /// Set with the first template that suggests values.
@@ -28,6 +38,12 @@ impl Catalog {
     /// Decides from now on who may do what. To be called before anything is served.
     pub(crate) fn set_access(&mut self, access: Box<dyn ResourceAccess>) {
         self.access = Some(access);
+    }
+
+    /// Serves the files of these directories, too. To be called before anything is served.
+    pub(crate) fn add_roots(&mut self, roots: Roots) {
+        self.roots = std::mem::take(&mut self.roots).and(roots);
+        *self.is_offered.get_mut() |= !self.roots.is_empty();
     }
 
     /// Adds resources and templates: all of them, or none.
@@ -97,17 +113,92 @@ impl Catalog {
         self.access.is_some()
     }
 
+    pub(crate) fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
+    pub(crate) fn subscribers(&self) -> &Subscribers {
+        &self.subscribers
+    }
+
     /// Begins to read a resource, or says why that cannot be.
     pub(crate) fn read(&self, caller: &Context, uri: &str) -> Result<Reading, RpcError> {
-        let found = match self.check(caller, uri)? {
-            Found::Resource(resource) => resource.read(caller),
+        match self.check(caller, uri)? {
+            Found::Resource(resource) => Ok(resource.read(caller)),
             Found::Template(template) => match template.read(caller, uri) {
-                Some(Ok(reading)) => reading,
-                Some(Err(error)) => return Err(refuse(uri, error)),
-                None => return Err(RpcError::resource_not_found(uri)),
+                Some(reading) => reading.map_err(|error| refuse(uri, error)),
+                None => Err(RpcError::resource_not_found(uri)),
             },
+            Found::File => {
+                let (roots, uri) = (self.roots.clone(), uri.to_owned());
+                Ok(Box::pin(async move {
+                    let opened = tokio::task::spawn_blocking(move || roots.open_uri(&uri));
+                    let opened = opened.await.map_err(ReadError::from)?;
+                    opened.map(Contents::Bulk).map_err(file_error)
+                }))
+            }
+        }
+    }
+
+    /// Subscribes a caller to a resource that it may read. Blocks for as long as the file system
+    /// does, if it is a file.
+    pub(crate) fn subscribe(&self, caller: &Context, uri: &str) -> Result<Subscription, RpcError> {
+        let server = caller.server();
+        let uri_text: Arc<str> = uri.into();
+        let files = match self.check(caller, uri)? {
+            Found::Resource(_) | Found::Template(_) => Vec::new(),
+            Found::File => {
+                let files = self.roots.find_uri(uri);
+                let files = files.map_err(|error| refuse(uri, file_error(error)))?;
+                self.watch_files(server, &files, &uri_text).map_err(|details| {
+                    tracing::warn!(uri, details, "a file cannot be watched");
+                    let details = format!("This file cannot be watched: {details}.");
+                    RpcError::new(RATE_LIMITED).details(details).with("uri", uri)
+                })?;
+                files
+            }
         };
-        Ok(found)
+        Ok(Subscription::new(server.clone(), uri_text, caller.connection(), files))
+    }
+
+    /// Whether subscribing to this may block.
+    pub(crate) fn may_be_file(&self, uri: &str) -> bool {
+        self.roots.may_have(uri)
+    }
+
+    fn watch_files(
+        &self,
+        server: &Server,
+        files: &[PathBuf],
+        uri: &Arc<str>,
+    ) -> Result<(), String> {
+        let watch = self.watch(server).map_err(str::to_owned)?;
+        for (index, file) in files.iter().enumerate() {
+            if let Err(error) = watch.watch(file, uri) {
+                files[..index].iter().for_each(|file| watch.release(file, uri));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// What watches files, started if need be.
+    pub(crate) fn watch(&self, server: &Server) -> Result<&Watch, &str> {
+        let start = || {
+            let server = server.downgrade();
+            Watch::start(move |change| {
+                let Some(server) = server.upgrade() else { return };
+                match change {
+                    Change::Resource(uri) => server.resource_changed(uri),
+                    Change::List => server.resource_list_changed(),
+                }
+            })
+        };
+        self.watch.get_or_init(start).as_ref().map_err(String::as_str)
+    }
+
+    pub(super) fn running_watch(&self) -> Option<&Watch> {
+        self.watch.get()?.as_ref().ok()
     }
 
     /// Finds a resource that the caller may read.
@@ -122,7 +213,10 @@ impl Catalog {
         }
         let found = self.find(uri).ok_or_else(not_found)?;
         if access == Access::See {
-            return Err(denied(uri, "You may see this resource, but not read it."));
+            // Only what is listed may be known to be there.
+            let is_there = !matches!(found, Found::File) || self.roots.open_uri(uri).is_ok();
+            let denied = denied(uri, "You may see this resource, but not read it.");
+            return Err(if is_there { denied } else { not_found() });
         }
         Ok(found)
     }
@@ -133,14 +227,28 @@ impl Catalog {
         }
         let templates = self.templates();
         let template = templates.iter().find(|template| template.matches(uri));
-        template.cloned().map(Found::Template)
+        let template = template.cloned().map(Found::Template);
+        template.or_else(|| self.roots.may_have(uri).then_some(Found::File))
     }
 
-    /// What a resource holds, if that is known without waiting and the caller may read it.
-    pub(crate) fn peek(&self, caller: &Context, uri: &str) -> Option<ResourceContents> {
+    /// What a resource holds, if that is little and known without waiting, and the caller may read
+    /// it.
+    pub(crate) fn peek(
+        &self,
+        caller: &Context,
+        uri: &str,
+        most: usize,
+    ) -> Option<ResourceContents> {
+        if self.access(caller, uri) != Access::Read {
+            return None;
+        }
         let resource = self.resources().find(uri).cloned()?;
         let contents = resource.fixed()?;
-        (self.access(caller, uri) == Access::Read).then(|| contents.clone())
+        let size = match &contents.body {
+            ResourceBody::Text(text) => text.len(),
+            ResourceBody::Blob(blob) => blob.0.len(),
+        };
+        (size <= most).then(|| contents.clone())
     }
 
     pub(crate) fn resources(&self) -> RwLockReadGuard<'_, Registry<Resource>> {
@@ -164,6 +272,17 @@ impl Catalog {
 enum Found {
     Resource(Arc<Resource>),
     Template(Arc<ResourceTemplate>),
+    /// Something beneath a root, if it is there.
+    File,
+}
+
+fn file_error(error: io::Error) -> ReadError {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            ReadError::Denied("The server may not read this file.".to_owned())
+        }
+        _ => error.into(),
+    }
 }
 
 /// The error a failed reading is told by.

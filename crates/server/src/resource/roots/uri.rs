@@ -1,0 +1,77 @@
+//! Paths to URIs and back, by rules stricter than those of URIs.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+
+/// The URI of a file.
+pub(super) fn of_path(path: &Path) -> String {
+    format!("file://{}", percent_encode(path.as_os_str().as_bytes(), ESCAPED))
+}
+
+/// The path of a file's URI. One that names another host, or could be understood in two ways, has
+/// none.
+pub(super) fn path_of(uri: &str) -> Option<PathBuf> {
+    let rest = uri.strip_prefix("file://")?;
+    let (host, path) = rest.split_at(rest.find('/')?);
+    if !(host.is_empty() || host.eq_ignore_ascii_case("localhost")) {
+        return None;
+    }
+    if path.contains(['?', '#', '\\']) || !is_well_escaped(path) {
+        return None;
+    }
+    Some(std::ffi::OsString::from_vec(percent_decode_str(path).collect()).into())
+}
+
+/// A path that only goes down, and to nothing hidden; `None` if it is not.
+pub(super) fn relative(path: &[u8]) -> Option<PathBuf> {
+    let is_good = |part: &[u8]| !part.is_empty() && !is_hidden(part);
+    let is_plain = !path.iter().any(|byte| b"\0\\".contains(byte));
+    let is_relative = is_plain && path.split(|byte| *byte == b'/').all(is_good);
+    is_relative.then(|| OsStr::from_bytes(path).into())
+}
+
+/// Whether a name begins with a dot, as those of the directory itself and the one above it do.
+pub(super) fn is_hidden(name: &[u8]) -> bool {
+    name.starts_with(b".")
+}
+
+/// Whether every escape is one, and none hides what separates names.
+fn is_well_escaped(path: &str) -> bool {
+    path.split('%').skip(1).all(|rest| {
+        let digits =
+            rest.get(..2).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        byte.is_some_and(|byte| !b"\0/\\".contains(&byte))
+    })
+}
+
+/// Everything but what a path may hold as it is.
+const ESCAPED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+#[cfg(test)]
+mod tests {
+    use super::{of_path, path_of};
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+
+    /// C-39: every path has one URI, which leads back to it.
+    #[test]
+    fn a_path_is_found_by_its_uri() {
+        for (path, uri) in [
+            (&b"/a/b.txt"[..], "file:///a/b.txt"),
+            (b"/a b/%41?#", "file:///a%20b/%2541%3F%23"),
+            ("/é".as_bytes(), "file:///%C3%A9"),
+            (b"/\xff", "file:///%FF"),
+            (b"/", "file:///"),
+        ] {
+            let path = Path::new(OsStr::from_bytes(path));
+            assert_eq!(of_path(path), uri);
+            assert_eq!(path_of(uri).as_deref(), Some(path));
+        }
+    }
+}
