@@ -24,9 +24,9 @@ async fn a_large_resource_is_downloaded() {
     let running = start(&server).await;
     let uri = format!("file://{}/large.bin", folder.path().canonicalize().unwrap().display());
     let params = json!({"uri": uri});
-    let contents = running.send(alone("resources/read", params)).await.json().await["result"]
-        ["contents"]
-        .clone();
+    let contents =
+        running.send(alone("resources/read", params)).await.json().await["result"]["contents"]
+            .clone();
     let entry = &contents[0];
     assert_eq!((&entry["uri"], &entry["mimeType"]), (&json!(uri), &json!("text/uri-list")));
     let download = &entry["_meta"]["mcp-flow/download"];
@@ -160,9 +160,8 @@ async fn what_ends_too_early_is_not_taken_for_the_whole() {
 /// more than what is on its way.
 #[tokio::test]
 async fn a_client_that_does_not_read_holds_up_nothing() {
-    let endless = Tool::builder("endless").handler(async |_: Context, _: Value| {
-        Bulk::reader("endless", tokio::io::repeat(b'x'))
-    });
+    let endless = Tool::builder("endless")
+        .handler(async |_: Context, _: Value| Bulk::reader("endless", tokio::io::repeat(b'x')));
     let server = Server::builder("test", "1").tools(endless).build().unwrap();
     let running = start(&server).await;
     let path = link(&running, tool("endless")).await;
@@ -170,7 +169,7 @@ async fn a_client_that_does_not_read_holds_up_nothing() {
     idle.write(&Request::new("GET", &path).bytes()).await;
     let mut answer = idle.response().await;
     assert_eq!(answer.status, 200);
-    assert!(answer.piece().await.is_some());
+    assert!(answer.byte().await.is_some());
     assert_eq!(running.send(Request::new("GET", "/healthz")).await.status, 200);
 }
 

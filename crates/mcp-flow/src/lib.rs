@@ -32,10 +32,11 @@ pub use mcp_flow_http as http;
 pub use mcp_flow_macros::{data, tool, tools};
 pub use mcp_flow_proto::{Revision, RpcError, model};
 pub use mcp_flow_server::{
-    AddToolsError, BadTool, BuildError, Connection, ConnectionInfo, ContentForm, Context, Ended,
-    Event, Failure, Hook, IntoToolOutput, IntoTools, Limits, Peer, Principal, Server,
-    ServerBuilder, Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto, content, context,
-    strip_control_characters, tool,
+    AddResourcesError, AddToolsError, BadResource, BadTool, BuildError, Bulk, Connection,
+    ConnectionInfo, ContentForm, Context, Ended, Event, Failure, Hook, IntoResources,
+    IntoToolOutput, IntoTools, Limits, Peer, Principal, Resource, ResourceTemplate, Server,
+    ServerBuilder, Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto, bulk, content,
+    context, resource, strip_control_characters, tool,
 };
 pub use mcp_flow_stdio as stdio;
 
