@@ -2,20 +2,21 @@
 //!
 //! Each module shows one thing: [`calculator`] plain functions and a failure with a name,
 //! [`wh40k`] optional arguments, enums, structured results and waiting, [`long_operation`]
-//! progress, [`prompts`](mod@prompts) a template and completed arguments. `mcp-flow` serves all of
-//! them when nothing else is configured, and `simple_server.rs` beside this crate is the program
-//! that serves the tools and nothing more.
+//! progress, [`read_file`] results of any size, [`prompts`](mod@prompts) a template and completed
+//! arguments. `mcp-flow` serves all of them when nothing else is configured, and
+//! `simple_server.rs` beside this crate is the program that serves some and nothing more.
 
 pub mod calculator;
 pub mod long_operation;
 pub mod prompts;
+pub mod read_file;
 pub mod wh40k;
 
 use mcp_flow::{BadTool, IntoTools, Tool, tools};
 
 pub use prompts::prompts;
 
-/// All of them.
+/// All of them that need nothing to work with.
 pub fn tools() -> Result<Vec<Tool>, BadTool> {
     let long = tools![long_operation::long_operation];
     (calculator::tools(), wh40k::tools(), long).into_tools()

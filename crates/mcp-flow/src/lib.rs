@@ -33,10 +33,10 @@ pub use mcp_flow_macros::{data, prompt, prompts, resource, resources, tool, tool
 pub use mcp_flow_proto::{Revision, RpcError, model};
 pub use mcp_flow_server::{
     AddPromptsError, AddResourcesError, AddToolsError, BadPrompt, BadResource, BadTool, BuildError,
-    Connection, ConnectionInfo, ContentForm, Context, Ended, Event, Failure, Hook,
+    Bulk, Connection, ConnectionInfo, ContentForm, Context, Ended, Event, Failure, Hook,
     IntoPromptOutput, IntoPrompts, IntoResources, IntoToolOutput, IntoTools, Limits, Peer,
     Principal, Prompt, PromptOutput, Resource, ResourceTemplate, Server, ServerBuilder, Structured,
-    Tool, ToolNames, ToolOutput, VersionPolicy, Veto, completion, content, context, prompt,
+    Tool, ToolNames, ToolOutput, VersionPolicy, Veto, bulk, completion, content, context, prompt,
     resource, strip_control_characters, tool,
 };
 pub use mcp_flow_stdio as stdio;
