@@ -9,6 +9,9 @@ pub mod arguments {}
 #[doc = include_str!("../guide/results.md")]
 pub mod results {}
 
+#[doc = include_str!("../guide/prompts.md")]
+pub mod prompts {}
+
 #[doc = include_str!("../guide/state.md")]
 pub mod state {}
 
