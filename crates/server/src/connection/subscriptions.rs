@@ -131,7 +131,7 @@ impl Shared {
             }
         };
         // All under one lock, so that nothing is told before the acknowledgement.
-        let mut uris: Vec<_> = resources.keys().map(|uri| uri.to_string()).collect();
+        let mut uris: Vec<_> = resources.keys().map(ToString::to_string).collect();
         uris.sort_unstable();
         let begun = SubscriptionParams {
             meta: Some(subscription_meta(request.id())),
