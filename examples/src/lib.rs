@@ -1,20 +1,25 @@
-//! Example tools, real enough to copy from.
+//! Example tools and prompts, real enough to copy from.
 //!
 //! Each module shows one thing: [`calculator`] plain functions and a failure with a name,
 //! [`wh40k`] optional arguments, enums, structured results and waiting, [`long_operation`]
-//! progress. `mcp-flow` serves all of them when nothing else is configured, and
-//! `simple_server.rs` beside this crate is the program that serves them and nothing more.
+//! progress, [`read_file`] results of any size, [`prompts`](mod@prompts) a template and completed
+//! arguments. `mcp-flow` serves all of them when nothing else is configured, and
+//! `simple_server.rs` beside this crate is the program that serves some and nothing more.
 //!
 //! [`everything`] is not to be copied from: it is what the official conformance suite asks for.
 
 pub mod calculator;
 pub mod everything;
 pub mod long_operation;
+pub mod prompts;
+pub mod read_file;
 pub mod wh40k;
 
 use mcp_flow::{BadTool, IntoTools, Tool, tools};
 
-/// All of them.
+pub use prompts::prompts;
+
+/// All of them that need nothing to work with.
 pub fn tools() -> Result<Vec<Tool>, BadTool> {
     let long = tools![long_operation::long_operation];
     (calculator::tools(), wh40k::tools(), long).into_tools()

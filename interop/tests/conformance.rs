@@ -9,7 +9,7 @@ use interop::{everything, node, run, start};
 use serde_json::Value;
 use tokio::process::Command;
 
-/// MCP-006, MCP-016, MCP-020, MCP-049, MCP-057: all scenarios there were when the first suites came
+/// MCP-006, MCP-016, MCP-020, MCP-049: all scenarios there were when the first suites came
 /// out. Tasks and skills are extensions and not among them.
 #[tokio::test]
 async fn the_suite_of_2025_is_passed() {
@@ -17,7 +17,7 @@ async fn the_suite_of_2025_is_passed() {
     check("conformance-0.1", "2025-11-25", 32).await;
 }
 
-/// MCP-006, MCP-016, MCP-020, MCP-049, MCP-057: the newest suite at the revisions that shake hands.
+/// MCP-006, MCP-016, MCP-020, MCP-049: the newest suite at the revisions that shake hands.
 #[tokio::test]
 async fn the_suite_of_2026_is_passed_with_a_handshake() {
     check("conformance-0.2", "2025-06-18", 27).await;

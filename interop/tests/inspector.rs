@@ -1,7 +1,8 @@
 //! The official inspector, as people use it to try out a server from a shell.
 
-use interop::{ARGUMENTS, Outcome, node, program, run};
+use interop::{ARGUMENTS, Outcome, Served, node, program, run};
 use serde_json::json;
+use tokio::process::Command;
 
 /// MCP-016, C-30: every schema listed is one that strict hosts take as well.
 #[tokio::test]
@@ -40,10 +41,33 @@ async fn the_inspector_sees_a_tool_fail() {
     }
 }
 
+/// MCP-017, MCP-020: over HTTP as over a pipe, and no session is left behind.
+#[tokio::test]
+async fn the_inspector_calls_a_tool_over_http() {
+    for (transport, kind) in [("http", "mcp"), ("sse", "sse")] {
+        for era in ERAS {
+            let served = Served::start().await;
+            let mut inspector = inspector(era);
+            inspector.args(["--method", "tools/call", "--tool-name", "calculator.add"]);
+            inspector.args(["--tool-arg", "a=2", "b=3", "--transport", transport]);
+            let outcome = run(inspector.args(["--server-url", served.url(kind)])).await;
+            assert!(outcome.code == Some(0) && outcome.stderr.is_empty(), "{outcome:#?}");
+            assert_eq!(outcome.json()["result"]["content"][0]["text"], "5");
+            served.end().await;
+        }
+    }
+}
+
 async fn inspect(era: &str, arguments: &[&str]) -> Outcome {
-    let mut inspector = node("inspector/node_modules/.bin/mcp-inspector");
-    inspector.args(["--cli", "--format", "json", "--protocol-era", era]).args(arguments);
+    let mut inspector = inspector(era);
+    inspector.args(arguments);
     run(inspector.arg("--").arg(program()).args(ARGUMENTS)).await
+}
+
+fn inspector(era: &str) -> Command {
+    let mut inspector = node("inspector/node_modules/.bin/mcp-inspector");
+    inspector.args(["--cli", "--format", "json", "--protocol-era", era]);
+    inspector
 }
 
 const ERAS: [&str; 2] = ["legacy", "modern"];

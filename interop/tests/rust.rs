@@ -120,7 +120,7 @@ async fn connect(
 /// What carries the messages.
 enum Carrier {
     Stdio,
-    Http(Served),
+    Http(Box<Served>),
 }
 
 async fn sum(client: &Client) -> String {
@@ -141,8 +141,8 @@ async fn sleep(client: &Client, milliseconds: u64) -> RequestHandle<RoleClient> 
 /// Holds one conversation over everything the SDK speaks, and panics if it takes too long, if the
 /// SDK warns about the server, or if a session is left behind.
 async fn within_limit(conversation: impl AsyncFn(&Carrier)) {
-    for carrier in [Carrier::Stdio, Carrier::Http(Served::start().await)] {
-        without_complaints(conversation(&carrier)).await;
+    for carrier in [Carrier::Stdio, Carrier::Http(Box::new(Served::start().await))] {
+        without_complaints(Box::pin(conversation(&carrier))).await;
         if let Carrier::Http(served) = carrier {
             served.end().await;
         }

@@ -1,7 +1,11 @@
 //! What is served, whatever it is served over.
 
+use std::path::PathBuf;
+
 use clap::ValueEnum;
-use mcp_flow::{ContentForm, Limits, Server, ServerBuilder, ToolNames};
+use mcp_flow::resource::Roots;
+use mcp_flow::{BadResource, ContentForm, Limits, Server, ServerBuilder, ToolNames};
+use mcp_flow_examples::read_file::Files;
 
 use crate::diagnostics;
 
@@ -19,6 +23,10 @@ pub(crate) struct Offer {
     /// Whose way of writing images, links and embedded resources to follow
     #[arg(long, value_enum, default_value_t)]
     content: Form,
+
+    /// Serve the files of this directory, as resources and by the tool read_file; may be repeated
+    #[arg(long = "root", value_name = "DIR")]
+    roots: Vec<PathBuf>,
 
     /// Add the tools echo, sleep, fail and panic
     #[arg(long)]
@@ -47,7 +55,7 @@ enum Form {
 
 impl Offer {
     /// A server with the built-in tools, which answers in order if it must.
-    pub(crate) fn server(&self, in_order: bool) -> ServerBuilder {
+    pub(crate) fn server(&self, in_order: bool) -> Result<ServerBuilder, BadResource> {
         let mut limits = Limits::default();
         if in_order {
             limits.concurrency = 1;
@@ -55,8 +63,12 @@ impl Offer {
         if let Some(concurrency) = self.max_concurrency {
             limits.concurrency = concurrency as usize;
         }
-        let server = Server::builder("mcp-flow", env!("CARGO_PKG_VERSION"))
-            .description("MCP Flow with its built-in example tools")
+        let mut roots = Roots::default();
+        for root in &self.roots {
+            roots = roots.and(Roots::directory(root)?);
+        }
+        let mut server = Server::builder("mcp-flow", env!("CARGO_PKG_VERSION"))
+            .description("MCP Flow with its built-in example tools and prompts")
             .limits(limits)
             .tool_names(match self.tool_names {
                 Spelling::Dotted => ToolNames::AsRegistered,
@@ -66,7 +78,14 @@ impl Offer {
                 Form::Official => ContentForm::Official,
                 Form::Seed002 => ContentForm::Seed002,
             })
-            .tools(mcp_flow_examples::tools());
-        if self.diagnostics { server.tools(diagnostics::tools()) } else { server }
+            .tools(mcp_flow_examples::tools())
+            .prompts(mcp_flow_examples::prompts());
+        if !roots.is_empty() {
+            server = server.tools(Files::new(roots.clone())).resource_roots(roots);
+        }
+        if self.diagnostics {
+            server = server.tools(diagnostics::tools());
+        }
+        Ok(server)
     }
 }

@@ -3,13 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-#[path = "scenarios/legacy.rs"]
-mod legacy_adapter;
 #[path = "scenarios/streamable.rs"]
 mod streamable_adapter;
 mod support;
-#[path = "scenarios/websocket.rs"]
-mod websocket_adapter;
 
 /// Each message is a POST of its own, so what came first is not for the server to say.
 mod streamable {
@@ -18,11 +14,15 @@ mod streamable {
 
 /// What is unreadable is answered by the POST it came in, ahead of what waits (MCP-048).
 mod legacy {
-    mcp_flow_testkit::suite!(apart: |server| async move { super::legacy_adapter::connect(&server).await });
+    mcp_flow_testkit::suite!(apart: |server| async move {
+        let running = super::support::start(&server).await;
+        mcp_flow_testkit::sse::connect(running.address, running.stop()).await
+    });
 }
 
 mod websocket {
-    mcp_flow_testkit::suite!(
-        |server| async move { super::websocket_adapter::connect(&server).await }
-    );
+    mcp_flow_testkit::suite!(|server| async move {
+        let running = super::support::start(&server).await;
+        mcp_flow_testkit::websocket::connect(running.address, running.stop()).await
+    });
 }

@@ -59,7 +59,7 @@ impl Parse for Options {
         if !input.peek(LitStr) {
             let message = "say first what it is read by: `#[resource(\"notes:/today\")]`, or \
                            `#[resource(\"notes:/{day}\")]` for one of many";
-            return Err(input.error(message));
+            return Err(syn::Error::new(input.span(), message));
         }
         let uri = input.parse()?;
         let (mut mime_type, mut common) = (None, CommonOptions::default());

@@ -9,20 +9,32 @@ pub mod arguments {}
 #[doc = include_str!("../guide/results.md")]
 pub mod results {}
 
+#[doc = include_str!("../guide/prompts.md")]
+pub mod prompts {}
+
 #[doc = include_str!("../guide/state.md")]
 pub mod state {}
 
 #[doc = include_str!("../guide/while_it_runs.md")]
 pub mod while_it_runs {}
 
+#[doc = include_str!("../guide/asking.md")]
+pub mod asking {}
+
 #[doc = include_str!("../guide/changing_tools.md")]
 pub mod changing_tools {}
+
+#[doc = include_str!("../guide/resources.md")]
+pub mod resources {}
 
 #[doc = include_str!("../guide/by_hand.md")]
 pub mod by_hand {}
 
 #[doc = include_str!("../guide/limits_and_hooks.md")]
 pub mod limits_and_hooks {}
+
+#[doc = include_str!("../guide/serving.md")]
+pub mod serving {}
 
 #[doc = include_str!("../guide/testing.md")]
 pub mod testing {}

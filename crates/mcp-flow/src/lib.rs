@@ -33,11 +33,11 @@ pub use mcp_flow_macros::{data, prompt, prompts, resource, resources, tool, tool
 pub use mcp_flow_proto::{Revision, RpcError, model};
 pub use mcp_flow_server::{
     AddPromptsError, AddResourcesError, AddToolsError, AskError, BadPrompt, BadResource, BadTool,
-    BuildError, Connection, ConnectionInfo, ContentForm, Context, Elicited, Ended, Event, Failure,
-    Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources, IntoToolOutput, IntoTools, Limits,
-    Peer, Principal, Prompt, PromptOutput, Resource, ResourceTemplate, Server, ServerBuilder,
-    Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto, ask, completion, content,
-    context, prompt, resource, strip_control_characters, tool,
+    BuildError, Bulk, Connection, ConnectionInfo, ContentForm, Context, Elicited, Ended, Event,
+    Failure, Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources, IntoToolOutput, IntoTools,
+    Limits, Peer, Principal, Prompt, PromptOutput, Resource, ResourceTemplate, Server,
+    ServerBuilder, Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto, ask, bulk,
+    completion, content, context, input, prompt, resource, seal, strip_control_characters, tool,
 };
 pub use mcp_flow_stdio as stdio;
 

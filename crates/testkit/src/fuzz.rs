@@ -9,6 +9,7 @@ pub mod connection;
 pub mod frames;
 pub mod generate;
 pub mod messages;
+pub mod rounds;
 
 use mcp_flow_proto::{Encoding, Incoming, Message, Raw, Refusal, RequestId};
 use mcp_flow_server::{Connection, Segment};

@@ -183,13 +183,18 @@ impl Response {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
+    /// The whole body, or as much of it as came.
+    pub async fn bytes(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while let Some(byte) = self.byte().await {
+            bytes.push(byte);
+        }
+        bytes
+    }
+
     /// The whole body as text.
     pub async fn text(&mut self) -> String {
-        let mut text = Vec::new();
-        while let Some(byte) = self.next_byte().await {
-            text.push(byte);
-        }
-        String::from_utf8(text).expect("the body is UTF-8")
+        String::from_utf8(self.bytes().await).expect("the body is UTF-8")
     }
 
     /// The whole body as JSON.
@@ -243,14 +248,15 @@ impl Response {
     async fn line(&mut self) -> Option<String> {
         let mut line = Vec::new();
         loop {
-            match self.next_byte().await? {
+            match self.byte().await? {
                 b'\n' => return Some(String::from_utf8(line).expect("events are UTF-8")),
                 byte => line.push(byte),
             }
         }
     }
 
-    async fn next_byte(&mut self) -> Option<u8> {
+    /// The next byte of the body.
+    pub async fn byte(&mut self) -> Option<u8> {
         match &mut self.left {
             Left::Nothing | Left::Bytes(0) => return None,
             Left::Bytes(left) => *left -= 1,

@@ -1,8 +1,8 @@
 //! For tests only: what it takes to try a server from outside.
 //!
 //! A [`Peer`] is a scripted client. [`memory`] connects one to a server without any I/O,
-//! [`process`] to a program over its pipes. [`http`] is a client for trying what a good one never
-//! does. [`scenario`] is the suite every transport passes, run against the server of [`fixture`].
+//! [`process`] to a program over its pipes, [`sse`] and [`websocket`] to an address. [`http`] is a
+//! client for trying what a good one never does. [`scenario`] is the suite every transport passes, run against the server of [`fixture`].
 //! [`fuzz`] holds what must be true of any bytes whatever.
 
 // A peer that is not answered panics with the reason: that is how a test learns of it.
@@ -16,5 +16,7 @@ pub mod memory;
 mod peer;
 pub mod process;
 pub mod scenario;
+pub mod sse;
+pub mod websocket;
 
 pub use peer::Peer;

@@ -8,6 +8,7 @@
 //! ```
 
 mod asking;
+mod bulk;
 mod calls;
 mod cancelling;
 mod changes;
@@ -19,6 +20,8 @@ mod handshake;
 mod limits;
 mod notices;
 mod prompts;
+mod resources;
+mod watching;
 
 use std::pin::Pin;
 
@@ -27,6 +30,7 @@ use mcp_flow_server::Server;
 use crate::peer::Peer;
 
 pub use asking::*;
+pub use bulk::*;
 pub use calls::*;
 pub use cancelling::*;
 pub use changes::*;
@@ -38,6 +42,8 @@ pub use handshake::*;
 pub use limits::*;
 pub use notices::*;
 pub use prompts::*;
+pub use resources::*;
+pub use watching::*;
 
 /// Connects a peer to a server over the transport under test.
 pub type Connect = dyn Fn(Server) -> Pin<Box<dyn Future<Output = Peer> + Send>> + Send + Sync;
@@ -106,6 +112,20 @@ macro_rules! suite {
             a_stateless_client_listens_for_changes
             what_cannot_be_listened_for_is_left_out
             nobody_begins_to_listen_at_the_end
+            resources_are_listed_and_read
+            resources_come_in_pages
+            templates_are_listed_and_read
+            resources_have_rules
+            files_are_resources
+            small_links_are_embedded
+            a_subscriber_is_told_of_changes
+            a_changed_file_is_told_of
+            a_stateless_client_listens_for_resources
+            a_changed_list_of_resources_is_told_of
+            resource_subscriptions_are_bounded
+            bulk_is_delivered
+            bulk_has_a_limit
+            partial_output_comes_before_the_result
             a_result_keeps_to_its_schema
             a_prompt_is_listed_and_got
             arguments_of_a_prompt_are_harmless

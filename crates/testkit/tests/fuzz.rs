@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use mcp_flow_testkit::fuzz::generate::{Random, input};
-use mcp_flow_testkit::fuzz::{arguments, connection, frames, messages, shown};
+use mcp_flow_testkit::fuzz::{arguments, connection, frames, messages, rounds, shown};
 
 /// MCP-051, MCP-053: lines do not depend on how their bytes arrive.
 #[test]
@@ -33,6 +33,12 @@ fn any_arguments_are_judged_by_their_schema() {
 #[test]
 fn any_lines_are_answered_as_they_should_be() {
     explore("connection", connection::run);
+}
+
+/// C-06: whatever a client brings back, its call is answered.
+#[test]
+fn any_answers_are_taken_or_refused() {
+    explore("rounds", rounds::run);
 }
 
 fn explore(target: &str, run: fn(&[u8])) {

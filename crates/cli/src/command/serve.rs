@@ -48,6 +48,10 @@ pub(crate) struct Serve {
     #[arg(long = "allow-origin", value_name = "ORIGIN", value_parser = origin)]
     origins: Vec<String>,
 
+    /// Where clients find this server if not at the host they name, for links to downloads
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+
     /// Also serve one message per line on this TCP address
     #[arg(long, value_name = "ADDRESS")]
     tcp: Option<SocketAddr>,
@@ -71,6 +75,7 @@ impl Default for Serve {
             token_file: None,
             hosts: Vec::new(),
             origins: Vec::new(),
+            public_url: None,
             tcp: None,
             unix: None,
             offer: Offer::default(),
@@ -98,10 +103,10 @@ impl Serve {
     /// Takes all addresses before it serves any, so that what cannot be had is known at once.
     async fn serve(self) -> anyhow::Result<()> {
         let tokens = self.token_file.as_deref().map(Tokens::read).transpose()?;
-        let server = self.offer.server(false).build()?;
+        let server = self.offer.server(false)?.build()?;
         let signal = stdio::stop_signal().context("signals cannot be watched")?;
-        let (hosts, origins) = (self.hosts, self.origins);
-        let options = http::Options { hosts, origins, ..http::Options::default() };
+        let (hosts, origins, public_url) = (self.hosts, self.origins, self.public_url);
+        let options = http::Options { hosts, origins, public_url, ..http::Options::default() };
         let mut http = http::bind(self.listen).await?.options(options);
         if let Some(tokens) = tokens {
             http = http.tokens(tokens);

@@ -71,7 +71,8 @@ impl Adapter {
         if stands_alone {
             let version = version.as_str().unwrap_or("2026-07-28");
             request = request.header("mcp-protocol-version", version).header("mcp-method", method);
-            if let Some(name) = message["params"]["name"].as_str() {
+            let params = &message["params"];
+            if let Some(name) = params["name"].as_str().or(params["uri"].as_str()) {
                 request = request.header("mcp-name", name);
             }
         } else if let Some(Session { id, version, .. }) = &self.session {

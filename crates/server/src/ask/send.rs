@@ -39,7 +39,8 @@ impl Ask<'_> {
             };
             self.context.client().request_within(limit, method, &params).await?
         };
-        serde_json::from_value(answer).map_err(|error| AskError::Unusable(error.to_string()))
+        serde_path_to_error::deserialize(answer)
+            .map_err(|error| AskError::Unusable(error.to_string()))
     }
 }
 

@@ -260,9 +260,8 @@ mod tests {
             ("p", secret(), "token {a}", "is secret"),
             ("p", suggested(), "", "is secret"),
         ] {
-            let builder = arguments
-                .into_iter()
-                .fold(Prompt::builder(name), |builder, one| builder.argument(one));
+            let builder =
+                arguments.into_iter().fold(Prompt::builder(name), super::PromptBuilder::argument);
             match builder.template(template) {
                 Ok(prompt) => assert_eq!((&*prompt.definition().name, expected), (name, "")),
                 Err(error) => {

@@ -25,9 +25,9 @@ pub fn argument_schema<T: JsonSchema>() -> Value {
     schema_of::<T>(SchemaSettings::draft2020_12().for_deserialize())
 }
 
-/// What a tool can take as an argument: a type that can be decoded and has a schema.
+/// What can be taken as an argument: a type that can be decoded and has a schema.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be an argument of a tool",
+    message = "`{Self}` cannot be an argument",
     label = "it cannot be decoded, or has no schema",
     note = "mark a type of your own with `#[data]`",
     note = "for a type of another crate, turn on its features for serde and schemars"

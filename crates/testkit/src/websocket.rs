@@ -1,19 +1,20 @@
 //! A peer over a WebSocket.
 
+use std::net::SocketAddr;
+
 use futures_util::{SinkExt, StreamExt};
-use mcp_flow_server::Server;
-use mcp_flow_testkit::Peer;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::support::start;
+use crate::peer::Peer;
 
-pub(crate) async fn connect(server: &Server) -> Peer {
-    let running = start(server).await;
-    let stream = TcpStream::connect(running.address).await.unwrap();
-    let (socket, _) = client_async("ws://localhost/ws", stream).await.unwrap();
+/// Connects a peer to a server at an address. `end` is what the end of input means, which has no
+/// likeness of its own here.
+pub async fn connect(address: SocketAddr, end: impl Future<Output = ()> + Send + 'static) -> Peer {
+    let stream = TcpStream::connect(address).await.expect("the server listens");
+    let (socket, _) = client_async("ws://localhost/ws", stream).await.expect("it upgrades");
     let (mut sink, mut stream) = socket.split();
     let (frames, mut incoming) = mpsc::unbounded_channel::<Vec<u8>>();
     let (outgoing, messages) = mpsc::unbounded_channel();
@@ -23,13 +24,12 @@ pub(crate) async fn connect(server: &Server) -> Peer {
             let text = String::from_utf8_lossy(&frame).into_owned();
             let _ = sink.send(Message::text(text)).await;
         }
-        // The end of input has no other likeness here: what runs is answered, and all ends.
-        running.stop().await;
+        end.await;
     });
     tokio::spawn(async move {
         while let Some(Ok(message)) = stream.next().await {
             if let Message::Text(text) = message {
-                let _ = outgoing.send(serde_json::from_str(&text).unwrap());
+                let _ = outgoing.send(serde_json::from_str(&text).expect("messages are JSON"));
             }
         }
     });

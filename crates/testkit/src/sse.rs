@@ -1,17 +1,17 @@
 //! A peer over the transport of 2024-11-05: frames are posted, messages come on one stream.
 
-use mcp_flow_server::Server;
-use mcp_flow_testkit::Peer;
-use mcp_flow_testkit::http::Request;
+use std::net::SocketAddr;
+
 use tokio::sync::mpsc;
 
-use crate::support::start;
+use crate::http::Request;
+use crate::peer::Peer;
 
-pub(crate) async fn connect(server: &Server) -> Peer {
-    let running = start(server).await;
-    let address = running.address;
+/// Connects a peer to a server at an address. `end` is what the end of input means, which has no
+/// likeness of its own here.
+pub async fn connect(address: SocketAddr, end: impl Future<Output = ()> + Send + 'static) -> Peer {
     let mut events = Request::get("/sse").send(address).await;
-    let endpoint = events.event().await.unwrap();
+    let endpoint = events.event().await.expect("a stream begins with an event");
     assert_eq!(endpoint.name.as_deref(), Some("endpoint"));
     let (frames, mut incoming) = mpsc::unbounded_channel::<Vec<u8>>();
     let (outgoing, messages) = mpsc::unbounded_channel();
@@ -30,8 +30,7 @@ pub(crate) async fn connect(server: &Server) -> Peer {
                 let _ = refusals.send(answer.json().await);
             }
         }
-        // The end of input has no other likeness here: what runs is answered, and all ends.
-        running.stop().await;
+        end.await;
     });
     Peer::new(frames, messages)
 }

@@ -1,0 +1,10 @@
+use mcp_flow::prelude::*;
+
+#[tool]
+fn review(code: String) -> String {
+    code
+}
+
+fn main() {
+    Server::builder("reviews", "1.0.0").prompts(prompts![review]);
+}

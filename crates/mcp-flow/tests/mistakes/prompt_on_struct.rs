@@ -1,0 +1,6 @@
+use mcp_flow::prelude::*;
+
+#[prompt]
+struct Review;
+
+fn main() {}

@@ -1,0 +1,8 @@
+use mcp_flow::prelude::*;
+
+#[prompt]
+fn count(words: String) -> usize {
+    words.len()
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use mcp_flow::prelude::*;
+
+#[prompt(category = "text")]
+fn review(code: String) -> String {
+    code
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use mcp_flow::prelude::*;
+
+#[prompt]
+fn review(#[param(hidden)] code: String) -> String {
+    code
+}
+
+fn main() {}

@@ -1,0 +1,125 @@
+//! Prompts: a template, and a function whose arguments are completed.
+
+use mcp_flow::completion::Resolved;
+use mcp_flow::prelude::*;
+use mcp_flow::prompt::Argument;
+use mcp_flow::{BadPrompt, IntoPrompts};
+
+/// All of them.
+pub fn prompts() -> Result<Vec<Prompt>, BadPrompt> {
+    (analyze_data(), prompts![code_review]).into_prompts()
+}
+
+/// `analyze_data`: nothing but a text with a place to fill in.
+fn analyze_data() -> Result<Prompt, BadPrompt> {
+    Prompt::builder("analyze_data")
+        .title("Analyze data")
+        .description("Ask for an analysis of data")
+        .argument(Argument::required("data").description("The data to analyze"))
+        .template("Analyze this data: {data}")
+}
+
+/// Ask for a review of code
+#[prompt(title = "Review code", quick)]
+pub fn code_review(
+    /// The code to review
+    code: String,
+    /// What it is written in
+    #[param(complete = languages)]
+    language: Option<String>,
+    /// What it is built with
+    #[param(complete = frameworks)]
+    framework: Option<String>,
+    /// What to look for
+    #[param(default = Focus::Everything)]
+    focus: Focus,
+) -> Vec<PromptMessage> {
+    let language = language.unwrap_or_else(|| "whatever language it is".to_owned());
+    let with = framework.map_or(String::new(), |framework| format!(" with {framework}"));
+    let wanted = match focus {
+        Focus::Everything => "everything that could be better",
+        Focus::Bugs => "bugs only",
+        Focus::Style => "how it reads",
+        Focus::Security => "what an attacker could do",
+    };
+    vec![
+        PromptMessage::user(format!("Review this code in {language}{with}. Tell me {wanted}.")),
+        PromptMessage::user(code),
+    ]
+}
+
+/// What a review looks for
+#[data]
+#[derive(Debug, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Focus {
+    /// All of it
+    Everything,
+    /// What is wrong
+    Bugs,
+    /// What is hard to read
+    Style,
+    /// What is dangerous
+    Security,
+}
+
+fn languages(_: &Context, partial: &str, _: &Resolved) -> Vec<String> {
+    beginning_with(partial, FRAMEWORKS.iter().map(|(language, _)| *language))
+}
+
+/// Those of the language, if it is settled.
+fn frameworks(_: &Context, partial: &str, settled: &Resolved) -> Vec<String> {
+    let language = settled.get("language");
+    let fitting = FRAMEWORKS.iter().filter(|(one, _)| language.is_none_or(|wanted| *one == wanted));
+    beginning_with(partial, fitting.flat_map(|(_, frameworks)| frameworks.iter().copied()))
+}
+
+fn beginning_with<'a>(partial: &str, all: impl Iterator<Item = &'a str>) -> Vec<String> {
+    all.filter(|one| one.starts_with(partial)).map(str::to_owned).collect()
+}
+
+const FRAMEWORKS: [(&str, &[&str]); 4] = [
+    ("go", &["echo", "gin"]),
+    ("python", &["django", "fastapi", "flask"]),
+    ("rust", &["axum", "rocket"]),
+    ("typescript", &["express", "fastify"]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{Focus, code_review, prompts};
+    use mcp_flow::{Revision, Server};
+    use mcp_flow_testkit::memory;
+    use serde_json::json;
+
+    /// A prompt is tested like the function it is.
+    #[test]
+    fn a_review_says_what_it_is_about() {
+        let messages = code_review("x = 1".into(), Some("python".into()), None, Focus::Bugs);
+        let said = format!("{messages:?}");
+        assert!(said.contains("in python. Tell me bugs only") && said.contains("x = 1"), "{said}");
+    }
+
+    /// MCP-082, MCP-084: the template is listed and filled in; frameworks follow the language.
+    #[tokio::test]
+    async fn prompts_are_served() {
+        let server = Server::builder("test", "1").prompts(prompts()).build().unwrap();
+        let mut peer = memory::connect(&server);
+        peer.initialize(Revision::V2025_11_25).await;
+        let params = json!({"name": "analyze_data", "arguments": {"data": "x"}});
+        let got = peer.call("prompts/get", params).await["result"].clone();
+        assert_eq!(got["messages"][0]["content"]["text"], "Analyze this data: x");
+        let completed = peer
+            .call(
+                "completion/complete",
+                json!({
+                    "ref": {"type": "ref/prompt", "name": "code_review"},
+                    "argument": {"name": "framework", "value": "f"},
+                    "context": {"arguments": {"language": "python"}},
+                }),
+            )
+            .await;
+        let values = &completed["result"]["completion"]["values"];
+        assert_eq!(*values, json!(["fastapi", "flask"]));
+    }
+}
