@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 /// What to do; `serve` if nothing is said.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Serve(Serve),
+    Serve(Box<Serve>),
     Stdio(Stdio),
 }
 

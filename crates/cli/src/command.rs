@@ -9,7 +9,7 @@ use crate::arguments::{Arguments, Command};
 
 /// Runs what was asked for.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    match arguments.command.unwrap_or_else(|| Command::Serve(serve::Serve::default())) {
+    match arguments.command.unwrap_or_else(|| Command::Serve(Box::default())) {
         Command::Serve(serve) => serve.run(),
         Command::Stdio(stdio) => stdio.run(),
     }
