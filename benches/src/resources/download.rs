@@ -94,7 +94,7 @@ pub(super) fn make_file(folder: &Path, megabytes: u64) -> anyhow::Result<PathBuf
     fs::create_dir_all(folder)?;
     let path = folder.join("bulk.bin");
     let mut file = File::create(&path)?;
-    let piece: Vec<u8> = (0..1_000_000_u32).map(|number| (number % 251) as u8).collect();
+    let piece: Vec<u8> = (0..1_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
     for _ in 0..megabytes {
         file.write_all(&piece).context("cannot write the file to download")?;
     }

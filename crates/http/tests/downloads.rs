@@ -187,7 +187,7 @@ fn files() -> (tempfile::TempDir, Server) {
 }
 
 fn bytes() -> Vec<u8> {
-    (0..SIZE).map(|number| (number % 251) as u8).collect()
+    (0..=250).cycle().take(SIZE).collect()
 }
 
 fn tool(name: &str) -> Request {

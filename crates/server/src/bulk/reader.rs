@@ -155,7 +155,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_is_read_in_pieces() {
         let mut file = tempfile::tempfile().unwrap();
-        let bytes: Vec<u8> = (0..3 * FILE_PIECE + 7).map(|number| (number % 251) as u8).collect();
+        let bytes: Vec<u8> = (0..=250).cycle().take(3 * FILE_PIECE + 7).collect();
         file.write_all(&bytes).unwrap();
         let file = Arc::new(file);
         let length = bytes.len() as u64;

@@ -185,7 +185,7 @@ mod tests {
 
     fn check(returned: impl IntoContents, mime_type: Option<&str>, expected: &ResourceContents) {
         match returned.into_contents("x:/a", mime_type) {
-            Ok(Contents::Entries(entries)) => assert_eq!(entries, [expected.clone()]),
+            Ok(Contents::Entries(entries)) => assert_eq!(entries, std::slice::from_ref(expected)),
             other => panic!("{other:?}"),
         }
     }
