@@ -19,6 +19,8 @@ use crate::{
 pub(crate) struct Listening {
     pub(crate) peer: Peer,
     pub(crate) address: SocketAddr,
+    /// Where it takes one message per line, if it was told to.
+    pub(crate) lines: Option<SocketAddr>,
     /// Kept open, so that a server that says more than one line does not fail for it.
     _output: BufReader<ChildStdout>,
 }
@@ -30,11 +32,11 @@ impl Listening {
         command.args(program.arguments).current_dir(program.folder);
         let (mut peer, output) = Peer::start_listening(command, placement)?;
         let mut output = BufReader::new(output);
-        let address = peer.within(HANDSHAKE_LIMIT, || read_address(&mut output));
-        let address = address.with_context(|| {
+        let places = peer.within(HANDSHAKE_LIMIT, || read_places(&mut output));
+        let (address, lines) = places.with_context(|| {
             format!("{} {} was never ready", program.path.display(), program.arguments.join(" "))
         })?;
-        Ok(Self { peer, address, _output: output })
+        Ok(Self { peer, address, lines, _output: output })
     }
 }
 
@@ -50,7 +52,8 @@ pub(crate) struct Program<'a> {
 /// What starts MCP Flow on a free port.
 pub(crate) const SERVE: [&str; 4] = ["serve", "--listen", "127.0.0.1:0", "--json"];
 
-fn read_address(output: &mut impl BufRead) -> anyhow::Result<SocketAddr> {
+/// Where it speaks HTTP, and where lines.
+fn read_places(output: &mut impl BufRead) -> anyhow::Result<(SocketAddr, Option<SocketAddr>)> {
     let mut line = String::new();
     output.read_line(&mut line)?;
     ensure!(
@@ -58,17 +61,19 @@ fn read_address(output: &mut impl BufRead) -> anyhow::Result<SocketAddr> {
         "it ended without saying where it listens; its own words are above. Is it an mcp-flow \
          that has `serve`?"
     );
-    let Ok(Ready { mcp }) = serde_json::from_str(&line) else {
+    let Ok(Ready { mcp, tcp }) = serde_json::from_str(&line) else {
         bail!("its first line should be JSON with a member \"mcp\", but is {line:?}")
     };
     let address = mcp.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/mcp"));
     let address = address.and_then(|address| address.parse().ok());
-    address.with_context(|| format!("{mcp:?} is not http://ADDRESS:PORT/mcp"))
+    let address = address.with_context(|| format!("{mcp:?} is not http://ADDRESS:PORT/mcp"))?;
+    Ok((address, tcp))
 }
 
 #[derive(Deserialize)]
 struct Ready {
     mcp: String,
+    tcp: Option<SocketAddr>,
 }
 
 #[cfg(test)]
@@ -77,7 +82,9 @@ mod tests {
 
     #[test]
     fn a_server_says_where_it_listens() {
-        let address = |line: &str| read_address(&mut line.as_bytes()).map_err(|e| e.to_string());
+        let address = |line: &str| {
+            read_places(&mut line.as_bytes()).map(|places| places.0).map_err(|e| e.to_string())
+        };
         let here = "127.0.0.1:4433".parse().unwrap();
         assert_eq!(address("{\"mcp\":\"http://127.0.0.1:4433/mcp\",\"pid\":1}\n"), Ok(here));
         assert!(address("").unwrap_err().contains("has `serve`"));

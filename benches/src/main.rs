@@ -4,7 +4,7 @@
 //! more about the machine than about the code. `stdio` compares a small call with a bare loop and
 //! with the official SDK, `http` with a bare axum handler and with the official SDK; `memory`
 //! compares a flooded server with itself at rest, and `many` one with thousands of idle
-//! connections; `compile` is the one that counts seconds, those a crate with a hundred tools takes
+//! connections; `resources` compares a large download with a bare handler; `compile` is the one that counts seconds, those a crate with a hundred tools takes
 //! to build.
 //!
 //! The neighbours are hidden subcommands of this binary, so they are built with the same compiler
@@ -25,6 +25,7 @@ mod placement;
 mod process;
 mod reply;
 mod report;
+mod resources;
 mod servers;
 mod stdio;
 
@@ -37,6 +38,7 @@ enum Command {
     Http(http::Arguments),
     Memory(memory::Arguments),
     Many(many::Arguments),
+    Resources(resources::Arguments),
     Compile(compile::Arguments),
     /// Serve `calculator.add` from a plain blocking loop
     #[command(hide = true)]
@@ -50,6 +52,9 @@ enum Command {
     /// Serve `calculator.add` over HTTP with the official SDK
     #[command(hide = true)]
     ServeRmcpHttp(servers::rmcp_http::Settings),
+    /// Serve one file over HTTP, and nothing else
+    #[command(hide = true)]
+    ServeFile(servers::files::Settings),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -58,11 +63,13 @@ fn main() -> anyhow::Result<()> {
         Command::Http(arguments) => print(&arguments.run()?),
         Command::Memory(arguments) => print(&arguments.run()?),
         Command::Many(arguments) => print(&arguments.run()?),
+        Command::Resources(arguments) => print(&arguments.run()?),
         Command::Compile(arguments) => print(&arguments.run()?),
         Command::ServeBare => servers::bare::serve()?,
         Command::ServeRmcp(settings) => servers::rmcp::serve(settings)?,
         Command::ServeAxum(settings) => servers::axum::serve(settings)?,
         Command::ServeRmcpHttp(settings) => servers::rmcp_http::serve(settings)?,
+        Command::ServeFile(settings) => servers::files::serve(settings)?,
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod axum;
 pub(crate) mod bare;
+pub(crate) mod files;
 pub(crate) mod listener;
 pub(crate) mod rmcp;
 pub(crate) mod rmcp_http;

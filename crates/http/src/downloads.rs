@@ -229,5 +229,5 @@ impl Carrier for Links {
 /// What a file name may not hold as it is in a header.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// For all principals: each may hold a file open.
-const MOST: usize = 4096;
+/// For all principals: each may hold a file open, of which a process has a thousand by default.
+const MOST: usize = 512;

@@ -21,6 +21,9 @@ pub mod while_it_runs {}
 #[doc = include_str!("../guide/changing_tools.md")]
 pub mod changing_tools {}
 
+#[doc = include_str!("../guide/resources.md")]
+pub mod resources {}
+
 #[doc = include_str!("../guide/by_hand.md")]
 pub mod by_hand {}
 

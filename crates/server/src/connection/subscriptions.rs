@@ -80,7 +80,9 @@ impl Shared {
         if resources.is_empty() {
             return self.begin_listening(request, ticket, topics, Ok(Resources::new()));
         }
-        if let Err(error) = self.room_for(resources.len()) {
+        // Looked at before there is any work, and again when it begins.
+        let has_room = self.check_room(&self.state().subscriptions, resources.len());
+        if let Err(error) = has_room {
             return self.begin_listening(request, ticket, topics, Err(error));
         }
         let (shared, context) = (self.clone(), request.clone());
@@ -110,14 +112,14 @@ impl Shared {
         state.subscriptions.prune();
         let most = self.server.limits().subscriptions;
         let is_full = state.subscriptions.listening.len() >= most;
-        let resources = match resources {
-            Ok(_) if is_full => {
+        let resources = resources.and_then(|resources| {
+            if is_full {
                 let details =
                     format!("This connection has {most} subscriptions; cancel one first.");
-                Err(RpcError::new(RATE_LIMITED).details(details))
+                return Err(RpcError::new(RATE_LIMITED).details(details));
             }
-            resources => resources,
-        };
+            self.check_room(&state.subscriptions, resources.len()).map(|()| resources)
+        });
         let resources = match resources {
             Ok(resources) if state.calls.has(request.id(), ticket) => resources,
             // Cancelled before it began; what was subscribed to is dropped without the lock.
@@ -129,7 +131,7 @@ impl Shared {
             }
         };
         // All under one lock, so that nothing is told before the acknowledgement.
-        let mut uris: Vec<_> = resources.keys().map(|uri| uri.to_string()).collect();
+        let mut uris: Vec<_> = resources.keys().map(ToString::to_string).collect();
         uris.sort_unstable();
         let begun = SubscriptionParams {
             meta: Some(subscription_meta(request.id())),
@@ -144,21 +146,17 @@ impl Shared {
     pub(crate) fn subscribe(&self, subscription: Subscription) -> Result<(), RpcError> {
         let mut state = self.state();
         let is_known = state.subscriptions.resources.contains_key(subscription.uri());
-        if !is_known {
-            drop(state);
-            self.room_for(1)?;
-            state = self.state();
-        }
-        // One that comes too late is dropped, and so is one that was there before.
-        let uri = subscription.uri().clone();
-        let unwanted = if state.lifecycle.is_ending() {
+        let has_room = self.check_room(&state.subscriptions, usize::from(!is_known));
+        // What is not wanted is dropped when the lock is released: one too many, one that comes too
+        // late, or the one that was there before.
+        let unwanted = if has_room.is_err() || state.lifecycle.is_ending() {
             Some(subscription)
         } else {
-            state.subscriptions.resources.insert(uri, subscription)
+            state.subscriptions.resources.insert(subscription.uri().clone(), subscription)
         };
         drop(state);
         drop(unwanted);
-        Ok(())
+        has_room
     }
 
     /// Does not tell the client of a handshake revision of a resource any more.
@@ -168,9 +166,9 @@ impl Shared {
     }
 
     /// Whether so many more resources may be subscribed to.
-    fn room_for(&self, more: usize) -> Result<(), RpcError> {
+    fn check_room(&self, subscriptions: &Subscriptions, more: usize) -> Result<(), RpcError> {
         let most = self.server.limits().resource_subscriptions;
-        if self.state().subscriptions.count() + more <= most {
+        if more == 0 || subscriptions.count() + more <= most {
             return Ok(());
         }
         let details = format!("This connection may be subscribed to {most} resources.");

@@ -144,21 +144,19 @@ impl Catalog {
     /// does, if it is a file.
     pub(crate) fn subscribe(&self, caller: &Context, uri: &str) -> Result<Subscription, RpcError> {
         let server = caller.server();
-        let uri_text: Arc<str> = uri.into();
-        let files = match self.check(caller, uri)? {
-            Found::Resource(_) | Found::Template(_) => Vec::new(),
-            Found::File => {
-                let files = self.roots.find_uri(uri);
-                let files = files.map_err(|error| refuse(uri, file_error(error)))?;
-                self.watch_files(server, &files, &uri_text).map_err(|details| {
-                    tracing::warn!(uri, details, "a file cannot be watched");
-                    let details = format!("This file cannot be watched: {details}.");
-                    RpcError::new(RATE_LIMITED).details(details).with("uri", uri)
-                })?;
-                files
-            }
+        let refused = |details: String| {
+            tracing::warn!(uri, details, "a subscription was refused");
+            RpcError::new(RATE_LIMITED).details(details).with("uri", uri)
         };
-        Ok(Subscription::new(server.clone(), uri_text, caller.connection(), files))
+        let found = self.check(caller, uri)?;
+        let subscription = Subscription::new(server.clone(), uri.into(), caller.connection())
+            .ok_or_else(|| refused("The server has too many subscriptions.".to_owned()))?;
+        let Found::File = found else { return Ok(subscription) };
+        let files = self.roots.find_uri(uri);
+        let files = files.map_err(|error| refuse(uri, file_error(error)))?;
+        self.watch_files(server, &files, subscription.uri())
+            .map_err(|details| refused(format!("This file cannot be watched: {details}.")))?;
+        Ok(subscription.watched_at(files))
     }
 
     /// Whether subscribing to this may block.

@@ -10,30 +10,44 @@ use crate::connection::Shared;
 /// Connections by the URIs they have subscribed to.
 #[derive(Debug, Default)]
 pub(crate) struct Subscribers {
-    by_uri: Mutex<HashMap<Arc<str>, Vec<Weak<Shared>>>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    by_uri: HashMap<Arc<str>, Vec<Weak<Shared>>>,
+    count: usize,
 }
 
 impl Subscribers {
-    fn add(&self, uri: &Arc<str>, connection: Weak<Shared>) {
-        self.by_uri().entry(uri.clone()).or_default().push(connection);
+    /// Adds one, unless there are too many.
+    fn add(&self, uri: &Arc<str>, connection: Weak<Shared>) -> bool {
+        let mut known = self.known();
+        let has_room = known.count < MOST;
+        if has_room {
+            known.count += 1;
+            known.by_uri.entry(uri.clone()).or_default().push(connection);
+        }
+        has_room
     }
 
     fn remove(&self, uri: &Arc<str>, connection: &Weak<Shared>) {
-        let mut by_uri = self.by_uri();
-        let Some(connections) = by_uri.get_mut(uri) else { return };
-        if let Some(index) = connections.iter().position(|other| other.ptr_eq(connection)) {
-            connections.swap_remove(index);
-        }
+        let mut known = self.known();
+        let Some(connections) = known.by_uri.get_mut(uri) else { return };
+        let index = connections.iter().position(|other| other.ptr_eq(connection));
+        let Some(index) = index else { return };
+        connections.swap_remove(index);
         if connections.is_empty() {
-            by_uri.remove(uri);
+            known.by_uri.remove(uri);
         }
+        known.count -= 1;
     }
 
     /// Tells all who have subscribed to a resource that it has changed.
     pub(crate) fn tell(&self, uri: &str) {
         let found = {
-            let by_uri = self.by_uri();
-            let Some((uri, connections)) = by_uri.get_key_value(uri) else { return };
+            let known = self.known();
+            let Some((uri, connections)) = known.by_uri.get_key_value(uri) else { return };
             let connections: Vec<_> = connections.iter().filter_map(Weak::upgrade).collect();
             (uri.clone(), connections)
         };
@@ -42,8 +56,8 @@ impl Subscribers {
         connections.iter().for_each(|connection| connection.note_update(&uri));
     }
 
-    fn by_uri(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Weak<Shared>>>> {
-        self.by_uri.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -58,14 +72,16 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    pub(super) fn new(
-        server: Server,
-        uri: Arc<str>,
-        connection: Weak<Shared>,
-        files: Vec<PathBuf>,
-    ) -> Self {
-        server.catalog().subscribers().add(&uri, connection.clone());
-        Self { uri, connection, server, files }
+    /// Begins one; `None` if the server has too many.
+    pub(super) fn new(server: Server, uri: Arc<str>, connection: Weak<Shared>) -> Option<Self> {
+        let added = server.catalog().subscribers().add(&uri, connection.clone());
+        added.then_some(Self { uri, connection, server, files: Vec::new() })
+    }
+
+    /// Notes where on disk the resource is watched, to be let go of with the subscription.
+    pub(super) fn watched_at(mut self, files: Vec<PathBuf>) -> Self {
+        self.files = files;
+        self
     }
 
     pub(crate) fn uri(&self) -> &Arc<str> {
@@ -82,3 +98,6 @@ impl Drop for Subscription {
         }
     }
 }
+
+/// For the whole server: a client may come over many connections.
+const MOST: usize = 250_000;

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use notify::event::{EventKind, ModifyKind};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
@@ -41,7 +42,11 @@ impl Watch {
         std::thread::Builder::new()
             .name("resource-watch".to_owned())
             .spawn(move || {
-                while let Some(items) = work.take() {
+                let mut told = None;
+                while let Some(items) = work.take(told) {
+                    if items.commands.is_empty() {
+                        told = Some(Instant::now());
+                    }
                     thread.work(items);
                 }
             })
@@ -127,17 +132,22 @@ impl Inbox {
         self.wake.notify_one();
     }
 
-    /// Waits for something to do; `None` when there will be nothing any more.
-    fn take(&self) -> Option<Items> {
+    /// Waits for something to do; `None` when there will be nothing any more. Of what goes on
+    /// changing, some is gathered since changes were last told.
+    fn take(&self, told: Option<Instant>) -> Option<Items> {
         let mut items = self.items();
         loop {
             if items.is_over {
                 return None;
             }
-            if !(items.commands.is_empty() && items.changed.is_empty()) || items.lost_count {
+            let has_changes = items.lost_count || !items.changed.is_empty();
+            let pause = told.map_or(Duration::ZERO, |told| PAUSE.saturating_sub(told.elapsed()));
+            if !items.commands.is_empty() || has_changes && pause.is_zero() {
                 return Some(std::mem::take(&mut *items));
             }
-            items = self.wake.wait(items).unwrap_or_else(PoisonError::into_inner);
+            let pause = if has_changes { pause } else { FOREVER };
+            let waited = self.wake.wait_timeout(items, pause);
+            items = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -277,6 +287,13 @@ impl Thread {
 fn is_hidden(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b".")
 }
+
+/// How long changes are gathered here, a small part of how long they are gathered before anyone is
+/// told of them.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Until something comes; nobody minds being woken once an hour.
+const FOREVER: Duration = Duration::from_secs(3600);
 
 /// Bounds what waits for the thread; past it, all is told to have changed.
 const MOST_CHANGES: usize = 64 * 1024;

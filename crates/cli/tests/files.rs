@@ -1,0 +1,79 @@
+//! `--root`, as the real program serves it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use mcp_flow::Revision;
+use mcp_flow_testkit::Peer;
+use mcp_flow_testkit::process::Program;
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+
+/// MCP-078, MCP-079, PAT-014, PAT-059: files of all roots are resources and can be read by
+/// `read_file`; without a root there is neither.
+#[tokio::test]
+async fn files_are_served_where_there_is_a_root() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(one.path().join("a.txt"), "one").unwrap();
+    std::fs::write(other.path().join("b.txt"), "other").unwrap();
+    let roots = [one.path(), other.path()].map(|path| path.to_str().unwrap().to_owned());
+    let (_program, mut peer) = start(&["stdio", "--root", &roots[0], "--root", &roots[1]]).await;
+    for (path, expected) in [("a.txt", "one"), ("/b.txt", "other")] {
+        let reply = peer.call_tool("read_file", json!({"path": path})).await;
+        assert_eq!(reply["result"]["content"][0]["text"], expected);
+    }
+    let listed = peer.call("resources/list", json!({})).await["result"]["resources"].clone();
+    let uri = listed[0]["uri"].as_str().unwrap().to_owned();
+    assert_eq!(uri, format!("file://{}/a.txt", one.path().canonicalize().unwrap().display()));
+    assert_eq!(listed[1]["name"], "b.txt");
+    peer.call("resources/subscribe", json!({"uri": uri})).await;
+    std::fs::write(one.path().join("a.txt"), "new").unwrap();
+    let told = peer.find(|message| message["method"] == "notifications/resources/updated").await;
+    assert_eq!(told["params"]["uri"], uri);
+    let read = peer.call("resources/read", json!({"uri": uri})).await;
+    assert_eq!(read["result"]["contents"][0]["text"], "new");
+
+    let (_program, mut bare) = start(&["stdio"]).await;
+    let tools = bare.call("tools/list", json!({})).await["result"]["tools"].clone();
+    assert!(tools.as_array().unwrap().iter().all(|tool| tool["name"] != "read_file"));
+    let refused = bare.call("resources/list", json!({})).await;
+    assert_eq!(refused["error"]["code"], -32601);
+}
+
+/// PAT-024: over a pipe there are no links; what is larger than a result may be is refused with the
+/// limit, by the tool and as a resource.
+#[tokio::test]
+async fn what_is_too_large_for_a_pipe_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = std::fs::File::create(folder.path().join("large")).unwrap();
+    file.set_len(17 * 1024 * 1024).unwrap();
+    let (_program, mut peer) = start(&["stdio", "--root", folder.path().to_str().unwrap()]).await;
+    let failed = peer.call_tool("read_file", json!({"path": "large"})).await["result"].clone();
+    let text = failed["content"][0]["text"].as_str().unwrap();
+    assert!(failed["isError"] == true && text.contains("at most 16777216 bytes"), "{text}");
+    let uri = format!("file://{}/large", folder.path().canonicalize().unwrap().display());
+    let refused = peer.call("resources/read", json!({"uri": uri})).await;
+    let data: &Value = &refused["error"]["data"];
+    assert_eq!((&data["name"], &data["limit"]), (&json!("PAYLOAD_TOO_LARGE"), &json!(16_777_216)));
+}
+
+/// A root that is not there is named before anything is served.
+#[test]
+fn a_root_that_is_not_there_is_named() {
+    for command in ["stdio", "serve"] {
+        let output = std::process::Command::new(PROGRAM)
+            .args([command, "--root", "/nowhere/to/be/found"])
+            .stdin(std::process::Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("/nowhere/to/be/found"), "{said}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+async fn start(arguments: &[&str]) -> (Program, Peer) {
+    let (program, mut peer) = Program::start(PROGRAM, arguments);
+    peer.initialize(Revision::V2025_11_25).await;
+    (program, peer)
+}
