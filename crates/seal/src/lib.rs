@@ -2,7 +2,7 @@
 //!
 //! A seal keeps what it holds secret and shows whether anything about it was changed. It is made
 //! for one purpose, bound to associated data such as the name of a principal, and may expire. A
-//! [`KeyRing`] makes and opens them; [`file`] keeps one on disk.
+//! [`KeyRing`] makes and opens them; [`file`](mod@file) keeps one on disk.
 //!
 //! Nothing here looks at a clock or draws a random number: both come in as arguments.
 //!
