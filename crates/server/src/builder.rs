@@ -22,13 +22,13 @@ use crate::methods;
 use crate::output_filter::OutputFilter;
 use crate::prompt::AddPromptsError;
 use crate::prompt::catalog::{PromptCatalog, PromptList};
-use crate::registry::{RegisterError, Registry};
+use crate::registry::Registry;
 use crate::resource::catalog::Catalog;
-use crate::resource::{BadResource, IntoResources, Offered, ResourceAccess, Roots};
+use crate::resource::{AddResourcesError, BadResource, Offered};
 use crate::revision::VersionPolicy;
 use crate::router::{Era, Router};
 use crate::tool::registry::alias;
-use crate::tool::{BadTool, IntoTools, Tool, ToolNames, ToolOutput};
+use crate::tool::{AddToolsError, BadTool, Tool, ToolNames, ToolOutput};
 
 /// A server: tools, limits and hooks, shared by all its connections. Cheap to clone.
 #[derive(Clone)]
@@ -99,86 +99,8 @@ impl Server {
         Connection::open(self.clone(), info)
     }
 
-    /// Adds tools while the server runs, all of them or none. Clients that want to know are told,
-    /// once for all that changes within a moment.
-    ///
-    /// ```
-    /// use mcp_flow_server::{Context, Server, Tool};
-    /// use serde_json::Value;
-    ///
-    /// let server = Server::builder("growing", "1.0.0").build().unwrap();
-    /// server.add_tools(Tool::builder("late").quick(|_: &Context, _: Value| "here")).unwrap();
-    /// assert!(server.remove_tool("late"));
-    /// ```
-    pub fn add_tools(&self, tools: impl IntoTools) -> Result<(), AddToolsError> {
-        let tools = tools.into_tools()?;
-        if !tools.is_empty() {
-            let added = self.tools_mut().add(tools);
-            added.map_err(|(error, _unused)| error)?;
-            self.inner.has_tools.store(true, Ordering::Release);
-            self.inner.connections.announce(TOOLS);
-        }
-        Ok(())
-    }
-
-    /// Removes a tool while the server runs, by its name or alias; calls of it that run go on.
-    /// Returns whether there was one.
-    pub fn remove_tool(&self, name: &str) -> bool {
-        // Dropped after the lock is released: what a tool holds may reach for the server again.
-        let removed = self.tools_mut().remove(name);
-        if removed.is_some() {
-            self.inner.connections.announce(TOOLS);
-        }
-        removed.is_some()
-    }
-
-    /// Adds resources and templates while the server runs, all of them or none. Clients that want
-    /// to know are told.
-    ///
-    /// ```
-    /// use mcp_flow_server::{Resource, Server};
-    ///
-    /// let server = Server::builder("growing", "1.0.0").build().unwrap();
-    /// server.add_resources(Resource::builder("news:/today").text("nothing")).unwrap();
-    /// assert!(server.remove_resource("news:/today"));
-    /// ```
-    pub fn add_resources(&self, resources: impl IntoResources) -> Result<(), AddResourcesError> {
-        let resources = resources.into_resources()?;
-        if !resources.is_empty() {
-            self.inner.catalog.add(resources)?;
-            self.resource_list_changed();
-        }
-        Ok(())
-    }
-
-    /// Removes a resource by its URI, or a template by its text, while the server runs. Returns
-    /// whether there was one.
-    pub fn remove_resource(&self, uri: &str) -> bool {
-        let removed = self.inner.catalog.remove(uri);
-        if removed {
-            self.resource_list_changed();
-        }
-        removed
-    }
-
-    /// Says that a resource holds something else than before. Clients that have subscribed to it
-    /// are told, once for all that changes within a moment. Files under a root need not be spoken
-    /// for.
-    pub fn resource_changed(&self, uri: &str) {
-        self.inner.catalog.subscribers().tell(uri);
-    }
-
-    pub(crate) fn resource_list_changed(&self) {
-        self.inner.connections.announce(RESOURCES);
-    }
-
     pub(crate) fn downgrade(&self) -> WeakServer {
         WeakServer { inner: Arc::downgrade(&self.inner) }
-    }
-
-    /// The tool of this name or alias, if there is one.
-    pub fn find_tool(&self, name: &str) -> Option<Arc<Tool>> {
-        self.tools().find(name).cloned()
     }
 
     /// The bounds each connection has.
@@ -223,8 +145,13 @@ impl Server {
         self.inner.tools.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tools_mut(&self) -> RwLockWriteGuard<'_, Registry<Tool>> {
+    pub(crate) fn tools_mut(&self) -> RwLockWriteGuard<'_, Registry<Tool>> {
         self.inner.tools.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that there are, or were, tools.
+    pub(crate) fn note_tools(&self) {
+        self.inner.has_tools.store(true, Ordering::Release);
     }
 
     pub(crate) fn has_tools(&self) -> bool {
@@ -318,12 +245,12 @@ pub struct ServerBuilder {
     versions: VersionPolicy,
     limits: Limits,
     router: Router,
-    tools: Vec<Tool>,
-    bad_tool: Option<BadTool>,
-    tool_names: ToolNames,
-    resources: Vec<Offered>,
-    bad_resource: Option<BadResource>,
-    catalog: Catalog,
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) bad_tool: Option<BadTool>,
+    pub(crate) tool_names: ToolNames,
+    pub(crate) resources: Vec<Offered>,
+    pub(crate) bad_resource: Option<BadResource>,
+    pub(crate) catalog: Catalog,
     pub(crate) prompts: PromptList,
     hooks: Vec<Box<dyn Hook>>,
     content_form: ContentForm,
@@ -358,48 +285,6 @@ impl ServerBuilder {
     /// Replaces the limits.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
-        self
-    }
-
-    /// Adds tools: one, or several in a tuple or list. They are listed in the order they are
-    /// added. What is wrong with one is told by [`build`](Self::build).
-    pub fn tools(mut self, tools: impl IntoTools) -> Self {
-        match tools.into_tools() {
-            Ok(tools) => self.tools.extend(tools),
-            Err(error) => {
-                self.bad_tool.get_or_insert(error);
-            }
-        }
-        self
-    }
-
-    /// Under which names tools are listed. Defaults to those they were given.
-    pub fn tool_names(mut self, names: ToolNames) -> Self {
-        self.tool_names = names;
-        self
-    }
-
-    /// Adds resources and templates: one, or several in a tuple or list. What is wrong with one is
-    /// told by [`build`](Self::build).
-    pub fn resources(mut self, resources: impl IntoResources) -> Self {
-        match resources.into_resources() {
-            Ok(resources) => self.resources.extend(resources),
-            Err(error) => {
-                self.bad_resource.get_or_insert(error);
-            }
-        }
-        self
-    }
-
-    /// Makes the files of directories resources.
-    pub fn resource_roots(mut self, roots: Roots) -> Self {
-        self.catalog.add_roots(roots);
-        self
-    }
-
-    /// Sets who may see and read which resources. Without, everyone may read all of them.
-    pub fn resource_access(mut self, access: impl ResourceAccess) -> Self {
-        self.catalog.set_access(Box::new(access));
         self
     }
 
@@ -524,33 +409,3 @@ pub enum BuildError {
     #[error(transparent)]
     Resources(#[from] AddResourcesError),
 }
-
-/// Why tools cannot be added.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AddToolsError {
-    /// One of them cannot be used.
-    #[error(transparent)]
-    Bad(#[from] BadTool),
-    /// Two of them collide.
-    #[error(transparent)]
-    Collision(#[from] RegisterError),
-}
-
-/// Why resources cannot be added.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AddResourcesError {
-    /// One of them cannot be used.
-    #[error(transparent)]
-    Bad(#[from] BadResource),
-    /// Two of them collide.
-    #[error(transparent)]
-    Collision(#[from] RegisterError),
-}
-
-const TOOLS: Topics =
-    Topics { tools_list_changed: true, prompts_list_changed: false, resources_list_changed: false };
-
-const RESOURCES: Topics =
-    Topics { tools_list_changed: false, prompts_list_changed: false, resources_list_changed: true };

@@ -87,4 +87,4 @@ pub(crate) fn serve(
 }
 
 /// The methods the official text allows to take several rounds.
-const TAKE_ROUNDS: [&str; 3] = [method::TOOLS_CALL, "prompts/get", "resources/read"];
+const TAKE_ROUNDS: [&str; 3] = [method::TOOLS_CALL, method::PROMPTS_GET, method::RESOURCES_READ];

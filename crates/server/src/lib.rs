@@ -50,7 +50,7 @@ pub mod router;
 pub mod tool;
 
 pub use ask::{AskError, Elicited, Form};
-pub use builder::{AddResourcesError, AddToolsError, BuildError, Server, ServerBuilder};
+pub use builder::{BuildError, Server, ServerBuilder};
 pub use bulk::Bulk;
 pub use connection::{Connection, ConnectionInfo, Ended, Segment};
 pub use context::Context;
@@ -64,8 +64,9 @@ pub use mcp_flow_proto::model::ContentForm;
 pub use mcp_flow_seal as seal;
 pub use output_filter::{OutputFilter, strip_control_characters};
 pub use prompt::{AddPromptsError, BadPrompt, IntoPromptOutput, IntoPrompts, Prompt, PromptOutput};
-pub use resource::{BadResource, IntoResources, Resource, ResourceTemplate};
+pub use resource::{AddResourcesError, BadResource, IntoResources, Resource, ResourceTemplate};
 pub use revision::VersionPolicy;
 pub use tool::{
-    BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames, ToolOutput,
+    AddToolsError, BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames,
+    ToolOutput,
 };

@@ -12,6 +12,7 @@ mod completion;
 mod contents;
 mod functions;
 pub(crate) mod roots;
+mod server;
 pub(crate) mod subscribers;
 mod template;
 mod variables;
@@ -32,6 +33,7 @@ pub use builder::{BadResource, ResourceBuilder, TemplateBuilder};
 pub use collection::{IntoResources, Offered, ResourceCollection};
 pub use contents::{Contents, IntoContents, IntoReadError, ReadError};
 pub use roots::Roots;
+pub use server::AddResourcesError;
 
 /// A resource: how it is listed, and what reading it gives.
 pub struct Resource {

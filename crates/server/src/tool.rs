@@ -10,6 +10,7 @@ mod mirrored;
 mod output;
 pub(crate) mod registry;
 pub(crate) mod schema;
+mod server;
 mod structured;
 
 use std::fmt;
@@ -34,6 +35,7 @@ pub use failure::{Failure, IntoFailure};
 pub use mirrored::Mirrored;
 pub use output::{IntoToolOutput, ToolOutput};
 pub use registry::{RegisterError, ToolNames};
+pub use server::AddToolsError;
 pub use structured::Structured;
 
 /// A tool: its definition, the compiled schema of its arguments, and the function behind it.

@@ -40,7 +40,7 @@ fn check_name(server: &Server, headers: &HeaderMap, request: &Request<'_>) -> Re
         method::TOOLS_CALL | method::PROMPTS_GET => {
             request.params.common().map(|[_, name, arguments, ..]| [name, arguments])
         }
-        "resources/read" => request.params.members(["uri"]).map(|[uri]| [uri, None]),
+        method::RESOURCES_READ => request.params.members(["uri"]).map(|[uri]| [uri, None]),
         _ => return Ok(()),
     };
     // Params that cannot be read are for the server to explain.

@@ -1,0 +1,90 @@
+//! What a server can do with resources.
+
+use mcp_flow_proto::model::Topics;
+
+use super::{BadResource, IntoResources, ResourceAccess, Roots};
+use crate::builder::{Server, ServerBuilder};
+use crate::registry::RegisterError;
+
+impl Server {
+    /// Adds resources and templates while the server runs, all of them or none. Clients that want
+    /// to know are told.
+    ///
+    /// ```
+    /// use mcp_flow_server::{Resource, Server};
+    ///
+    /// let server = Server::builder("growing", "1.0.0").build().unwrap();
+    /// server.add_resources(Resource::builder("news:/today").text("nothing")).unwrap();
+    /// assert!(server.remove_resource("news:/today"));
+    /// ```
+    pub fn add_resources(&self, resources: impl IntoResources) -> Result<(), AddResourcesError> {
+        let resources = resources.into_resources()?;
+        if !resources.is_empty() {
+            self.catalog().add(resources)?;
+            self.resource_list_changed();
+        }
+        Ok(())
+    }
+
+    /// Removes a resource by its URI, or a template by its text, while the server runs. Returns
+    /// whether there was one.
+    pub fn remove_resource(&self, uri: &str) -> bool {
+        let removed = self.catalog().remove(uri);
+        if removed {
+            self.resource_list_changed();
+        }
+        removed
+    }
+
+    /// Says that a resource holds something else than before. Clients that have subscribed to it
+    /// are told, once for all that changes within a moment. Files under a root need not be spoken
+    /// for.
+    pub fn resource_changed(&self, uri: &str) {
+        self.catalog().subscribers().tell(uri);
+    }
+
+    pub(crate) fn resource_list_changed(&self) {
+        self.connections().announce(RESOURCES);
+    }
+}
+
+impl ServerBuilder {
+    /// Adds resources and templates: one, or several in a tuple or list. What is wrong with one is
+    /// told by [`build`](Self::build).
+    pub fn resources(mut self, resources: impl IntoResources) -> Self {
+        match resources.into_resources() {
+            Ok(resources) => self.resources.extend(resources),
+            Err(error) => {
+                self.bad_resource.get_or_insert(error);
+            }
+        }
+        self
+    }
+
+    /// Makes the files of directories resources.
+    pub fn resource_roots(mut self, roots: Roots) -> Self {
+        self.catalog.add_roots(roots);
+        self
+    }
+
+    /// Sets who may see and read which resources. Without, everyone may read all of them.
+    pub fn resource_access(mut self, access: impl ResourceAccess) -> Self {
+        self.catalog.set_access(Box::new(access));
+        self
+    }
+}
+
+/// Why resources cannot be added.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddResourcesError {
+    /// One of them cannot be used.
+    #[error(transparent)]
+    Bad(#[from] BadResource),
+    /// Two of them collide.
+    #[error(transparent)]
+    Collision(#[from] RegisterError),
+}
+
+const RESOURCES: Topics =
+    Topics { tools_list_changed: false, prompts_list_changed: false, resources_list_changed: true };

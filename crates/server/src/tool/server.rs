@@ -1,0 +1,84 @@
+//! What a server can do with tools.
+
+use std::sync::Arc;
+
+use mcp_flow_proto::model::Topics;
+
+use super::{BadTool, IntoTools, Tool, ToolNames};
+use crate::builder::{Server, ServerBuilder};
+use crate::registry::RegisterError;
+
+impl Server {
+    /// Adds tools while the server runs, all of them or none. Clients that want to know are told,
+    /// once for all that changes within a moment.
+    ///
+    /// ```
+    /// use mcp_flow_server::{Context, Server, Tool};
+    /// use serde_json::Value;
+    ///
+    /// let server = Server::builder("growing", "1.0.0").build().unwrap();
+    /// server.add_tools(Tool::builder("late").quick(|_: &Context, _: Value| "here")).unwrap();
+    /// assert!(server.remove_tool("late"));
+    /// ```
+    pub fn add_tools(&self, tools: impl IntoTools) -> Result<(), AddToolsError> {
+        let tools = tools.into_tools()?;
+        if !tools.is_empty() {
+            let added = self.tools_mut().add(tools);
+            added.map_err(|(error, _unused)| error)?;
+            self.note_tools();
+            self.connections().announce(TOOLS);
+        }
+        Ok(())
+    }
+
+    /// Removes a tool while the server runs, by its name or alias; calls of it that run go on.
+    /// Returns whether there was one.
+    pub fn remove_tool(&self, name: &str) -> bool {
+        // Dropped after the lock is released: what a tool holds may reach for the server again.
+        let removed = self.tools_mut().remove(name);
+        if removed.is_some() {
+            self.connections().announce(TOOLS);
+        }
+        removed.is_some()
+    }
+
+    /// The tool of this name or alias, if there is one.
+    pub fn find_tool(&self, name: &str) -> Option<Arc<Tool>> {
+        self.tools().find(name).cloned()
+    }
+}
+
+impl ServerBuilder {
+    /// Adds tools: one, or several in a tuple or list. They are listed in the order they are
+    /// added. What is wrong with one is told by [`build`](Self::build).
+    pub fn tools(mut self, tools: impl IntoTools) -> Self {
+        match tools.into_tools() {
+            Ok(tools) => self.tools.extend(tools),
+            Err(error) => {
+                self.bad_tool.get_or_insert(error);
+            }
+        }
+        self
+    }
+
+    /// Under which names tools are listed. Defaults to those they were given.
+    pub fn tool_names(mut self, names: ToolNames) -> Self {
+        self.tool_names = names;
+        self
+    }
+}
+
+/// Why tools cannot be added.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddToolsError {
+    /// One of them cannot be used.
+    #[error(transparent)]
+    Bad(#[from] BadTool),
+    /// Two of them collide.
+    #[error(transparent)]
+    Collision(#[from] RegisterError),
+}
+
+const TOOLS: Topics =
+    Topics { tools_list_changed: true, prompts_list_changed: false, resources_list_changed: false };
