@@ -39,10 +39,14 @@ impl Served {
         self.places[kind].as_str().unwrap_or_else(|| panic!("no {kind} in {}", self.places))
     }
 
-    /// Waits until every client has left, ends the program, and panics unless it ends well and
-    /// had nothing to complain about.
-    pub async fn end(mut self) {
+    /// Waits until every client has ended its session, then does as [`stop`](Self::stop).
+    pub async fn end(self) {
         self.until_all_have_left().await;
+        self.stop().await;
+    }
+
+    /// Ends the program, and panics unless it ends well and had nothing to complain about.
+    pub async fn stop(mut self) {
         let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         kill_process(id.expect("it runs"), Signal::TERM).expect("it can be told to end");
         let mut complaints = String::new();
