@@ -10,13 +10,16 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 15] = [
     ("mcp-flow-proto", &[]),
+    ("mcp-flow-seal", &[]),
     ("mcp-flow-flow", &[]),
-    ("mcp-flow-server", &["mcp-flow-proto"]),
+    ("mcp-flow-engine", &["mcp-flow-flow", "mcp-flow-seal"]),
+    ("mcp-flow-store-redb", &["mcp-flow-flow", "mcp-flow-seal"]),
+    ("mcp-flow-server", &["mcp-flow-proto", "mcp-flow-seal"]),
     ("mcp-flow-stdio", &["mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-http", &["mcp-flow-proto", "mcp-flow-server"]),
-    ("mcp-flow-testkit", &["mcp-flow-proto", "mcp-flow-server"]),
+    ("mcp-flow-testkit", &["mcp-flow-flow", "mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-macros", &[]),
     (
         "mcp-flow",
@@ -24,6 +27,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "mcp-flow-http",
             "mcp-flow-macros",
             "mcp-flow-proto",
+            "mcp-flow-seal",
             "mcp-flow-server",
             "mcp-flow-stdio",
         ],

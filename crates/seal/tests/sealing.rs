@@ -1,0 +1,134 @@
+//! What must hold of every seal: it opens for what it was made for, and for nothing else.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use mcp_flow_seal::{BadKeys, Key, KeyRing, Seal, Unsealed};
+use proptest::prelude::*;
+
+proptest! {
+    #[test]
+    fn what_is_sealed_opens(
+        content: Vec<u8>, bound_to: Vec<u8>, key: [u8; 32], random: [u8; 24], expires: Option<u32>,
+    ) {
+        let ring = KeyRing::new(Key::from_bytes(key));
+        let seal = Seal { purpose: "test", bound_to: &bound_to };
+        let expires = expires.map(u64::from);
+        let text = ring.seal(seal, expires, &content, random);
+        let now = expires.map_or(u64::MAX, |expires| expires.saturating_sub(1));
+        match ring.open(seal, now, &text) {
+            Ok(opened) => prop_assert_eq!(opened, content),
+            Err(error) => prop_assert!(expires == Some(0) && error == Unsealed::Expired),
+        }
+    }
+
+    /// C-43: any bit that is not as it was makes a seal worthless.
+    #[test]
+    fn a_changed_bit_is_noticed(content: Vec<u8>, position: prop::sample::Index, bit in 0..8) {
+        let ring = ring(1);
+        let mut sealed = ring.seal_bytes(SEAL, Some(u64::MAX - 1), &content, [3; 24]);
+        let position = position.index(sealed.len());
+        sealed[position] ^= 1_u8 << bit;
+        prop_assert!(ring.open_bytes(SEAL, 0, &sealed).is_err());
+    }
+
+    #[test]
+    fn a_changed_character_is_noticed(position: prop::sample::Index, other: char) {
+        let ring = ring(1);
+        let text = ring.seal(SEAL, None, b"some content", [3; 24]);
+        let mut characters: Vec<char> = text.chars().collect();
+        let position = position.index(characters.len());
+        prop_assume!(characters[position] != other);
+        characters[position] = other;
+        let changed: String = characters.into_iter().collect();
+        prop_assert!(ring.open(SEAL, 0, &changed).is_err());
+    }
+
+    #[test]
+    fn what_is_cut_off_or_added_is_noticed(cut: prop::sample::Index, more: Vec<u8>) {
+        let ring = ring(1);
+        let sealed = ring.seal_bytes(SEAL, None, b"some content", [3; 24]);
+        prop_assert!(ring.open_bytes(SEAL, 0, &sealed[..cut.index(sealed.len())]).is_err());
+        prop_assume!(!more.is_empty());
+        prop_assert!(ring.open_bytes(SEAL, 0, &[sealed, more].concat()).is_err());
+    }
+
+    #[test]
+    fn any_bytes_are_refused(bytes: Vec<u8>, text: String) {
+        prop_assert!(ring(1).open_bytes(SEAL, 0, &bytes).is_err());
+        prop_assert!(ring(1).open(SEAL, 0, &text).is_err());
+        // Whatever it is read as, it does not panic.
+        let _ = text.parse::<KeyRing>();
+    }
+
+    #[test]
+    fn a_seal_serves_nobody_else(mine: Vec<u8>, other: Vec<u8>) {
+        prop_assume!(mine != other);
+        let ring = ring(1);
+        let text = ring.seal(Seal { bound_to: &mine, ..SEAL }, None, b"", [3; 24]);
+        let foreign = Seal { bound_to: &other, ..SEAL };
+        prop_assert_eq!(ring.open(foreign, 0, &text), Err(Unsealed::Forged));
+    }
+}
+
+#[test]
+fn a_seal_serves_no_other_purpose() {
+    let ring = ring(1);
+    let text = ring.seal(SEAL, None, b"content", [3; 24]);
+    let other = Seal { purpose: "tes", bound_to: b"t" };
+    assert_eq!(ring.open(other, 0, &text), Err(Unsealed::Forged));
+}
+
+#[test]
+fn a_seal_expires_on_the_second() {
+    let ring = ring(1);
+    let text = ring.seal(SEAL, Some(100), b"content", [3; 24]);
+    assert!(ring.open(SEAL, 99, &text).is_ok());
+    assert_eq!(ring.open(SEAL, 100, &text), Err(Unsealed::Expired));
+    let forever = ring.seal(SEAL, None, b"content", [3; 24]);
+    assert!(ring.open(SEAL, u64::MAX, &forever).is_ok());
+}
+
+#[test]
+fn two_seals_of_one_content_look_different() {
+    let ring = ring(1);
+    let with = |random| ring.seal_bytes(SEAL, None, &[0; 64], random);
+    assert_ne!(with([1; 24])[37..], with([2; 24])[37..]);
+}
+
+#[test]
+fn a_ring_is_read_from_text() {
+    let one = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE";
+    let two = "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI";
+    for text in [
+        format!("{one}\n{two}\n"),
+        format!("{one},{two}"),
+        format!("# keys\r\n  {one}\t{one}\r\n\n# old\n{two}"),
+    ] {
+        let read: KeyRing = text.parse().unwrap();
+        assert!(ring(1).open(SEAL, 0, &read.seal(SEAL, None, b"", [0; 24])).is_ok());
+        assert!(read.open(SEAL, 0, &ring(2).seal(SEAL, None, b"", [0; 24])).is_ok());
+    }
+    let many: String = ('A'..='Q').map(|letter| format!("{letter}{}\n", &one[1..])).collect();
+    for (text, expected) in [
+        ("", BadKeys::None),
+        ("# only a comment", BadKeys::None),
+        (&one[1..], BadKeys::Malformed(1)),
+        (&format!("{one} {two}A"), BadKeys::Malformed(2)),
+        (&format!("{one} {}", "A".repeat(100)), BadKeys::Malformed(2)),
+        (&many, BadKeys::TooMany(16)),
+    ] {
+        assert_eq!(text.parse::<KeyRing>().unwrap_err(), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_ring_never_shows_its_keys() {
+    let shown = format!("{:?}", ring(65));
+    assert!(!shown.contains("65") && !shown.contains("QUFB"), "{shown}");
+}
+
+const SEAL: Seal<'_> = Seal { purpose: "test", bound_to: b"bound" };
+
+fn ring(byte: u8) -> KeyRing {
+    KeyRing::new(Key::from_bytes([byte; 32]))
+}
