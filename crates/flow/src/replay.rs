@@ -119,7 +119,8 @@ impl Replay {
 
     /// Fills in the answer to the open question, which the flow gets when it looks again.
     pub fn answer(&mut self, value: Value) {
-        if let Some(open) = self.questions.front_mut() {
+        // It is the last on record, though the flow may yet have to come that far.
+        if let Some(open) = self.questions.back_mut() {
             open.answer = Some(value);
         }
     }

@@ -119,15 +119,15 @@ impl Session {
     /// Whether an event can follow where the session stands.
     fn permits(&self, event: &Event) -> bool {
         let running = matches!(self.state, State::Active | State::Processing);
+        let waiting = self.state == State::WaitingUser;
         match event {
             Event::Started(_) => false,
             Event::Began { .. } => self.state == State::Idle,
-            Event::Asked(_)
-            | Event::Given { .. }
-            | Event::StepDone { .. }
-            | Event::DataSet { .. } => running,
-            Event::Answered(_) | Event::Rejected { .. } => self.state == State::WaitingUser,
-            Event::Ended(Ended { ending: Ending::Completed { .. }, .. }) => running,
+            Event::Asked(_) | Event::Given { .. } => running,
+            // One part of a flow may work while another waits for an answer.
+            Event::StepDone { .. } | Event::DataSet { .. } => running || waiting,
+            Event::Answered(_) | Event::Rejected { .. } => waiting,
+            Event::Ended(Ended { ending: Ending::Completed { .. }, .. }) => running || waiting,
             Event::Ended(_) => !self.state.is_final(),
         }
     }

@@ -42,6 +42,8 @@ pub enum Command {
     },
     /// It is to end.
     End(Ending),
+    /// The user has said enough: what was gathered so far is the result (C-08).
+    Finish,
 }
 
 /// An answer as it arrives.
@@ -128,6 +130,10 @@ impl Session {
             Command::Record { key, outcome } => Event::StepDone { key, outcome, at },
             Command::Set { key, value } => Event::DataSet { key, value, at },
             Command::End(ending) => self.end(ending, at, bounds),
+            Command::Finish => {
+                let data = Value::Object(self.data.clone());
+                self.end(Ending::Completed { success: true, data, summary: None }, at, bounds)
+            }
         };
         let ends = matches!(event, Event::Ended(_));
         let full =
@@ -212,7 +218,10 @@ impl Session {
             Command::Begin => (from == State::Idle, State::Active),
             Command::Ask { .. } => (running, State::WaitingUser),
             Command::Answer(_) => (from == State::WaitingUser, State::Processing),
-            Command::Record { .. } | Command::Set { .. } => (running, State::Processing),
+            Command::Record { .. } | Command::Set { .. } => {
+                (running || from == State::WaitingUser, State::Processing)
+            }
+            Command::Finish => (running || from == State::WaitingUser, State::Completed),
             Command::End(ending) => {
                 let completes = matches!(ending, Ending::Completed { .. });
                 (if completes { running } else { !from.is_final() }, ending.state())

@@ -33,6 +33,7 @@ enum Move {
     Step,
     Note,
     Complete,
+    Finish,
     Cancel,
     Fail,
     Expire,
@@ -49,7 +50,8 @@ impl Model {
         let running = ["active", "processing"].contains(&self.state);
         let allowed = match step {
             Move::Begin => self.state == "idle",
-            Move::Ask(_) | Move::AskUnsound | Move::Step | Move::Note | Move::Complete => running,
+            Move::Ask(_) | Move::AskUnsound | Move::Complete => running,
+            Move::Step | Move::Note | Move::Finish => running || self.state == "waiting_user",
             Move::AnswerWell | Move::AnswerBadly => self.state == "waiting_user",
             Move::Cancel | Move::Fail | Move::Expire => !final_state,
         };
@@ -89,7 +91,7 @@ impl Model {
                 }
             }
             Move::Step | Move::Note => {}
-            Move::Complete => self.end("completed"),
+            Move::Complete | Move::Finish => self.end("completed"),
             Move::Cancel => self.end("cancelled"),
             Move::Fail => self.end("error"),
             Move::Expire => {
@@ -242,6 +244,7 @@ fn moves() -> impl Strategy<Value = Move> {
         2 => Just(Move::Step),
         2 => Just(Move::Note),
         1 => Just(Move::Complete),
+        1 => Just(Move::Finish),
         1 => Just(Move::Cancel),
         1 => Just(Move::Fail),
         1 => Just(Move::Expire),
@@ -265,6 +268,7 @@ fn command(step: &Move) -> Command {
         Move::Complete => {
             Command::End(Ending::Completed { success: true, data: json!({"x": 1}), summary: None })
         }
+        Move::Finish => Command::Finish,
         Move::Cancel => Command::End(Ending::Cancelled { reason: Some("enough".into()) }),
         Move::Fail => Command::End(Ending::Failed(Fault::new(FaultName::Failed, "broke"))),
         Move::Expire => Command::End(Ending::Expired(Limit::Inactivity)),

@@ -1,0 +1,333 @@
+//! What every handle of an engine shares, and how requests are served with it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_flow_flow::event::{Ending, Started};
+use mcp_flow_flow::session::State;
+use mcp_flow_flow::store::{Filter, Page, Phase};
+use mcp_flow_flow::{Command, Owner, Refusal, Session, SessionId, Store, StoreError};
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::request::{Reply, Response, Start};
+use crate::clock::Clock;
+use crate::definition::Definition;
+use crate::digest;
+use crate::error::EngineError;
+use crate::limits::Limits;
+use crate::live::Live;
+use crate::notice::{Hub, Subscription};
+use crate::quota::Counts;
+use crate::run::Slot;
+use crate::shared::{Shared, Taken};
+use crate::sweep::{Graves, Stalled};
+use crate::view::View;
+
+pub(crate) struct Core {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) flows: BTreeMap<String, Arc<Definition>>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) live: Live,
+    pub(crate) counts: Counts,
+    pub(crate) graves: Graves,
+    pub(crate) stalled: Stalled,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stopping: CancellationToken,
+}
+
+impl Core {
+    pub(super) async fn start(self: &Arc<Self>, start: Start) -> Result<View, EngineError> {
+        if self.stopping.is_cancelled() {
+            return Err(EngineError::ShuttingDown);
+        }
+        let Some(definition) = self.flows.get(&start.flow) else {
+            return Err(EngineError::UnknownFlow(start.flow));
+        };
+        check_size("parameters and context", self.limits.params, &(&start.params, &start.context))?;
+        let owner = start.owner.clone();
+        self.take_place(&owner).await?;
+        let session = Session::start(self.started(start));
+        let (clock, limits) = (Arc::clone(&self.clock), Arc::clone(&self.limits));
+        let shared = Shared::fresh(new_id()?, session, clock, limits, Arc::clone(&self.hub));
+        let slot = Slot::new(shared, Some(Arc::clone(definition)));
+        let started = match self.live.insert(slot) {
+            Some(slot) => self.begin(&slot).await,
+            None => Err(EngineError::Busy),
+        };
+        started.inspect_err(|_| self.counts.give_back(&owner))
+    }
+
+    async fn begin(self: &Arc<Self>, slot: &Arc<Slot>) -> Result<View, EngineError> {
+        let turn = slot.turn.lock().await;
+        let begun = self.begin_in(slot, &turn).await;
+        if begun.is_err() {
+            slot.dead.store(true, std::sync::atomic::Ordering::Release);
+            self.live.remove(slot);
+        } else {
+            self.rested(slot);
+        }
+        begun
+    }
+
+    async fn begin_in(
+        self: &Arc<Self>,
+        slot: &Arc<Slot>,
+        turn: &crate::turn::Turn<'_>,
+    ) -> Result<View, EngineError> {
+        slot.prepare()?;
+        slot.shared.command(Command::Begin)?;
+        slot.poll();
+        // As long as nothing is durable, what was given wrongly can be refused as a whole.
+        let wrong =
+            slot.shared.lock().session.open.as_ref().and_then(|open| {
+                open.violation.clone().map(|violation| (open.key.clone(), violation))
+            });
+        if let Some((key, violation)) = wrong {
+            return Err(EngineError::InvalidParams { key, violation });
+        }
+        if self.commit(slot, turn).await? || slot.shared.is_busy() {
+            self.advance(slot, turn).await?;
+        }
+        Ok(slot.view())
+    }
+
+    pub(super) async fn respond(
+        self: &Arc<Self>,
+        id: SessionId,
+        owner: &Owner,
+        response: &Response,
+    ) -> Result<Reply, EngineError> {
+        check_size("metadata", self.limits.metadata, &response.answer.metadata)?;
+        let slot = self.slot(id, owner).await?;
+        slot.take_rate(&self.limits)?;
+        let turn = slot.turn.lock().await;
+        if slot.is_dead() {
+            return Err(StoreError::Conflict(id).into());
+        }
+        self.expire(&slot, &turn).await?;
+        if let Some(reply) = repeated(&slot, response)? {
+            return Ok(reply);
+        }
+        slot.prepare()?;
+        let reply = match slot.shared.answer(response.answer.clone())? {
+            Taken::Accepted => {
+                self.advance(&slot, &turn).await?;
+                Reply::Accepted(slot.view())
+            }
+            Taken::Rejected(violation) => {
+                self.commit(&slot, &turn).await?;
+                let attempts = slot.shared.lock().session.attempts;
+                let left = self.limits.bounds.attempts.saturating_sub(attempts);
+                Reply::Rejected { violation, left, view: slot.view() }
+            }
+            Taken::Ended => {
+                slot.poll();
+                self.commit(&slot, &turn).await?;
+                Reply::Ended(slot.view())
+            }
+        };
+        drop(turn);
+        self.rested(&slot);
+        Ok(reply)
+    }
+
+    pub(super) async fn end(
+        self: &Arc<Self>,
+        id: SessionId,
+        owner: &Owner,
+        command: Command,
+    ) -> Result<View, EngineError> {
+        let slot = self.slot(id, owner).await?;
+        let turn = slot.turn.lock().await;
+        if slot.is_dead() {
+            return Err(StoreError::Conflict(id).into());
+        }
+        self.expire(&slot, &turn).await?;
+        let early = slot.definition.as_ref().is_some_and(|definition| definition.is_early());
+        if command == Command::Finish && !early && !slot.is_over() {
+            return Err(EngineError::NotEarly);
+        }
+        slot.shared.command(command)?;
+        // The flow is over: this drops it, and with it the work it was at.
+        slot.poll();
+        slot.signal.say();
+        self.commit(&slot, &turn).await?;
+        drop(turn);
+        self.rested(&slot);
+        Ok(slot.view())
+    }
+
+    pub(super) async fn view(&self, id: SessionId, owner: &Owner) -> Result<View, EngineError> {
+        self.look(id, owner, Slot::view, |session| View::of(id, session, None)).await
+    }
+
+    pub(super) async fn inspect(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+    ) -> Result<Session, EngineError> {
+        self.look(id, owner, Slot::session, Session::clone).await
+    }
+
+    /// Looks at a session where it is, without bringing it into memory.
+    async fn look<T>(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+        live: impl FnOnce(&Slot) -> T,
+        stored: impl FnOnce(&Session) -> T,
+    ) -> Result<T, EngineError> {
+        if let Some(slot) = self.live.get(id) {
+            if slot.owner != *owner {
+                return Err(EngineError::NotFound);
+            }
+            // Between turns all is durable; nobody is told of what is not.
+            let _turn = slot.turn.lock().await;
+            if !slot.is_dead() {
+                return Ok(live(&slot));
+            }
+        }
+        Ok(stored(&self.read(id, owner).await?.1))
+    }
+
+    pub(super) async fn subscribe(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+    ) -> Result<Subscription, EngineError> {
+        let session = self.inspect(id, owner).await?;
+        let quarter = session.started.inactivity.unwrap_or(u64::MAX) / 4;
+        let warning = u64::try_from(self.limits.warning.as_millis()).unwrap_or(u64::MAX);
+        Ok(self.hub.subscribe(id, &session, quarter.min(warning)))
+    }
+
+    /// A session in memory, brought there if need be.
+    async fn slot(&self, id: SessionId, owner: &Owner) -> Result<Arc<Slot>, EngineError> {
+        if let Some(slot) = self.live.get(id) {
+            return if slot.owner == *owner { Ok(slot) } else { Err(EngineError::NotFound) };
+        }
+        let (events, session) = self.read(id, owner).await?;
+        self.revive(id, &events, session)
+    }
+
+    pub(crate) fn revive(
+        &self,
+        id: SessionId,
+        events: &[mcp_flow_flow::Event],
+        session: Session,
+    ) -> Result<Arc<Slot>, EngineError> {
+        let definition = self.flows.get(&session.started.flow).cloned();
+        let (clock, limits) = (Arc::clone(&self.clock), Arc::clone(&self.limits));
+        let shared = Shared::new(id, events, session, clock, limits, Arc::clone(&self.hub));
+        self.live.insert(Slot::new(shared, definition)).ok_or(EngineError::Busy)
+    }
+
+    async fn read(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+    ) -> Result<(Vec<mcp_flow_flow::Event>, Session), EngineError> {
+        let found = self.read_any(id).await?;
+        found.filter(|(_, session)| session.started.owner == *owner).ok_or(EngineError::NotFound)
+    }
+
+    pub(crate) async fn read_any(
+        &self,
+        id: SessionId,
+    ) -> Result<Option<(Vec<mcp_flow_flow::Event>, Session)>, EngineError> {
+        let events = self.store.read(id).await?;
+        let session = Session::replay(&events).map_err(|_| StoreError::Damaged(id))?;
+        Ok(session.map(|session| (events, session)))
+    }
+
+    /// Takes one of the places an owner has for sessions.
+    async fn take_place(&self, owner: &Owner) -> Result<(), EngineError> {
+        let most = self.limits.sessions_per_owner;
+        if !self.counts.known(owner) {
+            let filter = Filter { owner: Some(owner.clone()), phase: Phase::Live };
+            let page = Page { after: None, most };
+            let count = self.store.list(filter, page).await?.len();
+            self.counts.learn(owner, count);
+        }
+        if self.counts.take(owner, most) {
+            Ok(())
+        } else {
+            Err(EngineError::TooManySessions { most })
+        }
+    }
+
+    fn started(&self, start: Start) -> Started {
+        let limits = &self.limits;
+        let at = self.clock.now();
+        let inactivity = start.inactivity.or(limits.inactivity);
+        let inactivity = inactivity.map(|duration| duration.min(limits.longest_inactivity));
+        Started {
+            flow: start.flow,
+            owner: start.owner,
+            params: start.params,
+            context: start.context,
+            inactivity: inactivity.map(millis),
+            ends: limits.duration.map(|duration| at.after(duration)),
+            at,
+        }
+    }
+}
+
+/// Whether this answer was given before: to an earlier turn, or as the last one of a session that
+/// is over (C-11).
+fn repeated(slot: &Slot, response: &Response) -> Result<Option<Reply>, EngineError> {
+    let inner = slot.shared.lock();
+    let session = &inner.session;
+    let value = &response.answer.value;
+    let known = match (&session.ended, response.turn) {
+        (Some(ended), turn) => {
+            let last = turn.is_none_or(|turn| turn.checked_add(1) == Some(ended.turns));
+            let known = ended.last_answer.as_ref().is_some_and(|known| {
+                // A flow that failed or was cancelled over an answer is not asked again.
+                matches!(ended.ending, Ending::Completed { .. })
+                    && *known == digest::of_answer(slot.id, value)
+            });
+            last && known
+        }
+        (None, None) => false,
+        (None, Some(turn)) => {
+            let place = usize::try_from(turn).unwrap_or(usize::MAX);
+            if place == session.history.len() {
+                return Ok(None);
+            }
+            let known = session.history.get(place).is_some_and(|turn| {
+                let given = turn.asked.prompt.check(value);
+                given.is_ok_and(|given| given == turn.answered.value)
+            });
+            if !known {
+                let (from, to) = (session.state, State::Processing);
+                return Err(Refusal::Transition { from, to }.into());
+            }
+            true
+        }
+    };
+    drop(inner);
+    Ok(known.then(|| Reply::Repeated(slot.view())))
+}
+
+fn check_size(what: &'static str, most: usize, value: &impl Serialize) -> Result<(), EngineError> {
+    let size = serde_json::to_vec(value).map_or(usize::MAX, |bytes| bytes.len());
+    if size > most { Err(EngineError::TooLarge { what, most }) } else { Ok(()) }
+}
+
+fn new_id() -> Result<SessionId, EngineError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        EngineError::Store(StoreError::Backend(Box::new(std::io::Error::other(error.to_string()))))
+    })?;
+    Ok(SessionId::from_random(u128::from_be_bytes(bytes)))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
