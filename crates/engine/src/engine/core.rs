@@ -28,7 +28,7 @@ use crate::view::View;
 
 pub(crate) struct Core {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) flows: BTreeMap<String, Arc<Definition>>,
+    pub(crate) flows: Arc<BTreeMap<String, Arc<Definition>>>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) hub: Arc<Hub>,
@@ -41,6 +41,24 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// An engine of the same flows and limits on another store, with nothing in memory.
+    pub(crate) fn beside(&self, store: Arc<dyn Store>) -> super::Engine {
+        let core = Self {
+            store,
+            flows: Arc::clone(&self.flows),
+            limits: Arc::clone(&self.limits),
+            clock: Arc::clone(&self.clock),
+            hub: Arc::new(Hub::default()),
+            live: Live::new(self.limits.live),
+            counts: Counts::default(),
+            graves: Graves::default(),
+            stalled: Stalled::default(),
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+        };
+        super::Engine { core: Arc::new(core) }
+    }
+
     pub(super) async fn start(self: &Arc<Self>, start: Start) -> Result<View, EngineError> {
         if self.stopping.is_cancelled() {
             return Err(EngineError::ShuttingDown);
