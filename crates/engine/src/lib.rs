@@ -63,7 +63,7 @@ pub use engine::{Engine, Reply, Response, Start};
 pub use error::EngineError;
 pub use flow::{Flow, FlowError, FlowResult};
 pub use limits::{Limits, Rate};
-pub use mcp_flow_flow as core;
+pub use mcp_flow_flow as model;
 pub use notice::{Notice, Subscription};
 pub use stateless::{BadToken, Stateless};
 pub use view::{OpenQuestion, Standing, View};

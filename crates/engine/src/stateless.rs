@@ -15,8 +15,8 @@ use crate::error::EngineError;
 use crate::view::{Standing, View};
 
 use guard::Guard;
-use token::Token;
 pub use token::BadToken;
+use token::Token;
 
 /// Runs flows without keeping anything of their sessions.
 ///
@@ -113,11 +113,7 @@ impl Stateless {
     }
 
     /// Finishes the session in a token with what was gathered so far (C-08).
-    pub async fn finish(
-        &self,
-        token: &str,
-        owner: &Owner,
-    ) -> Result<(View, String), EngineError> {
+    pub async fn finish(&self, token: &str, owner: &Owner) -> Result<(View, String), EngineError> {
         self.turn(token, owner, async |engine, id| engine.finish(id, owner).await).await
     }
 

@@ -87,7 +87,7 @@ impl Replay {
                     replay.steps.entry_ref(key.as_str()).or_default().push_back(outcome.clone());
                 }
                 Event::DataSet { key, .. } => {
-                    *replay.notes.entry_ref(key.as_str()).or_default() += 1
+                    *replay.notes.entry_ref(key.as_str()).or_default() += 1;
                 }
                 Event::Started(_)
                 | Event::Began { .. }

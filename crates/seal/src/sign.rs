@@ -33,9 +33,9 @@ impl KeyRing {
         content: &[u8],
         signature: &[u8],
     ) -> Result<(), Unsealed> {
-        let mut made = self.keys().filter(|key| {
-            hmac::verify(&signing_key(key, purpose), content, signature).is_ok()
-        });
+        let mut made = self
+            .keys()
+            .filter(|key| hmac::verify(&signing_key(key, purpose), content, signature).is_ok());
         made.next().map(drop).ok_or(Unsealed::Forged)
     }
 }

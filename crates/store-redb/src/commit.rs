@@ -125,10 +125,8 @@ impl Tables<'_> {
         if before.is_none() {
             self.owners.insert((row.owner, id), ())?;
         }
-        let (was, is) = (
-            before.is_some_and(|head| head.state.is_working()),
-            row.head.state.is_working(),
-        );
+        let (was, is) =
+            (before.is_some_and(|head| head.state.is_working()), row.head.state.is_working());
         if is && !was {
             self.working.insert(id, ())?;
         } else if was && !is {
@@ -209,11 +207,12 @@ impl Tables<'_> {
         let head = Head::split(value.value()).map(|(head, _)| head);
         match head {
             Some(head) => Ok(Some((key.value().1, head))),
-            None => Err(redb::Error::Corrupted(format!("the row at {:?} has no head", key.value()))),
+            None => {
+                Err(redb::Error::Corrupted(format!("the row at {:?} has no head", key.value())))
+            }
         }
     }
 }
 
 /// How many writes share one commit at most.
 const MOST_TOGETHER: usize = 1024;
-

@@ -4,7 +4,7 @@ use std::fs::{DirBuilder, OpenOptions};
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
-use mcp_flow_seal::{KeyRing, Seal, Unsealed};
+use mcp_flow_seal::{KeyRing, Seal};
 use redb::{Builder, Database, DatabaseError, ReadableDatabase};
 
 use crate::error::OpenError;
@@ -69,11 +69,8 @@ fn prepare(database: &Database, keys: &KeyRing) -> Result<(), OpenError> {
     if found != FORMAT {
         return Err(OpenError::Format { found, known: FORMAT });
     }
-    match keys.open_bytes(seal(), 0, &value("seal")?) {
-        Ok(_) => {}
-        Err(Unsealed::UnknownKey | Unsealed::Forged | Unsealed::Malformed) | Err(_) => {
-            return Err(OpenError::WrongKey);
-        }
+    if keys.open_bytes(seal(), 0, &value("seal")?).is_err() {
+        return Err(OpenError::WrongKey);
     }
     // With the current key, so that older ones can go.
     Ok(create(database, keys)?)

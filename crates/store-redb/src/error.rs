@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use mcp_flow_flow::store::StoreError;
-use mcp_flow_seal::file::KeyFileError;
 use mcp_flow_seal::BadKeys;
+use mcp_flow_seal::file::KeyFileError;
 use redb::{DatabaseError, StorageError};
 
 /// Why a file of journals cannot be opened.

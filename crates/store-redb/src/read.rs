@@ -40,11 +40,7 @@ fn rows(database: &Database, id: u128) -> Result<Vec<(u32, Vec<u8>)>, redb::Erro
 }
 
 /// One page of a list.
-pub(crate) fn list(
-    shelf: &Shelf,
-    filter: &Filter,
-    page: Page,
-) -> Result<Vec<Listed>, StoreError> {
+pub(crate) fn list(shelf: &Shelf, filter: &Filter, page: Page) -> Result<Vec<Listed>, StoreError> {
     let found = shelf.with(|database| candidates(database, filter, page)).map_err(failed)?;
     found.into_iter().map(|found| found.open(shelf)).collect()
 }

@@ -113,9 +113,8 @@ impl Head {
     /// Takes the head off a row.
     pub(crate) fn split(value: &[u8]) -> Option<(Self, &[u8])> {
         let (head, rest) = value.split_first_chunk::<{ Self::LENGTH }>()?;
-        let number = |at: usize| -> Option<u64> {
-            Some(u64::from_le_bytes(*head[at..].first_chunk()?))
-        };
+        let number =
+            |at: usize| -> Option<u64> { Some(u64::from_le_bytes(*head[at..].first_chunk()?)) };
         let optional = |number: u64| (number != NEVER).then_some(number);
         let head = Self {
             state: *State::ALL.get(usize::from(head[0]))?,

@@ -11,6 +11,7 @@ use support::{Disk, keys};
 
 mcp_flow_testkit::store_contract!(|| {
     let disk = Disk::new();
-    let store = RedbStore::open_from(move |builder| builder.create_with_backend(disk.plug()), keys(1));
+    let store =
+        RedbStore::open_from(move |builder| builder.create_with_backend(disk.plug()), keys(1));
     Arc::new(store.unwrap())
 });

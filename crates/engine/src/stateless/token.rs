@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mcp_flow_flow::{Event, Session, SessionId};
+use mcp_flow_flow::{Event, Session, SessionId, Timestamp};
 use mcp_flow_seal::KeyRing;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -48,11 +48,11 @@ impl Token {
     pub(super) fn seal(self, keys: &KeyRing) -> String {
         let session = Session::replay(&self.journal).ok().flatten();
         let state = State {
-            owner: session.as_ref().map_or_else(String::new, |session| {
-                session.started.owner.name().to_owned()
-            }),
+            owner: session
+                .as_ref()
+                .map_or_else(String::new, |session| session.started.owner.name().to_owned()),
             turn: session.as_ref().map_or(0, |session| session.history.len()),
-            expires: session.and_then(|session| session.deadline()).map(|time| time.as_millis()),
+            expires: session.and_then(|session| session.deadline()).map(Timestamp::as_millis),
             journal: self.journal,
         };
         let state = to_raw_value(&state).expect("a journal can be written as JSON");
@@ -69,8 +69,7 @@ impl Token {
             return Err(BadToken::Malformed);
         }
         let text = STANDARD.decode(text).map_err(|_| BadToken::Malformed)?;
-        let envelope: Envelope =
-            serde_json::from_slice(&text).map_err(|_| BadToken::Malformed)?;
+        let envelope: Envelope = serde_json::from_slice(&text).map_err(|_| BadToken::Malformed)?;
         let signature = STANDARD.decode(&envelope.signature).map_err(|_| BadToken::Malformed)?;
         keys.verify(PURPOSE, &signed(envelope.session_id, &envelope.state), &signature)
             .map_err(|_| BadToken::Forged)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use mcp_flow_engine::core::SessionId;
+use mcp_flow_engine::model::SessionId;
 use mcp_flow_engine::{Engine, Limits, Start};
 use mcp_flow_store_redb::RedbStore;
 use serde_json::json;
@@ -36,7 +36,6 @@ pub(crate) fn turns_per_second(path: &Path) -> f64 {
             });
         }
         talks.join_all().await;
-        #[expect(clippy::cast_precision_loss, reason = "there are not that many turns")]
         let turns = turns.load(Ordering::Relaxed) as f64;
         turns / LONG_ENOUGH.as_secs_f64()
     })
@@ -52,7 +51,6 @@ pub(crate) fn measure(path: &Path, sessions: usize) {
     let other = fill(&none, 1);
     let (_, idle) = child(&none, other);
     let (first, crowded) = child(path, one);
-    #[expect(clippy::cast_precision_loss, reason = "memory is not that large")]
     let each = crowded.saturating_sub(idle) as f64 / sessions as f64;
     eprintln!("idle {} KiB, with {sessions} waiting {} KiB", idle >> 10, crowded >> 10);
     verdict("bytes of memory per waiting session", each, |each| each <= 256.0, "<= 256");
@@ -90,7 +88,7 @@ fn child(path: &Path, id: SessionId) -> (Duration, u64) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let output = command.args([REOPEN, path.to_str().unwrap(), &id.to_string()]).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
-    let mut words = text.split_whitespace().map(|word| word.parse::<u64>());
+    let mut words = text.split_whitespace().map(str::parse::<u64>);
     let (Some(Ok(micros)), Some(Ok(memory))) = (words.next(), words.next()) else {
         panic!("the other process said {text:?}")
     };

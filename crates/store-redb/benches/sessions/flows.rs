@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use mcp_flow_engine::core::question::confirm;
-use mcp_flow_engine::core::session::Bounds;
-use mcp_flow_engine::core::{Owner, Store};
+use mcp_flow_engine::model::question::confirm;
+use mcp_flow_engine::model::session::Bounds;
+use mcp_flow_engine::model::{Owner, Store};
 use mcp_flow_engine::{Definition, Engine, EngineBuilder, Flow, FlowResult, Limits};
 
 #[derive(serde::Deserialize)]
@@ -19,7 +19,8 @@ async fn talk(flow: Flow, _: NoParams) -> FlowResult<u32> {
 }
 
 pub(crate) fn engine(store: Arc<dyn Store>, limits: Limits) -> EngineBuilder {
-    let bounds = Bounds { prompts: u32::MAX, events: usize::MAX, bytes: usize::MAX, ..Bounds::default() };
+    let bounds =
+        Bounds { prompts: u32::MAX, events: usize::MAX, bytes: usize::MAX, ..Bounds::default() };
     let limits = Limits { bounds, sessions_per_owner: usize::MAX, ..limits };
     Engine::builder(store).limits(limits).flow(Definition::new("talk", talk))
 }

@@ -33,7 +33,9 @@ fn main() {
     verdict("turns / single rows", turns / single, |ratio| ratio >= 10.0, ">= 10");
 
     let (call, turn, replay) = plain::compare();
-    eprintln!("a plain call: {call:?}; a turn in memory: {turn:?}; the 20th turn replayed: {replay:?}");
+    eprintln!(
+        "a plain call: {call:?}; a turn in memory: {turn:?}; the 20th turn replayed: {replay:?}"
+    );
     verdict("turn / call", turn.as_secs_f64() / call.as_secs_f64(), |ratio| ratio <= 5.0, "<= 5");
     verdict("replay of 20 turns, ms", millis(replay), |time| time < 1.0, "< 1");
 

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mcp_flow_engine::core::{MemoryStore, SessionId};
+use mcp_flow_engine::model::{MemoryStore, SessionId};
 use mcp_flow_engine::{Engine, Limits, Start};
 use mcp_flow_server::{ConnectionInfo, Context, Server, Tool};
 use serde_json::json;

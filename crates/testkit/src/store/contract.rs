@@ -103,7 +103,11 @@ pub async fn deadlines_come_due(store: Opened) {
     let at = Timestamp::from_millis;
     let write = |number: u128, length, deadline| Append {
         summary: summary("ada", State::WaitingUser, deadline),
-        ..append(id(number), length, if length == 0 { vec![started("ada")] } else { vec![noted(length)] })
+        ..append(
+            id(number),
+            length,
+            if length == 0 { vec![started("ada")] } else { vec![noted(length)] },
+        )
     };
     for (number, deadline) in [(1, Some(100)), (2, Some(50)), (3, None), (4, Some(200))] {
         store.append(write(number, 0, deadline)).await.unwrap();
@@ -113,12 +117,9 @@ pub async fn deadlines_come_due(store: Opened) {
     assert_eq!(store.due(at(1_000), 10).await.unwrap(), [id(2), id(1), id(4)]);
     assert_eq!(store.due(at(1_000), 2).await.unwrap().len(), 2);
     // Later, earlier, never, and at last.
-    for (number, length, deadline) in [
-        (2, 1, Some(300)),
-        (4, 1, Some(10)),
-        (1, 1, None),
-        (3, 1, Some(60)),
-    ] {
+    for (number, length, deadline) in
+        [(2, 1, Some(300)), (4, 1, Some(10)), (1, 1, None), (3, 1, Some(60))]
+    {
         store.append(write(number, length, deadline)).await.unwrap();
     }
     assert_eq!(store.due(at(100), 10).await.unwrap(), [id(4), id(3)]);

@@ -36,7 +36,8 @@ impl Witness {
 
     /// Whether everything was written.
     pub fn is_complete(&self) -> bool {
-        self.journals.iter().all(|(_, acknowledged)| *acknowledged == ROUNDS)
+        let all = self.journals.iter().all(|(_, acknowledged)| *acknowledged == ROUNDS);
+        all && !self.journals.is_empty()
     }
 
     /// Holds a store that was opened again to what was acknowledged: all of that is there, and
