@@ -72,15 +72,17 @@ impl Core {
         let session = Session::start(self.started(start, definition));
         let shared = Shared::fresh(id, session, self.setting(Some(definition)));
         let slot = Slot::new(shared, Some(Arc::clone(definition)));
+        let place = TakenPlace { counts: &self.counts, owner: &owner };
         let started = match self.live.insert(slot) {
             Some(slot) => self.begin(&slot).await,
             None => Err(EngineError::Busy),
         };
+        std::mem::forget(place);
         started.inspect_err(|_| self.counts.give_back(&owner))
     }
 
     async fn begin(self: &Arc<Self>, slot: &Arc<Slot>) -> Result<View, EngineError> {
-        let turn = slot.turn.lock().await;
+        let turn = self.take_turn(slot).await;
         let begun = self.begin_in(slot, &turn).await;
         if begun.is_err() {
             slot.dead.store(true, std::sync::atomic::Ordering::Release);
@@ -124,7 +126,7 @@ impl Core {
         }
         let slot = self.slot(id, owner).await?;
         slot.take_rate(&self.limits)?;
-        let turn = slot.turn.lock().await;
+        let turn = self.take_turn(&slot).await;
         if slot.is_dead() {
             return Err(StoreError::Conflict(id).into());
         }
@@ -162,7 +164,7 @@ impl Core {
         command: Command,
     ) -> Result<View, EngineError> {
         let slot = self.slot(id, owner).await?;
-        let turn = slot.turn.lock().await;
+        let turn = self.take_turn(&slot).await;
         if slot.is_dead() {
             return Err(StoreError::Conflict(id).into());
         }
@@ -206,7 +208,7 @@ impl Core {
                 return Err(EngineError::NotFound);
             }
             // Between turns all is durable; nobody is told of what is not.
-            let _turn = slot.turn.lock().await;
+            let _held = slot.turn.lock().await;
             if !slot.is_dead() {
                 return Ok(live(&slot));
             }
@@ -304,6 +306,19 @@ impl Core {
             ends: duration.map(|duration| at.after(duration)),
             at,
         }
+    }
+}
+
+/// A place that was taken for a session that is about to start. Dropped when whoever wanted it
+/// went away meanwhile: then only the store knows whether there is a session.
+struct TakenPlace<'a> {
+    counts: &'a Counts,
+    owner: &'a Owner,
+}
+
+impl Drop for TakenPlace<'_> {
+    fn drop(&mut self) {
+        self.counts.forget(self.owner);
     }
 }
 
