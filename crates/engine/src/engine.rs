@@ -2,6 +2,7 @@
 
 mod core;
 mod request;
+mod start;
 
 use std::sync::Arc;
 use std::time::Duration;

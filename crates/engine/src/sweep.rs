@@ -111,7 +111,7 @@ impl Core {
         }
     }
 
-    async fn take_up(self: &Arc<Self>, id: SessionId) -> Result<(), EngineError> {
+    pub(crate) async fn take_up(self: &Arc<Self>, id: SessionId) -> Result<(), EngineError> {
         let Some(slot) = self.any_slot(id).await? else { return Ok(()) };
         let turn = self.take_turn(&slot).await;
         if slot.is_dead() || slot.is_over() || slot.is_driven() {

@@ -337,3 +337,18 @@ async fn large_requests_are_refused() {
         assert!(matches!(reply, Ok(Reply::Rejected { .. })), "{reply:?}");
     }
 }
+
+/// INT-027, INT-062, INT-076: a start may be answered before the flow begins; the first question
+/// comes by itself.
+#[tokio::test]
+async fn a_flow_can_begin_in_the_background() {
+    for limits in [Limits::default(), forgetful()] {
+        let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
+        let view = engine.start(start("register").in_background()).await.unwrap();
+        assert_eq!((view.state, view.standing), (State::Idle, Standing::Working(None)));
+        let view = engine.wait(view.id, &me(), std::time::Duration::from_secs(60)).await.unwrap();
+        assert_eq!(open(&view).key, "name");
+        answer(&engine, view.id, json!("Ada")).await;
+        engine.shutdown().await;
+    }
+}

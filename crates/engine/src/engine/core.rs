@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use mcp_flow_flow::event::{Ending, Started};
+use mcp_flow_flow::event::Ending;
 use mcp_flow_flow::session::State;
-use mcp_flow_flow::store::{Filter, Page, Phase};
 use mcp_flow_flow::{Command, Owner, Refusal, Session, SessionId, Store, StoreError};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::request::{Reply, Response, Start};
+use super::request::{Reply, Response};
 use crate::clock::Clock;
 use crate::definition::Definition;
 use crate::digest;
@@ -57,62 +55,6 @@ impl Core {
             stopping: CancellationToken::new(),
         };
         super::Engine { core: Arc::new(core) }
-    }
-
-    pub(super) async fn start(self: &Arc<Self>, start: Start) -> Result<View, EngineError> {
-        if self.stopping.is_cancelled() {
-            return Err(EngineError::ShuttingDown);
-        }
-        let Some(definition) = self.flows.get(&start.flow) else {
-            return Err(EngineError::UnknownFlow(start.flow));
-        };
-        check_size("parameters and context", self.limits.params, &(&start.params, &start.context))?;
-        let (id, owner) = (new_id()?, start.owner.clone());
-        self.take_place(&owner).await?;
-        let session = Session::start(self.started(start, definition));
-        let shared = Shared::fresh(id, session, self.setting(Some(definition)));
-        let slot = Slot::new(shared, Some(Arc::clone(definition)));
-        let place = TakenPlace { counts: &self.counts, owner: &owner };
-        let started = match self.live.insert(slot) {
-            Some(slot) => self.begin(&slot).await,
-            None => Err(EngineError::Busy),
-        };
-        std::mem::forget(place);
-        started.inspect_err(|_| self.counts.give_back(&owner))
-    }
-
-    async fn begin(self: &Arc<Self>, slot: &Arc<Slot>) -> Result<View, EngineError> {
-        let turn = self.take_turn(slot).await;
-        let begun = self.begin_in(slot, &turn).await;
-        if begun.is_err() {
-            slot.dead.store(true, std::sync::atomic::Ordering::Release);
-            self.live.remove(slot);
-        } else {
-            self.rested(slot);
-        }
-        begun
-    }
-
-    async fn begin_in(
-        self: &Arc<Self>,
-        slot: &Arc<Slot>,
-        turn: &crate::turn::Turn<'_>,
-    ) -> Result<View, EngineError> {
-        slot.prepare()?;
-        slot.shared.command(Command::Begin)?;
-        slot.poll();
-        // As long as nothing is durable, what was given wrongly can be refused as a whole.
-        let wrong =
-            slot.shared.lock().session.open.as_ref().and_then(|open| {
-                open.violation.clone().map(|violation| (open.key.clone(), violation))
-            });
-        if let Some((key, violation)) = wrong {
-            return Err(EngineError::InvalidParams { key, violation });
-        }
-        if self.commit(slot, turn).await? || slot.shared.is_busy() {
-            self.advance(slot, turn).await?;
-        }
-        Ok(slot.view())
     }
 
     pub(super) async fn respond(
@@ -247,7 +189,7 @@ impl Core {
         self.live.insert(Slot::new(shared, definition.cloned())).ok_or(EngineError::Busy)
     }
 
-    fn setting(&self, definition: Option<&Arc<Definition>>) -> Setting {
+    pub(super) fn setting(&self, definition: Option<&Arc<Definition>>) -> Setting {
         Setting {
             clock: Arc::clone(&self.clock),
             limits: Arc::clone(&self.limits),
@@ -272,53 +214,6 @@ impl Core {
         let events = self.store.read(id).await?;
         let session = Session::replay(&events).map_err(|_| StoreError::Damaged(id))?;
         Ok(session.map(|session| (events, session)))
-    }
-
-    /// Takes one of the places an owner has for sessions.
-    async fn take_place(&self, owner: &Owner) -> Result<(), EngineError> {
-        let most = self.limits.sessions_per_owner;
-        if !self.counts.known(owner) {
-            let filter = Filter { owner: Some(owner.clone()), phase: Phase::Live };
-            let page = Page { after: None, most };
-            let count = self.store.list(filter, page).await?.len();
-            self.counts.learn(owner, count);
-        }
-        if self.counts.take(owner, most) {
-            Ok(())
-        } else {
-            Err(EngineError::TooManySessions { most })
-        }
-    }
-
-    fn started(&self, start: Start, definition: &Definition) -> Started {
-        let limits = &self.limits;
-        let at = self.clock.now();
-        let patient = definition.is_patient();
-        let inactivity = start.inactivity.or(limits.inactivity.filter(|_| !patient));
-        let inactivity = inactivity.map(|duration| duration.min(limits.longest_inactivity));
-        let duration = limits.duration.filter(|_| !patient);
-        Started {
-            flow: start.flow,
-            owner: start.owner,
-            params: start.params,
-            context: start.context,
-            inactivity: inactivity.map(millis),
-            ends: duration.map(|duration| at.after(duration)),
-            at,
-        }
-    }
-}
-
-/// A place that was taken for a session that is about to start. Dropped when whoever wanted it
-/// went away meanwhile: then only the store knows whether there is a session.
-struct TakenPlace<'a> {
-    counts: &'a Counts,
-    owner: &'a Owner,
-}
-
-impl Drop for TakenPlace<'_> {
-    fn drop(&mut self) {
-        self.counts.forget(self.owner);
     }
 }
 
@@ -359,19 +254,11 @@ fn repeated(slot: &Slot, response: &Response) -> Result<Option<Reply>, EngineErr
     Ok(known.then(|| Reply::Repeated(slot.view())))
 }
 
-fn check_size(what: &'static str, most: usize, value: &impl Serialize) -> Result<(), EngineError> {
+pub(super) fn check_size(
+    what: &'static str,
+    most: usize,
+    value: &impl Serialize,
+) -> Result<(), EngineError> {
     let size = serde_json::to_vec(value).map_or(usize::MAX, |bytes| bytes.len());
     if size > most { Err(EngineError::TooLarge { what, most }) } else { Ok(()) }
-}
-
-fn new_id() -> Result<SessionId, EngineError> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        EngineError::Store(StoreError::Backend(Box::new(std::io::Error::other(error.to_string()))))
-    })?;
-    Ok(SessionId::from_random(u128::from_be_bytes(bytes)))
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
