@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use mcp_flow_flow::Store;
 use tokio_util::sync::CancellationToken;
@@ -73,6 +74,7 @@ impl EngineBuilder {
             stalled: Stalled::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
+            strangers: AtomicU64::new(0),
         };
         Engine { core: Arc::new(core) }
     }

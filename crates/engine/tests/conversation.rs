@@ -117,6 +117,7 @@ async fn strangers_are_told_there_is_no_session() {
         assert!(refused(engine.subscribe(id, &owner).await.unwrap_err()));
     }
     assert_eq!(open(&engine.view(id, &me()).await.unwrap()).key, "name");
+    assert_eq!(engine.strangers(), 6, "those who asked for what never was are none");
 }
 
 /// INT-050, INT-067: declining, failing and panicking end one session each, in their own way.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mcp_flow_flow::event::Ending;
 use mcp_flow_flow::session::State;
@@ -36,6 +37,8 @@ pub(crate) struct Core {
     pub(crate) stalled: Stalled,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
+    /// How often someone tried what belongs to someone else.
+    pub(crate) strangers: AtomicU64,
 }
 
 impl Core {
@@ -53,6 +56,7 @@ impl Core {
             stalled: Stalled::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
+            strangers: AtomicU64::new(0),
         };
         super::Engine { core: Arc::new(core) }
     }
@@ -147,7 +151,7 @@ impl Core {
     ) -> Result<T, EngineError> {
         if let Some(slot) = self.live.get(id) {
             if slot.owner != *owner {
-                return Err(EngineError::NotFound);
+                return Err(self.stranger());
             }
             // Between turns all is durable; nobody is told of what is not.
             let _held = slot.turn.lock().await;
@@ -172,7 +176,7 @@ impl Core {
     /// A session in memory, brought there if need be.
     async fn slot(&self, id: SessionId, owner: &Owner) -> Result<Arc<Slot>, EngineError> {
         if let Some(slot) = self.live.get(id) {
-            return if slot.owner == *owner { Ok(slot) } else { Err(EngineError::NotFound) };
+            return if slot.owner == *owner { Ok(slot) } else { Err(self.stranger()) };
         }
         let (events, session) = self.read(id, owner).await?;
         self.revive(id, &events, session)
@@ -203,8 +207,17 @@ impl Core {
         id: SessionId,
         owner: &Owner,
     ) -> Result<(Vec<mcp_flow_flow::Event>, Session), EngineError> {
-        let found = self.read_any(id).await?;
-        found.filter(|(_, session)| session.started.owner == *owner).ok_or(EngineError::NotFound)
+        match self.read_any(id).await? {
+            Some(found) if found.1.started.owner == *owner => Ok(found),
+            Some(_) => Err(self.stranger()),
+            None => Err(EngineError::NotFound),
+        }
+    }
+
+    /// Counts an attempt on someone else's session, and answers it like any other (C-53).
+    fn stranger(&self) -> EngineError {
+        self.strangers.fetch_add(1, Ordering::Relaxed);
+        EngineError::NotFound
     }
 
     pub(crate) async fn read_any(
