@@ -1,0 +1,158 @@
+//! A flow as the engine knows it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::time::Duration;
+
+use mcp_flow_flow::event::Ending;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::flow::{Flow, FlowError, FlowResult};
+
+/// A flow by name: the function that runs it, and what else is to be known.
+pub struct Definition {
+    name: String,
+    description: String,
+    early: bool,
+    patient: bool,
+    operation: Option<Duration>,
+    remembered: Option<Duration>,
+    run: Box<Run>,
+}
+
+/// A flow at work.
+pub(crate) type FlowFuture = Pin<Box<dyn Future<Output = Result<Value, FlowError>> + Send>>;
+
+type Run = dyn Fn(Flow, &Map<String, Value>) -> Result<FlowFuture, BadParams> + Send + Sync;
+
+impl Definition {
+    /// A flow that runs this function.
+    ///
+    /// The function runs again from the top whenever its session is taken up: what has effects
+    /// belongs into [`Flow::step`].
+    pub fn new<P, T, F, R>(name: impl Into<String>, function: F) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        T: Serialize,
+        F: Fn(Flow, P) -> R + Send + Sync + 'static,
+        R: Future<Output = FlowResult<T>> + Send + 'static,
+    {
+        let run = move |flow: Flow, params: &Map<String, Value>| {
+            let params =
+                serde_path_to_error::deserialize(params).map_err(|error| BadParams::new(&error))?;
+            let future = function(flow, params);
+            let future: FlowFuture = Box::pin(async move {
+                let result = future.await?;
+                serde_json::to_value(result).map_err(FlowError::from)
+            });
+            Ok(future)
+        };
+        Self {
+            name: name.into(),
+            description: String::new(),
+            early: false,
+            patient: false,
+            operation: None,
+            remembered: None,
+            run: Box::new(run),
+        }
+    }
+
+    /// Says what the flow is for.
+    #[must_use]
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.description = text.into();
+        self
+    }
+
+    /// Lets the user finish the flow with what was gathered so far (C-08).
+    #[must_use]
+    pub fn early_completion(mut self) -> Self {
+        self.early = true;
+        self
+    }
+
+    /// How long one operation of this flow may take, instead of what the engine allows.
+    #[must_use]
+    pub fn operation_limit(mut self, limit: Duration) -> Self {
+        self.operation = Some(limit);
+        self
+    }
+
+    /// Lets sessions of this flow wait for an answer, and take, as long as they like; for work
+    /// that goes on for weeks (C-11). A start can still say how long it will wait.
+    #[must_use]
+    pub fn patient(mut self) -> Self {
+        self.patient = true;
+        self
+    }
+
+    /// How long the result of this flow is remembered, instead of what the engine says.
+    #[must_use]
+    pub fn remembered(mut self, duration: Duration) -> Self {
+        self.remembered = Some(duration);
+        self
+    }
+
+    /// The name it is started by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is for.
+    pub fn describe(&self) -> &str {
+        &self.description
+    }
+
+    /// Whether it may be finished early.
+    pub fn is_early(&self) -> bool {
+        self.early
+    }
+
+    pub(crate) fn is_patient(&self) -> bool {
+        self.patient
+    }
+
+    pub(crate) fn operation(&self) -> Option<Duration> {
+        self.operation
+    }
+
+    /// How long the end of a session that ended this way is remembered.
+    pub(crate) fn remembers(&self, ending: &Ending) -> Option<Duration> {
+        self.remembered.filter(|_| matches!(ending, Ending::Completed { .. }))
+    }
+
+    pub(crate) fn run(
+        &self,
+        flow: Flow,
+        params: &Map<String, Value>,
+    ) -> Result<FlowFuture, BadParams> {
+        (self.run)(flow, params)
+    }
+}
+
+impl fmt::Debug for Definition {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Definition").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Parameters the flow's type cannot hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("parameter `{key}`: {reason}")]
+pub struct BadParams {
+    /// Which parameter; empty if all of them together.
+    pub key: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl BadParams {
+    fn new(error: &serde_path_to_error::Error<serde_json::Error>) -> Self {
+        let key = error.path().to_string();
+        let key = if key == "." { String::new() } else { key };
+        Self { key, reason: error.inner().to_string() }
+    }
+}

@@ -1,0 +1,277 @@
+//! What every handle of an engine shares, and how requests are served with it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mcp_flow_flow::event::Ending;
+use mcp_flow_flow::session::State;
+use mcp_flow_flow::{Command, Owner, Refusal, Session, SessionId, Store, StoreError};
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::request::{Reply, Response};
+use crate::clock::Clock;
+use crate::definition::Definition;
+use crate::digest;
+use crate::error::EngineError;
+use crate::limits::Limits;
+use crate::live::Live;
+use crate::notice::{Hub, Subscription};
+use crate::quota::Counts;
+use crate::run::Slot;
+use crate::shared::{Setting, Shared, Taken};
+use crate::sweep::{Graves, Stalled};
+use crate::view::View;
+
+pub(crate) struct Core {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) flows: Arc<BTreeMap<String, Arc<Definition>>>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) live: Live,
+    pub(crate) counts: Counts,
+    pub(crate) graves: Graves,
+    pub(crate) stalled: Stalled,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stopping: CancellationToken,
+    /// How often someone tried what belongs to someone else.
+    pub(crate) strangers: AtomicU64,
+}
+
+impl Core {
+    /// An engine of the same flows and limits on another store, with nothing in memory.
+    pub(crate) fn beside(&self, store: Arc<dyn Store>) -> super::Engine {
+        let core = Self {
+            store,
+            flows: Arc::clone(&self.flows),
+            limits: Arc::clone(&self.limits),
+            clock: Arc::clone(&self.clock),
+            hub: Arc::new(Hub::default()),
+            live: Live::new(self.limits.live),
+            counts: Counts::default(),
+            graves: Graves::default(),
+            stalled: Stalled::default(),
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            strangers: AtomicU64::new(0),
+        };
+        super::Engine { core: Arc::new(core) }
+    }
+
+    pub(super) async fn respond(
+        self: &Arc<Self>,
+        id: SessionId,
+        owner: &Owner,
+        response: &Response,
+    ) -> Result<Reply, EngineError> {
+        if !response.answer.metadata.is_empty() {
+            check_size("metadata", self.limits.metadata, &response.answer.metadata)?;
+        }
+        let slot = self.slot(id, owner).await?;
+        slot.take_rate(&self.limits)?;
+        let turn = self.take_turn(&slot).await;
+        if slot.is_dead() {
+            return Err(StoreError::Conflict(id).into());
+        }
+        self.expire(&slot, &turn).await?;
+        if let Some(reply) = repeated(&slot, response)? {
+            return Ok(reply);
+        }
+        slot.prepare()?;
+        let reply = match slot.shared.answer(response.answer.clone())? {
+            Taken::Accepted => {
+                self.advance(&slot, &turn).await?;
+                Reply::Accepted(slot.view())
+            }
+            Taken::Rejected(violation) => {
+                self.commit(&slot, &turn).await?;
+                let attempts = slot.shared.lock().session.attempts;
+                let left = self.limits.bounds.attempts.saturating_sub(attempts);
+                Reply::Rejected { violation, left, view: slot.view() }
+            }
+            Taken::Ended => {
+                slot.poll();
+                self.commit(&slot, &turn).await?;
+                Reply::Ended(slot.view())
+            }
+        };
+        drop(turn);
+        self.rested(&slot);
+        Ok(reply)
+    }
+
+    pub(super) async fn end(
+        self: &Arc<Self>,
+        id: SessionId,
+        owner: &Owner,
+        command: Command,
+    ) -> Result<View, EngineError> {
+        let slot = self.slot(id, owner).await?;
+        let turn = self.take_turn(&slot).await;
+        if slot.is_dead() {
+            return Err(StoreError::Conflict(id).into());
+        }
+        self.expire(&slot, &turn).await?;
+        let early = slot.definition.as_ref().is_some_and(|definition| definition.is_early());
+        if command == Command::Finish && !early && !slot.is_over() {
+            return Err(EngineError::NotEarly);
+        }
+        slot.shared.command(command)?;
+        // The flow is over: this drops it, and with it the work it was at.
+        slot.poll();
+        slot.signal.say();
+        self.commit(&slot, &turn).await?;
+        drop(turn);
+        self.rested(&slot);
+        Ok(slot.view())
+    }
+
+    pub(super) async fn view(&self, id: SessionId, owner: &Owner) -> Result<View, EngineError> {
+        self.look(id, owner, Slot::view, |session| View::of(id, session, None)).await
+    }
+
+    pub(super) async fn inspect(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+    ) -> Result<Session, EngineError> {
+        self.look(id, owner, Slot::session, Session::clone).await
+    }
+
+    /// Looks at a session where it is, without bringing it into memory.
+    async fn look<T>(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+        live: impl FnOnce(&Slot) -> T,
+        stored: impl FnOnce(&Session) -> T,
+    ) -> Result<T, EngineError> {
+        if let Some(slot) = self.live.get(id) {
+            if slot.owner != *owner {
+                return Err(self.stranger());
+            }
+            // Between turns all is durable; nobody is told of what is not.
+            let _held = slot.turn.lock().await;
+            if !slot.is_dead() {
+                return Ok(live(&slot));
+            }
+        }
+        Ok(stored(&self.read(id, owner).await?.1))
+    }
+
+    pub(super) async fn subscribe(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+    ) -> Result<Subscription, EngineError> {
+        let session = self.inspect(id, owner).await?;
+        let quarter = session.started.inactivity.unwrap_or(u64::MAX) / 4;
+        let warning = u64::try_from(self.limits.warning.as_millis()).unwrap_or(u64::MAX);
+        Ok(self.hub.subscribe(id, &session, quarter.min(warning)))
+    }
+
+    /// A session in memory, brought there if need be.
+    async fn slot(&self, id: SessionId, owner: &Owner) -> Result<Arc<Slot>, EngineError> {
+        if let Some(slot) = self.live.get(id) {
+            return if slot.owner == *owner { Ok(slot) } else { Err(self.stranger()) };
+        }
+        let (events, session) = self.read(id, owner).await?;
+        self.revive(id, &events, session)
+    }
+
+    pub(crate) fn revive(
+        &self,
+        id: SessionId,
+        events: &[mcp_flow_flow::Event],
+        session: Session,
+    ) -> Result<Arc<Slot>, EngineError> {
+        let definition = self.flows.get(&session.started.flow);
+        let shared = Shared::new(id, events, session, self.setting(definition));
+        self.live.insert(Slot::new(shared, definition.cloned())).ok_or(EngineError::Busy)
+    }
+
+    pub(super) fn setting(&self, definition: Option<&Arc<Definition>>) -> Setting {
+        Setting {
+            clock: Arc::clone(&self.clock),
+            limits: Arc::clone(&self.limits),
+            hub: Arc::clone(&self.hub),
+            definition: definition.cloned(),
+        }
+    }
+
+    async fn read(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+    ) -> Result<(Vec<mcp_flow_flow::Event>, Session), EngineError> {
+        match self.read_any(id).await? {
+            Some(found) if found.1.started.owner == *owner => Ok(found),
+            Some(_) => Err(self.stranger()),
+            None => Err(EngineError::NotFound),
+        }
+    }
+
+    /// Counts an attempt on someone else's session, and answers it like any other (C-53).
+    fn stranger(&self) -> EngineError {
+        self.strangers.fetch_add(1, Ordering::Relaxed);
+        EngineError::NotFound
+    }
+
+    pub(crate) async fn read_any(
+        &self,
+        id: SessionId,
+    ) -> Result<Option<(Vec<mcp_flow_flow::Event>, Session)>, EngineError> {
+        let events = self.store.read(id).await?;
+        let session = Session::replay(&events).map_err(|_| StoreError::Damaged(id))?;
+        Ok(session.map(|session| (events, session)))
+    }
+}
+
+/// Whether this answer was given before: to an earlier turn, or as the last one of a session that
+/// is over (C-11).
+fn repeated(slot: &Slot, response: &Response) -> Result<Option<Reply>, EngineError> {
+    let inner = slot.shared.lock();
+    let session = &inner.session;
+    let value = &response.answer.value;
+    let known = match (&session.ended, response.turn) {
+        (Some(ended), turn) => {
+            let last = turn.is_none_or(|turn| turn.checked_add(1) == Some(ended.turns));
+            let known = ended.last_answer.as_ref().is_some_and(|known| {
+                // A flow that failed or was cancelled over an answer is not asked again.
+                matches!(ended.ending, Ending::Completed { .. })
+                    && *known == digest::of_answer(slot.id, value)
+            });
+            last && known
+        }
+        (None, None) => false,
+        (None, Some(turn)) => {
+            let place = usize::try_from(turn).unwrap_or(usize::MAX);
+            if place == session.history.len() {
+                return Ok(None);
+            }
+            let known = session.history.get(place).is_some_and(|turn| {
+                let given = turn.asked.prompt.check(value);
+                given.is_ok_and(|given| given == turn.answered.value)
+            });
+            if !known {
+                let (from, to) = (session.state, State::Processing);
+                return Err(Refusal::Transition { from, to }.into());
+            }
+            true
+        }
+    };
+    drop(inner);
+    Ok(known.then(|| Reply::Repeated(slot.view())))
+}
+
+pub(super) fn check_size(
+    what: &'static str,
+    most: usize,
+    value: &impl Serialize,
+) -> Result<(), EngineError> {
+    let size = serde_json::to_vec(value).map_or(usize::MAX, |bytes| bytes.len());
+    if size > most { Err(EngineError::TooLarge { what, most }) } else { Ok(()) }
+}

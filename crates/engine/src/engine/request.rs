@@ -1,0 +1,132 @@
+//! What is asked of the engine, and what it answers.
+
+use std::time::Duration;
+
+use mcp_flow_flow::session::Answer;
+use mcp_flow_flow::{Owner, Timestamp, Violation};
+use serde_json::{Map, Value};
+
+use crate::view::View;
+
+/// A flow to be started.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Which flow.
+    pub flow: String,
+    /// Whom the session will belong to.
+    pub owner: Owner,
+    /// What the flow is told; a value here answers the question of the same key.
+    pub params: Map<String, Value>,
+    /// What else it is told.
+    pub context: Map<String, Value>,
+    /// How long it may wait for an answer; what the engine allows if None.
+    pub inactivity: Option<Duration>,
+    /// Whether the flow begins only after the start has been answered.
+    pub in_background: bool,
+}
+
+impl Start {
+    /// A flow to be started with nothing but its name.
+    pub fn new(flow: impl Into<String>, owner: Owner) -> Self {
+        let (params, context) = (Map::new(), Map::new());
+        Self { flow: flow.into(), owner, params, context, inactivity: None, in_background: false }
+    }
+
+    /// Tells the flow something; it need not ask for it (INT-020).
+    #[must_use]
+    pub fn params(mut self, params: Map<String, Value>) -> Self {
+        self.params = params;
+        self
+    }
+
+    /// Tells the flow something else (INT-021).
+    #[must_use]
+    pub fn context(mut self, context: Map<String, Value>) -> Self {
+        self.context = context;
+        self
+    }
+
+    /// Has the start answered at once, with a session that is idle; then the flow begins, and its
+    /// first question comes by itself (INT-027, INT-062).
+    #[must_use]
+    pub fn in_background(mut self) -> Self {
+        self.in_background = true;
+        self
+    }
+
+    /// How long it may wait for an answer (INT-022).
+    #[must_use]
+    pub fn inactivity(mut self, duration: Duration) -> Self {
+        self.inactivity = Some(duration);
+        self
+    }
+}
+
+/// An answer to the open question.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Response {
+    /// The answer, and what the client wants kept with it.
+    pub answer: Answer,
+    /// Which turn it answers, as [`OpenQuestion::turn`](crate::OpenQuestion) said. With it, an
+    /// answer sent twice counts once, and one meant for another question is refused.
+    pub turn: Option<u32>,
+}
+
+impl Response {
+    /// Says which turn this answers.
+    #[must_use]
+    pub fn for_turn(mut self, turn: u32) -> Self {
+        self.turn = Some(turn);
+        self
+    }
+
+    /// When the client says the answer was given.
+    #[must_use]
+    pub fn timestamp(mut self, timestamp: Timestamp) -> Self {
+        self.answer.timestamp = Some(timestamp);
+        self
+    }
+
+    /// What the client wants kept with the answer.
+    #[must_use]
+    pub fn metadata(mut self, metadata: Map<String, Value>) -> Self {
+        self.answer.metadata = metadata;
+        self
+    }
+}
+
+impl From<Value> for Response {
+    fn from(value: Value) -> Self {
+        Self { answer: value.into(), turn: None }
+    }
+}
+
+/// What became of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// It was taken, and this is how things stand now.
+    Accepted(View),
+    /// It had been taken before, and this is how things stand now.
+    Repeated(View),
+    /// It breaks the rules; the question is still open (INT-040).
+    Rejected {
+        /// What is wrong with it.
+        violation: Violation,
+        /// How many more answers may be tried.
+        left: u32,
+        /// How things stand.
+        view: View,
+    },
+    /// It breaks the rules, for the last time: the session is over (C-07).
+    Ended(View),
+}
+
+impl Reply {
+    /// How things stand.
+    pub fn view(&self) -> &View {
+        match self {
+            Self::Accepted(view) | Self::Repeated(view) | Self::Ended(view) => view,
+            Self::Rejected { view, .. } => view,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! How many sessions owners have, and how often a session may be written to.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use mcp_flow_flow::Owner;
+use tokio::time::Instant;
+
+use crate::limits::Rate;
+
+/// How many live sessions each owner has, as far as anyone asked.
+///
+/// The store knows; this saves counting there at every start. What is not here is counted again.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    owners: Mutex<HashMap<Owner, usize>>,
+}
+
+impl Counts {
+    /// The count of an owner, if it is known.
+    pub(crate) fn known(&self, owner: &Owner) -> bool {
+        self.lock().contains_key(owner)
+    }
+
+    /// Notes what the store counted, unless someone else was faster.
+    pub(crate) fn learn(&self, owner: &Owner, count: usize) {
+        let mut owners = self.lock();
+        if owners.len() >= MOST_OWNERS {
+            owners.clear();
+        }
+        owners.entry(owner.clone()).or_insert(count);
+    }
+
+    /// Takes a place for one more session, if there is one.
+    pub(crate) fn take(&self, owner: &Owner, most: usize) -> bool {
+        let mut owners = self.lock();
+        let count = owners.entry(owner.clone()).or_insert(0);
+        let free = *count < most;
+        if free {
+            *count += 1;
+        }
+        free
+    }
+
+    /// Gives a place back.
+    pub(crate) fn give_back(&self, owner: &Owner) {
+        if let Some(count) = self.lock().get_mut(owner) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// Has an owner counted again.
+    pub(crate) fn forget(&self, owner: &Owner) {
+        self.lock().remove(owner);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Owner, usize>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How much of its rate a session has used.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    left: f64,
+    filled: Instant,
+}
+
+impl Bucket {
+    pub(crate) fn new(rate: Rate) -> Self {
+        Self { left: rate.burst.into(), filled: Instant::now() }
+    }
+
+    /// Takes one, or says how long to wait for it.
+    pub(crate) fn take(&mut self, rate: Rate) -> Result<(), Duration> {
+        let now = Instant::now();
+        let passed = now.duration_since(self.filled).as_secs_f64();
+        self.left = (self.left + passed * rate.per_second).min(rate.burst.into());
+        self.filled = now;
+        if self.left >= 1.0 {
+            self.left -= 1.0;
+            return Ok(());
+        }
+        let wait = (1.0 - self.left) / rate.per_second.max(f64::MIN_POSITIVE);
+        Err(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
+    }
+}
+
+/// So many owners are a few megabytes.
+const MOST_OWNERS: usize = 50_000;

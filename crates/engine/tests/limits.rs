@@ -1,0 +1,290 @@
+//! Time, rates and numbers: what a session may take, and how it ends when it takes more.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_flow_engine::{Definition, EngineError, Flow, FlowResult, Limits, Notice, Rate};
+use mcp_flow_flow::event::{Ending, FaultName, Limit};
+use mcp_flow_flow::question::confirm;
+use mcp_flow_flow::store::{Page, Phase};
+use mcp_flow_flow::{MemoryStore, Owner, State};
+use serde_json::json;
+use support::{NoParams, StillClock, answer, builder, ended, fault, forgetful, me, open, start};
+
+/// INT-071, INT-072, INT-022: five minutes without an answer, counted anew after each.
+#[tokio::test]
+async fn a_session_expires_when_nobody_answers() {
+    for (timeout, patience) in [(None, 300_000), (Some(1_000), 1_000)] {
+        let clock = StillClock::new();
+        let engine = builder(Arc::new(MemoryStore::new())).clock(clock.clone()).build();
+        let mut wanted = start("register");
+        wanted.inactivity = timeout.map(Duration::from_millis);
+        let id = engine.start(wanted).await.unwrap().id;
+        clock.forward(Duration::from_millis(patience - 1));
+        let view = answer(&engine, id, json!("Ada")).await;
+        assert_eq!(view.inactivity, Some(patience));
+        clock.forward(Duration::from_millis(patience));
+        let late = engine.respond(id, &me(), json!("a@b").into()).await.unwrap_err();
+        assert!(matches!(late, EngineError::Expired(Limit::Inactivity)), "{late:?}");
+        let again = engine.respond(id, &me(), json!("a@b").into()).await.unwrap_err();
+        assert!(matches!(again, EngineError::Expired(Limit::Inactivity)), "{again:?}");
+        let cancel = engine.cancel(id, &me(), None).await.unwrap_err();
+        assert!(matches!(cancel, EngineError::Expired(_)), "{cancel:?}");
+        assert_eq!(engine.view(id, &me()).await.unwrap().state, State::Error);
+    }
+}
+
+/// INT-023: a wait beyond what the server allows is cut, and the client can see to what.
+#[tokio::test]
+async fn long_waits_are_cut() {
+    let engine = support::engine();
+    let wanted = start("register").inactivity(Duration::from_secs(1 << 40));
+    let view = engine.start(wanted).await.unwrap();
+    assert_eq!(view.inactivity, Some(24 * 60 * 60 * 1000));
+}
+
+/// INT-109, C-41: a session ends at its time whatever happens, and says which limit it was.
+#[tokio::test]
+async fn a_session_has_its_time() {
+    async fn talk(flow: Flow, _: NoParams) -> FlowResult<()> {
+        while flow.ask("more", confirm("More?")).await? {}
+        Ok(())
+    }
+    let clock = StillClock::new();
+    let engine = builder(Arc::new(MemoryStore::new()))
+        .clock(clock.clone())
+        .limits(Limits { duration: Some(Duration::from_secs(600)), ..forgetful() })
+        .flow(Definition::new("talk", talk))
+        .build();
+    let id = engine.start(start("talk")).await.unwrap().id;
+    for _ in 0..4 {
+        clock.forward(Duration::from_secs(140));
+        answer(&engine, id, json!(true)).await;
+    }
+    clock.forward(Duration::from_secs(140));
+    let late = engine.respond(id, &me(), json!(true).into()).await.unwrap_err();
+    assert!(matches!(late, EngineError::Expired(Limit::Duration)), "{late:?}");
+}
+
+/// INT-074, INT-114, C-11: without any request, what is overdue ends, and later is forgotten.
+#[tokio::test]
+async fn sweeping_ends_and_then_forgets() {
+    let store = Arc::new(MemoryStore::new());
+    let clock = StillClock::new();
+    let engine = builder(store.clone()).clock(clock.clone()).limits(forgetful()).build();
+    let mut ids = Vec::new();
+    for _ in 0..600 {
+        ids.push(engine.start(start("register")).await.unwrap().id);
+    }
+    answer(&engine, ids[0], json!("Ada")).await;
+    answer(&engine, ids[0], json!("secret@example.com")).await;
+    clock.forward(Duration::from_secs(299));
+    engine.sweep().await.unwrap();
+    let live = Page { after: None, most: 1_000 };
+    assert_eq!(engine.list(&me(), Phase::Live, live).await.unwrap().len(), 599);
+    // The tombstone of the first goes a moment before the others expire.
+    clock.forward(Duration::from_secs(1));
+    engine.sweep().await.unwrap();
+    assert!(engine.list(&me(), Phase::Live, live).await.unwrap().is_empty());
+    assert_eq!(store.len(), 599);
+    let view = engine.view(ids[1], &me()).await.unwrap();
+    assert!(matches!(ended(&view).ending, Ending::Expired(Limit::Inactivity)));
+    assert!(matches!(engine.view(ids[0], &me()).await, Err(EngineError::NotFound)));
+    clock.forward(Duration::from_secs(300));
+    engine.sweep().await.unwrap();
+    assert!(store.is_empty());
+}
+
+/// INT-114: at its end nothing of a session is left but how it ended.
+#[tokio::test]
+async fn the_end_of_a_session_keeps_no_content() {
+    let engine = support::engine();
+    let id = engine.start(start("book_trip")).await.unwrap().id;
+    for value in [json!("Secretville"), json!("2099-01-01"), json!("Tent"), json!(1), json!(false)]
+    {
+        answer(&engine, id, value).await;
+    }
+    let session = engine.inspect(id, &me()).await.unwrap();
+    assert!(session.history.is_empty() && session.data.is_empty());
+    assert!(!format!("{session:?}").contains("Secretville"));
+}
+
+/// INT-073: who listens is warned once per wait, before it is over.
+#[tokio::test]
+async fn listeners_are_warned_before_the_end() {
+    let clock = StillClock::new();
+    let engine = builder(Arc::new(MemoryStore::new())).clock(clock.clone()).build();
+    let id = engine.start(start("register")).await.unwrap().id;
+    let mut subscription = engine.subscribe(id, &me()).await.unwrap();
+    clock.forward(Duration::from_secs(239));
+    engine.sweep().await.unwrap();
+    clock.forward(Duration::from_secs(11));
+    engine.sweep().await.unwrap();
+    engine.sweep().await.unwrap();
+    let Some(Notice::Expiring { remaining, .. }) = subscription.next().await else {
+        panic!("not warned")
+    };
+    assert_eq!(remaining, 50_000);
+    answer(&engine, id, json!("Ada")).await;
+    engine.sweep().await.unwrap();
+    clock.forward(Duration::from_secs(300));
+    engine.sweep().await.unwrap();
+    let mut heard = Vec::new();
+    while let Some(notice) = subscription.next().await {
+        heard.push(notice);
+    }
+    assert!(!heard.iter().any(|notice| matches!(notice, Notice::Expiring { .. })), "{heard:?}");
+    assert!(matches!(heard.last(), Some(Notice::Ended(_))));
+}
+
+/// A clock that goes back takes no time from anyone and brings nothing out of order.
+#[tokio::test]
+async fn clocks_may_go_back() {
+    let clock = StillClock::new();
+    let engine =
+        builder(Arc::new(MemoryStore::new())).clock(clock.clone()).limits(forgetful()).build();
+    let id = engine.start(start("register")).await.unwrap().id;
+    clock.back(Duration::from_secs(3_600));
+    answer(&engine, id, json!("Ada")).await;
+    let session = engine.inspect(id, &me()).await.unwrap();
+    assert!(session.touched >= session.started.at);
+    let view = answer(&engine, id, json!("a@b")).await;
+    assert!(ended(&view).at >= ended(&view).created);
+}
+
+/// INT-108: one session more than allowed is refused; when one ends there is room again.
+#[tokio::test]
+async fn owners_have_so_many_sessions() {
+    let store = Arc::new(MemoryStore::new());
+    let limits = || Limits { sessions_per_owner: 3, ..Limits::default() };
+    let engine = builder(store.clone()).limits(limits()).build();
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(engine.start(start("register")).await.unwrap().id);
+    }
+    // An engine that comes later counts what is there.
+    for engine in [&engine, &builder(store).limits(limits()).build()] {
+        let refused = engine.start(start("register")).await.unwrap_err();
+        assert!(matches!(refused, EngineError::TooManySessions { most: 3 }), "{refused:?}");
+    }
+    let other = mcp_flow_engine::Start::new("register", Owner::new("bob"));
+    engine.start(other).await.unwrap();
+    engine.cancel(ids[0], &me(), None).await.unwrap();
+    engine.start(start("register")).await.unwrap();
+    assert!(engine.start(start("register")).await.is_err());
+}
+
+/// A start that fails takes no place.
+#[tokio::test]
+async fn failed_starts_take_no_place() {
+    let limits = Limits { sessions_per_owner: 1, ..Limits::default() };
+    let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
+    for _ in 0..5 {
+        let wrong = support::params(json!({"name": "x"}));
+        assert!(engine.start(start("register").params(wrong)).await.is_err());
+        let all = support::params(json!({"name": "Ada", "email": "a@b"}));
+        engine.start(start("register").params(all)).await.unwrap();
+    }
+    engine.start(start("register")).await.unwrap();
+}
+
+/// INT-107: a burst above the limit is told when to come back; other sessions do not notice.
+#[tokio::test(start_paused = true)]
+async fn sessions_have_a_rate() {
+    let rate = Some(Rate { burst: 3, per_second: 2.0 });
+    let engine =
+        builder(Arc::new(MemoryStore::new())).limits(Limits { rate, ..Limits::default() }).build();
+    let (one, two) = (
+        engine.start(start("register")).await.unwrap().id,
+        engine.start(start("register")).await.unwrap().id,
+    );
+    for _ in 0..3 {
+        engine.respond(one, &me(), json!("x").into()).await.unwrap();
+    }
+    let refused = engine.respond(one, &me(), json!("Ada").into()).await.unwrap_err();
+    let EngineError::RateLimited { retry_after } = refused else { panic!("{refused:?}") };
+    assert!(retry_after <= Duration::from_millis(500), "{retry_after:?}");
+    answer(&engine, two, json!("Bob")).await;
+    tokio::time::advance(retry_after).await;
+    answer(&engine, one, json!("Ada")).await;
+}
+
+/// INT-083, C-41: work that takes too long ends its session, naming the step, and no other.
+#[tokio::test(start_paused = true)]
+async fn work_that_never_ends_is_ended() {
+    async fn hangs(flow: Flow, _: NoParams) -> FlowResult<()> {
+        flow.step("fetch", std::future::pending::<Result<(), String>>).await
+    }
+    async fn outside(_: Flow, _: NoParams) -> FlowResult<()> {
+        std::future::pending().await
+    }
+    let engine = builder(Arc::new(MemoryStore::new()))
+        .flow(Definition::new("hangs", hangs).operation_limit(Duration::from_secs(30)))
+        .flow(Definition::new("outside", outside))
+        .build();
+    let bystander = engine.start(start("register")).await.unwrap().id;
+    for (flow, operation) in [("hangs", "fetch"), ("outside", "flow")] {
+        let view = engine.start(start(flow)).await.unwrap();
+        assert_eq!(view.state, State::Active);
+        let view = engine.wait(view.id, &me(), Duration::from_secs(1)).await.unwrap();
+        assert_eq!(view.state, State::Active, "patience is not the limit");
+        let view = engine.wait(view.id, &me(), Duration::from_secs(3_600)).await.unwrap();
+        assert_eq!(fault(&view).name, FaultName::Timeout);
+        assert_eq!(fault(&view).operation.as_deref(), Some(operation));
+    }
+    assert_eq!(open(&engine.view(bystander, &me()).await.unwrap()).key, "name");
+    engine.shutdown().await;
+}
+
+/// Work that blocks its thread does so on a thread of its own.
+#[tokio::test]
+async fn blocking_steps_do_not_block() {
+    async fn blocks(flow: Flow, _: NoParams) -> FlowResult<bool> {
+        let here = std::thread::current().id();
+        flow.blocking_step("work", move || Ok::<_, String>(std::thread::current().id() != here))
+            .await
+    }
+    let engine =
+        builder(Arc::new(MemoryStore::new())).flow(Definition::new("blocks", blocks)).build();
+    let id = engine.start(start("blocks")).await.unwrap().id;
+    let view = engine.wait(id, &me(), Duration::from_secs(60)).await.unwrap();
+    assert_eq!(support::result(&view), json!(true));
+    engine.shutdown().await;
+}
+
+/// C-11: only so many ends are remembered.
+#[tokio::test]
+async fn ends_are_bounded_in_number() {
+    let store = Arc::new(MemoryStore::new());
+    let engine = builder(store.clone()).limits(Limits { tombstones: 5, ..forgetful() }).build();
+    for _ in 0..20 {
+        let all = support::params(json!({"name": "Ada", "email": "a@b"}));
+        engine.start(start("register").params(all)).await.unwrap();
+    }
+    assert_eq!(store.len(), 5);
+}
+
+/// C-11: work that goes on for weeks waits as long as it likes, and is remembered as long.
+#[tokio::test]
+async fn patient_flows_have_no_limit_of_time() {
+    let clock = StillClock::new();
+    let month = Duration::from_secs(30 * 24 * 60 * 60);
+    let patient = Definition::new("patient", support::register).patient().remembered(month);
+    let engine = builder(Arc::new(MemoryStore::new())).clock(clock.clone()).flow(patient).build();
+    let view = engine.start(start("patient")).await.unwrap();
+    assert_eq!(view.deadline, None);
+    clock.forward(month);
+    engine.sweep().await.unwrap();
+    answer(&engine, view.id, json!("Ada")).await;
+    let view = answer(&engine, view.id, json!("a@b")).await;
+    clock.forward(month - Duration::from_secs(1));
+    engine.sweep().await.unwrap();
+    assert_eq!(support::result(&engine.view(view.id, &me()).await.unwrap())["name"], "Ada");
+    clock.forward(Duration::from_secs(1));
+    engine.sweep().await.unwrap();
+    assert!(matches!(engine.view(view.id, &me()).await, Err(EngineError::NotFound)));
+}

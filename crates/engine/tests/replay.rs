@@ -1,0 +1,356 @@
+//! Flows that are interrupted, and go on as if they had not been.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::join;
+use mcp_flow_engine::{Definition, Engine, EngineError, Flow, FlowResult, Reply, Standing};
+use mcp_flow_flow::event::FaultName;
+use mcp_flow_flow::question::{confirm, text};
+use mcp_flow_flow::{MemoryStore, SessionId, Store};
+use serde_json::{Value, json};
+use support::{
+    CrashStore, NoParams, answer, builder, ended, fault, forgetful, me, open, result, start,
+};
+use tokio::sync::Notify;
+
+/// Every flow comes to the same end, in memory all along or rebuilt at every turn.
+#[tokio::test]
+async fn replaying_makes_no_difference() {
+    let answers = [json!("Oslo"), json!("2099-01-01"), json!("Oslo Inn"), json!(3), json!(true)];
+    let mut ends = Vec::new();
+    for limits in [mcp_flow_engine::Limits::default(), forgetful()] {
+        let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
+        let mut view = engine.start(start("book_trip")).await.unwrap();
+        for value in &answers {
+            view = answer(&engine, view.id, value.clone()).await;
+        }
+        ends.push(result(&view));
+    }
+    assert_eq!(ends[0], json!({"receipt": "Oslo Inn x 3", "day": "2099-01-01"}));
+    assert_eq!(ends[0], ends[1]);
+}
+
+/// A process that is killed after any number of writes loses nothing it acknowledged, and the one
+/// after it goes on; no effect comes of an answer that was lost.
+#[tokio::test]
+async fn a_crash_after_any_write_loses_nothing_acknowledged() {
+    let answers = [json!("Oslo"), json!("2099-01-01"), json!("Tent"), json!(2), json!(true)];
+    for writes in 0..12 {
+        let kept = Arc::new(MemoryStore::new());
+        let crashing = builder(CrashStore::stopping_after(&kept, writes)).build();
+        let mut acknowledged = 0;
+        let id = match crashing.start(start("book_trip")).await {
+            Ok(view) => view.id,
+            Err(_) => {
+                assert!(kept.is_empty());
+                continue;
+            }
+        };
+        for value in &answers {
+            match crashing.respond(id, &me(), value.clone().into()).await {
+                Ok(Reply::Accepted(_)) => acknowledged += 1,
+                Err(EngineError::Store(_)) => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        crashing.shutdown().await;
+        let next = builder(kept).start();
+        let mut view = next.wait(id, &me(), std::time::Duration::from_secs(60)).await.unwrap();
+        if let Standing::Waiting(open) = &view.standing {
+            let turn = usize::try_from(open.turn).unwrap();
+            assert!(turn >= acknowledged, "lost an answer after {writes} writes");
+            for value in &answers[turn..] {
+                view = answer(&next, id, value.clone()).await;
+            }
+        }
+        assert_eq!(result(&view)["receipt"], "Tent x 2", "after {writes} writes");
+        next.shutdown().await;
+    }
+}
+
+/// A step runs once as seen from outside; interrupted, it runs again under the same key.
+#[tokio::test]
+async fn interrupted_steps_run_again_under_the_same_key() {
+    let keys: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (begun, hang) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(1)));
+    let flow = {
+        let (keys, begun, hang) = (Arc::clone(&keys), Arc::clone(&begun), Arc::clone(&hang));
+        move |flow: Flow, _: NoParams| {
+            let (keys, begun, hang) = (Arc::clone(&keys), Arc::clone(&begun), Arc::clone(&hang));
+            async move {
+                flow.ask("pay", confirm("Pay?")).await?;
+                for _ in 0..2 {
+                    flow.step_with_key("pay", |key| async {
+                        keys.lock().unwrap().push(key);
+                        if hang.fetch_sub(1, Ordering::SeqCst) == 0 {
+                            begun.notify_one();
+                            std::future::pending::<()>().await;
+                        }
+                        Ok::<_, String>(())
+                    })
+                    .await?;
+                }
+                flow.ask("thanks", text("Thanks?")).await
+            }
+        }
+    };
+    let store = Arc::new(MemoryStore::new());
+    let first = builder(Arc::clone(&store) as Arc<dyn Store>)
+        .flow(Definition::new("pay", flow.clone()))
+        .build();
+    let id = first.start(start("pay")).await.unwrap().id;
+    answer(&first, id, json!(true)).await;
+    begun.notified().await;
+    first.shutdown().await;
+    drop(first);
+
+    let next = builder(store).flow(Definition::new("pay", flow)).start();
+    let view = next.wait(id, &me(), std::time::Duration::from_secs(60)).await.unwrap();
+    assert_eq!(open(&view).key, "thanks");
+    let keys = keys.lock().unwrap().clone();
+    assert_eq!(keys.len(), 3, "{keys:?}");
+    assert_ne!(keys[0], keys[1], "two steps of one name are two steps");
+    assert_eq!(keys[1], keys[2]);
+    next.shutdown().await;
+}
+
+/// An error of a step is its result, and comes back when the flow runs again.
+#[tokio::test]
+async fn errors_of_steps_are_kept() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let flow = {
+        let runs = Arc::clone(&runs);
+        move |flow: Flow, _: NoParams| {
+            let runs = Arc::clone(&runs);
+            async move {
+                let failed: FlowResult<()> = flow
+                    .step("fragile", || async {
+                        runs.fetch_add(1, Ordering::SeqCst);
+                        Err("broken")
+                    })
+                    .await;
+                let error = failed.unwrap_err().to_string();
+                flow.ask("ok", text(format!("{error}: what now?"))).await?;
+                Ok(error)
+            }
+        }
+    };
+    let engine = builder(Arc::new(MemoryStore::new()))
+        .limits(forgetful())
+        .flow(Definition::new("fragile", flow))
+        .build();
+    let view = engine.start(start("fragile")).await.unwrap();
+    let view = answer(&engine, view.id, json!("go on")).await;
+    assert_eq!(result(&view), json!("step `fragile` failed: broken"));
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+/// What is drawn, the time and chance, is the same when the flow runs again.
+#[tokio::test]
+async fn time_and_chance_are_kept() {
+    async fn draws(flow: Flow, _: NoParams) -> FlowResult<Value> {
+        let before = (flow.now().as_millis(), flow.random());
+        flow.set("before", before)?;
+        flow.ask("next", text("?")).await?;
+        Ok(json!({"before": before, "other": flow.random()}))
+    }
+    let clock = support::StillClock::new();
+    let engine = builder(Arc::new(MemoryStore::new()))
+        .limits(forgetful())
+        .clock(clock.clone())
+        .flow(Definition::new("draws", draws))
+        .build();
+    let view = engine.start(start("draws")).await.unwrap();
+    let before = engine.inspect(view.id, &me()).await.unwrap().data["before"].clone();
+    clock.forward(std::time::Duration::from_secs(60));
+    let result = result(&answer(&engine, view.id, json!("x")).await);
+    assert_eq!(result["before"], before);
+    assert_ne!(result["other"], before[1]);
+}
+
+/// Steps and questions side by side: whatever ends first, the flow replays.
+#[tokio::test]
+async fn parts_side_by_side_replay_in_any_order() {
+    async fn both(flow: Flow, slow: Arc<Notify>) -> FlowResult<Value> {
+        let first = async {
+            flow.step("slow", || async {
+                slow.notified().await;
+                slow.notify_one();
+                Ok::<_, String>(1)
+            })
+            .await?;
+            flow.ask("first", text("First?")).await
+        };
+        let second = async {
+            flow.step("quick", || async { Ok::<_, String>(2) }).await?;
+            flow.ask("second", text("Second?")).await
+        };
+        let (first, second) = join(first, second).await;
+        let last = flow.ask("last", text("Last?")).await?;
+        Ok(json!([first?, second?, last]))
+    }
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let slow = Arc::new(Notify::new());
+    let make = || {
+        let slow = Arc::clone(&slow);
+        let flow = move |flow: Flow, _: NoParams| both(flow, Arc::clone(&slow));
+        builder(Arc::clone(&store)).limits(forgetful()).flow(Definition::new("both", flow)).start()
+    };
+    let engine = make();
+    let id = engine.start(start("both")).await.unwrap().id;
+    let view = engine.wait(id, &me(), std::time::Duration::from_secs(60)).await.unwrap();
+    assert_eq!(open(&view).key, "second", "the quick part asks first");
+    answer(&engine, id, json!("b")).await;
+    slow.notify_one();
+    let view = engine.wait(id, &me(), std::time::Duration::from_secs(60)).await.unwrap();
+    assert_eq!(open(&view).key, "first");
+    engine.shutdown().await;
+    // In the journal `second` comes before `first`; when replayed, both parts are ready at once.
+    let engine = make();
+    let view = answer(&engine, id, json!("a")).await;
+    assert_eq!(open(&view).key, "last");
+    let view = answer(&engine, id, json!("c")).await;
+    assert_eq!(result(&view), json!(["a", "b", "c"]));
+    engine.shutdown().await;
+}
+
+/// A flow within a flow keeps its keys apart, and parameters reach it by its whole key.
+#[tokio::test]
+async fn a_flow_can_call_a_flow() {
+    async fn twice(flow: Flow, _: NoParams) -> FlowResult<Value> {
+        let one = flow.call("one", support::register, NoParams {}).await?;
+        let two = flow.call("two", support::register, NoParams {}).await?;
+        Ok(json!([one["name"], two["name"]]))
+    }
+    let engine = builder(Arc::new(MemoryStore::new()))
+        .limits(forgetful())
+        .flow(Definition::new("twice", twice))
+        .build();
+    let given = support::params(json!({"one.name": "Ada", "two.email": "b@c"}));
+    let view = engine.start(start("twice").params(given)).await.unwrap();
+    assert_eq!(open(&view).key, "one.email");
+    let view = answer(&engine, view.id, json!("a@b")).await;
+    assert_eq!(open(&view).key, "two.name");
+    let view = answer(&engine, view.id, json!("Bob")).await;
+    assert_eq!(result(&view), json!(["Ada", "Bob"]));
+}
+
+/// A flow that has changed under its sessions ends them, saying where and how.
+#[tokio::test]
+async fn changed_flows_are_noticed() {
+    async fn before(flow: Flow, _: NoParams) -> FlowResult<()> {
+        flow.ask("a", text("First?")).await?;
+        flow.ask("b", text("Second?")).await?;
+        flow.ask("c", text("Third?")).await?;
+        Ok(())
+    }
+    async fn other_key(flow: Flow, _: NoParams) -> FlowResult<()> {
+        flow.ask("a", text("First?")).await?;
+        flow.ask("x", text("Second?")).await?;
+        Ok(())
+    }
+    async fn other_text(flow: Flow, _: NoParams) -> FlowResult<()> {
+        flow.ask("a", text("Changed?")).await?;
+        Ok(())
+    }
+    async fn shorter(flow: Flow, _: NoParams) -> FlowResult<()> {
+        flow.ask("a", text("First?")).await?;
+        Ok(())
+    }
+    let changes = [
+        (Definition::new("f", other_key), "turn 1 asked `b` (Text \"Second?\") before and `x`"),
+        (
+            Definition::new("f", other_text),
+            "turn 0 asked `a` (Text \"First?\") before and `a` (Text \"Changed?\")",
+        ),
+        (Definition::new("f", shorter), "before and `` (the end) now"),
+    ];
+    for (changed, expected) in changes {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let engine = Engine::builder(Arc::clone(&store)).flow(Definition::new("f", before)).build();
+        let id = engine.start(start("f")).await.unwrap().id;
+        answer(&engine, id, json!("x")).await;
+        let engine = Engine::builder(store).flow(changed).build();
+        let view = answer(&engine, id, json!("y")).await;
+        assert_eq!(fault(&view).name, FaultName::Diverged);
+        assert!(fault(&view).message.contains(expected), "{}", fault(&view).message);
+    }
+}
+
+/// Two engines on one store, as two processes would be: who writes second looks again.
+#[tokio::test]
+async fn two_engines_share_a_session() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (one, two) = (builder(Arc::clone(&store)).build(), builder(store).build());
+    let id = one.start(start("register")).await.unwrap().id;
+    assert_eq!(open(&two.view(id, &me()).await.unwrap()).key, "name");
+    answer(&two, id, json!("Ada")).await;
+    // The first still has the session in memory as it was.
+    let view = answer(&one, id, json!("a@b")).await;
+    assert_eq!(result(&view)["name"], "Ada");
+    let refused = two.respond(id, &me(), json!("c@d").into()).await.unwrap_err();
+    assert!(matches!(refused, EngineError::Transition { .. }), "{refused:?}");
+}
+
+/// A flow this program does not have leaves its sessions alone.
+#[tokio::test]
+async fn sessions_of_unknown_flows_are_left_alone() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let id = builder(Arc::clone(&store)).build().start(start("register")).await.unwrap().id;
+    let other = Engine::builder(Arc::clone(&store)).build();
+    let refused = other.respond(id, &me(), json!("Ada").into()).await.unwrap_err();
+    assert!(matches!(refused, EngineError::UnknownFlow(name) if name == "register"));
+    let view = answer(&builder(store).build(), id, json!("Ada")).await;
+    assert_eq!(open(&view).key, "email");
+    let refused = other.start(start("register")).await.unwrap_err();
+    assert!(matches!(refused, EngineError::UnknownFlow(_)));
+    let unknown = other.view(SessionId::from_random(7), &me()).await.unwrap_err();
+    assert!(matches!(unknown, EngineError::NotFound));
+}
+
+/// Only so many sessions are in memory; the others are rebuilt when they are needed.
+#[tokio::test]
+async fn memory_holds_only_so_many_sessions() {
+    let limits = mcp_flow_engine::Limits { live: 10, ..mcp_flow_engine::Limits::default() };
+    let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
+    let mut ids = Vec::new();
+    for _ in 0..50 {
+        ids.push(engine.start(start("register")).await.unwrap().id);
+        assert!(engine.live() <= 10);
+    }
+    for id in ids {
+        answer(&engine, id, json!("Ada")).await;
+        let view = answer(&engine, id, json!("a@b")).await;
+        assert_eq!(ended(&view).turns, 2);
+    }
+}
+
+/// INT-074: who answers and goes away before the reply leaves nothing half done.
+#[tokio::test]
+async fn a_caller_that_goes_away_leaves_nothing_undone() {
+    async fn pays(flow: Flow, _: NoParams) -> FlowResult<String> {
+        flow.ask("pay", confirm("Pay?")).await?;
+        flow.step("pay", || async { Ok::<_, String>("paid".to_owned()) }).await
+    }
+    let store = Arc::new(support::SlowStore::default());
+    let engine = Engine::builder(Arc::clone(&store) as Arc<dyn Store>)
+        .flow(Definition::new("pays", pays))
+        .build();
+    let id = engine.start(start("pays")).await.unwrap().id;
+    store.hold();
+    let owner = me();
+    let responding = engine.respond(id, &owner, json!(true).into());
+    let gone = tokio::time::timeout(std::time::Duration::ZERO, responding).await;
+    assert!(gone.is_err(), "the store is slow");
+    // The answer had been handed to the store when its sender left.
+    store.release().await;
+    engine.sweep().await.unwrap();
+    let view = engine.wait(id, &me(), std::time::Duration::from_secs(60)).await.unwrap();
+    assert_eq!(result(&view), json!("paid"));
+    engine.shutdown().await;
+}

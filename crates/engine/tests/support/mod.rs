@@ -1,0 +1,227 @@
+//! What the tests of the engine share: a clock that stands still, a store that breaks, flows.
+
+#![allow(dead_code, unreachable_pub, reason = "every test uses some of it")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use mcp_flow_engine::{Clock, Definition, Engine, EngineBuilder, Flow, FlowResult, Limits};
+use mcp_flow_engine::{OpenQuestion, Reply, Standing, Start, View};
+use mcp_flow_flow::event::{Ended, Ending, Fault};
+use mcp_flow_flow::question::{confirm, date, integer, text};
+use mcp_flow_flow::store::{Append, Filter, Listed, Page, Reply as StoreReply};
+use mcp_flow_flow::{Event, MemoryStore, Owner, SessionId, Store, StoreError, Timestamp};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// A clock that moves only when told to.
+#[derive(Debug)]
+pub struct StillClock(AtomicU64);
+
+impl StillClock {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicU64::new(1_700_000_000_000)))
+    }
+
+    pub fn forward(&self, duration: Duration) {
+        self.0.fetch_add(u64::try_from(duration.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+
+    pub fn back(&self, duration: Duration) {
+        self.0.fetch_sub(u64::try_from(duration.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for StillClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// A store that takes so many writes and then none, as if the process had been killed.
+#[derive(Debug)]
+pub struct CrashStore {
+    pub kept: Arc<MemoryStore>,
+    left: AtomicUsize,
+}
+
+impl CrashStore {
+    pub fn stopping_after(kept: &Arc<MemoryStore>, writes: usize) -> Arc<Self> {
+        Arc::new(Self { kept: Arc::clone(kept), left: AtomicUsize::new(writes) })
+    }
+}
+
+impl Store for CrashStore {
+    fn read(&self, id: SessionId) -> StoreReply<'_, Vec<Event>> {
+        self.kept.read(id)
+    }
+
+    fn append(&self, append: Append) -> StoreReply<'_, ()> {
+        let left =
+            self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        match left {
+            Ok(_) => self.kept.append(append),
+            Err(_) => Box::pin(std::future::ready(Err(StoreError::Closed))),
+        }
+    }
+
+    fn list(&self, filter: Filter, page: Page) -> StoreReply<'_, Vec<Listed>> {
+        self.kept.list(filter, page)
+    }
+
+    fn due(&self, time: Timestamp, most: usize) -> StoreReply<'_, Vec<SessionId>> {
+        self.kept.due(time, most)
+    }
+
+    fn erase(&self, id: SessionId) -> StoreReply<'_, ()> {
+        self.kept.erase(id)
+    }
+}
+
+/// A store that can be told to take its time: what it is handed then is written when released,
+/// whether or not anyone still waits for it.
+#[derive(Debug, Default)]
+pub struct SlowStore {
+    kept: MemoryStore,
+    held: std::sync::Mutex<Option<Vec<Append>>>,
+}
+
+impl SlowStore {
+    pub fn hold(&self) {
+        *self.held.lock().unwrap() = Some(Vec::new());
+    }
+
+    pub async fn release(&self) {
+        let held = self.held.lock().unwrap().take();
+        for append in held.unwrap_or_default() {
+            self.kept.append(append).await.unwrap();
+        }
+    }
+}
+
+impl Store for SlowStore {
+    fn read(&self, id: SessionId) -> StoreReply<'_, Vec<Event>> {
+        self.kept.read(id)
+    }
+
+    fn append(&self, append: Append) -> StoreReply<'_, ()> {
+        match self.held.lock().unwrap().as_mut() {
+            Some(held) => {
+                held.push(append);
+                Box::pin(std::future::pending())
+            }
+            None => self.kept.append(append),
+        }
+    }
+
+    fn list(&self, filter: Filter, page: Page) -> StoreReply<'_, Vec<Listed>> {
+        self.kept.list(filter, page)
+    }
+
+    fn due(&self, time: Timestamp, most: usize) -> StoreReply<'_, Vec<SessionId>> {
+        self.kept.due(time, most)
+    }
+
+    fn erase(&self, id: SessionId) -> StoreReply<'_, ()> {
+        self.kept.erase(id)
+    }
+}
+
+#[derive(Deserialize)]
+pub struct NoParams {}
+
+/// The wizard of the protocol: a name, then an address.
+pub async fn register(flow: Flow, _: NoParams) -> FlowResult<Value> {
+    flow.progress(1.0, 2.0, "Step 1 of 2".to_owned());
+    let name = flow.ask("name", text("Enter name").length(2..=50)).await?;
+    flow.progress(2.0, 2.0, None);
+    let email = flow.ask("email", text("Enter email").pattern("^[^@ ]+@[^@ ]+$")).await?;
+    flow.summary(format!("{name} is registered"));
+    Ok(json!({"name": name, "email": email}))
+}
+
+/// Questions that depend on each other, looked up and confirmed.
+pub async fn book_trip(flow: Flow, _: NoParams) -> FlowResult<Value> {
+    let city = flow.ask("city", text("Where to?").length(2..=50)).await?;
+    let day = flow.ask("day", date("Which day?").after(flow.today())).await?;
+    let offers: Vec<String> = flow
+        .lookup("search", || async { Ok::<_, String>(vec![format!("{city} Inn"), "Tent".into()]) })
+        .await?;
+    let offer = flow.ask("offer", mcp_flow_flow::question::choice("Which offer?", &offers)).await?;
+    let nights = flow.ask("nights", integer("How many nights?").range(1..=30)).await?;
+    if !flow.ask("sure", confirm("Book it?")).await? {
+        return flow.decline("nothing booked");
+    }
+    let receipt: String =
+        flow.step("book", || async { Ok::<_, String>(format!("{offer} x {nights}")) }).await?;
+    Ok(json!({"receipt": receipt, "day": day}))
+}
+
+pub fn builder(store: Arc<dyn Store>) -> EngineBuilder {
+    Engine::builder(store)
+        .flow(Definition::new("register", register))
+        .flow(Definition::new("book_trip", book_trip))
+}
+
+pub fn engine() -> Engine {
+    builder(Arc::new(MemoryStore::new())).build()
+}
+
+/// Limits under which every session leaves memory after each turn, and is replayed at the next.
+pub fn forgetful() -> Limits {
+    Limits { linger: Duration::ZERO, ..Limits::default() }
+}
+
+pub fn me() -> Owner {
+    Owner::local()
+}
+
+pub fn start(flow: &str) -> Start {
+    Start::new(flow, me())
+}
+
+pub fn params(value: Value) -> Map<String, Value> {
+    let Value::Object(params) = value else { panic!("parameters are an object") };
+    params
+}
+
+#[track_caller]
+pub fn open(view: &View) -> &OpenQuestion {
+    match &view.standing {
+        Standing::Waiting(open) => open,
+        other => panic!("not waiting: {other:?}"),
+    }
+}
+
+#[track_caller]
+pub fn ended(view: &View) -> &Ended {
+    match &view.standing {
+        Standing::Ended(ended) => ended,
+        other => panic!("not over: {other:?}"),
+    }
+}
+
+#[track_caller]
+pub fn result(view: &View) -> Value {
+    match &ended(view).ending {
+        Ending::Completed { success: true, data, .. } => data.clone(),
+        other => panic!("no result: {other:?}"),
+    }
+}
+
+#[track_caller]
+pub fn fault(view: &View) -> &Fault {
+    match &ended(view).ending {
+        Ending::Failed(fault) => fault,
+        other => panic!("no fault: {other:?}"),
+    }
+}
+
+/// Answers a question, which must be taken.
+pub async fn answer(engine: &Engine, id: SessionId, value: Value) -> View {
+    match engine.respond(id, &me(), value.into()).await {
+        Ok(Reply::Accepted(view)) => view,
+        other => panic!("not accepted: {other:?}"),
+    }
+}

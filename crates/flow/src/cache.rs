@@ -1,0 +1,49 @@
+//! Compiled rules, kept for the next session that asks the same question.
+
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hashbrown::HashMap;
+
+/// A bounded table from source to what was made of it.
+///
+/// It is emptied when full: flows ask few different questions, so that hardly ever happens, and
+/// whoever makes up new ones without end pays for compiling them.
+pub(crate) struct Cache<K, V> {
+    entries: Mutex<Option<HashMap<K, Arc<V>>>>,
+}
+
+impl<K: Eq + Hash, V> Cache<K, V> {
+    pub(crate) const fn new() -> Self {
+        Self { entries: Mutex::new(None) }
+    }
+
+    /// Finds what was made of `source`, or makes it. Failures are not kept.
+    pub(crate) fn get_or_try<Q, E>(
+        &self,
+        source: &Q,
+        make: impl FnOnce() -> Result<V, E>,
+    ) -> Result<Arc<V>, E>
+    where
+        Q: Hash + hashbrown::Equivalent<K> + ToOwned<Owned = K> + ?Sized,
+    {
+        if let Some(found) = self.lock().get_or_insert_default().get(source) {
+            return Ok(Arc::clone(found));
+        }
+        // Made outside the lock: compiling takes long, and two who make the same do no harm.
+        let made = Arc::new(make()?);
+        let mut entries = self.lock();
+        let entries = entries.get_or_insert_default();
+        if entries.len() >= MOST_ENTRIES {
+            entries.clear();
+        }
+        entries.insert(source.to_owned(), Arc::clone(&made));
+        Ok(made)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<HashMap<K, Arc<V>>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const MOST_ENTRIES: usize = 256;

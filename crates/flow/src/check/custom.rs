@@ -1,0 +1,52 @@
+//! Custom answers: whatever the JSON Schema of the question allows, within bounds.
+
+use serde_json::Value;
+
+use super::{Violation, compiled, limits};
+use crate::prompt::Rules;
+
+pub(super) fn check(rules: &Rules, answer: &Value) -> Result<(), Violation> {
+    measure(answer)?;
+    let Some(schema) = &rules.schema else { return Ok(()) };
+    let Ok(schema) = compiled::schema(schema) else {
+        // Unsound prompts are not asked, so this is a client that checks what it was sent.
+        return Err(Violation::new("the schema of this question cannot be used"));
+    };
+    let Some(error) = schema.iter_errors(answer).next() else { return Ok(()) };
+    let place = error.instance_path().to_string();
+    let place = if place.is_empty() { "the answer".to_owned() } else { place };
+    // The masked form names the rule and leaves out what was answered.
+    let mut reason = error.masked().to_string();
+    if let Some((end, _)) = reason.char_indices().nth(LONGEST_REASON) {
+        reason.truncate(end);
+    }
+    Err(Violation::new(format!("{place}: {reason}"))
+        .suggest("Send what the schema of the question describes"))
+}
+
+/// Refuses what is too large or too deep before any schema looks at it.
+fn measure(answer: &Value) -> Result<(), Violation> {
+    let (mut values, mut characters) = (0, 0);
+    let mut open = vec![(answer, 1)];
+    while let Some((value, depth)) = open.pop() {
+        values += 1;
+        match value {
+            Value::String(text) => characters += text.len(),
+            Value::Array(elements) => open.extend(elements.iter().map(|value| (value, depth + 1))),
+            Value::Object(members) => {
+                characters += members.keys().map(String::len).sum::<usize>();
+                open.extend(members.values().map(|value| (value, depth + 1)));
+            }
+            _ => {}
+        }
+        if depth > limits::DEPTH {
+            return Err(Violation::new("the answer is nested too deeply"));
+        }
+        if values + open.len() > limits::VALUES || characters > limits::CUSTOM {
+            return Err(Violation::new("the answer is too large"));
+        }
+    }
+    Ok(())
+}
+
+const LONGEST_REASON: usize = 300;

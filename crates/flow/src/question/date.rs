@@ -1,0 +1,70 @@
+//! Questions answered by a day.
+
+use jiff::civil::Date;
+use serde_json::Value;
+
+use super::{Optional, Question};
+use crate::check::parse_date;
+use crate::prompt::{Prompt, PromptType};
+
+/// A question answered by a day.
+#[derive(Clone, Debug)]
+pub struct Day(Prompt);
+
+/// Asks for a day.
+pub fn date(message: impl AsRef<str>) -> Day {
+    Day(Prompt::new(PromptType::Date, message.as_ref()))
+}
+
+impl Day {
+    /// Takes only days later than this one.
+    #[must_use]
+    pub fn after(self, day: Date) -> Self {
+        self.from(day.tomorrow().unwrap_or(Date::MAX))
+    }
+
+    /// Takes only days earlier than this one.
+    #[must_use]
+    pub fn before(self, day: Date) -> Self {
+        self.until(day.yesterday().unwrap_or(Date::MIN))
+    }
+
+    /// The first day taken.
+    #[must_use]
+    pub fn from(mut self, day: Date) -> Self {
+        self.0.validation.min = Some(day.into());
+        self
+    }
+
+    /// The last day taken.
+    #[must_use]
+    pub fn until(mut self, day: Date) -> Self {
+        self.0.validation.max = Some(day.into());
+        self
+    }
+
+    /// What counts when nothing is answered.
+    #[must_use]
+    pub fn default(mut self, day: Date) -> Self {
+        self.0.default_value = Some(day.to_string().into());
+        self
+    }
+
+    /// Lets the question go unanswered.
+    pub fn optional(mut self) -> Optional<Self> {
+        self.0.validation.required = None;
+        Optional(self)
+    }
+}
+
+impl Question for Day {
+    type Answer = Date;
+
+    fn prompt(&self) -> &Prompt {
+        &self.0
+    }
+
+    fn read(&self, value: Value) -> Option<Date> {
+        parse_date(value.as_str()?)
+    }
+}

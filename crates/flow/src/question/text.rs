@@ -1,0 +1,77 @@
+//! Questions answered by a text.
+
+use std::ops::{Bound, RangeBounds};
+
+use serde_json::Value;
+
+use super::{Optional, Question};
+use crate::prompt::{Prompt, PromptType};
+
+/// A question answered by a text.
+#[derive(Clone, Debug)]
+pub struct Text(Prompt);
+
+/// Asks for a text.
+pub fn text(message: impl AsRef<str>) -> Text {
+    Text(Prompt::new(PromptType::Text, message.as_ref()))
+}
+
+impl Text {
+    /// How many characters the text may have.
+    #[must_use]
+    pub fn length(mut self, range: impl RangeBounds<u64>) -> Self {
+        self.0.validation.min = match range.start_bound() {
+            Bound::Included(least) => Some((*least).into()),
+            Bound::Excluded(below) => Some(below.saturating_add(1).into()),
+            Bound::Unbounded => None,
+        };
+        self.0.validation.max = match range.end_bound() {
+            Bound::Included(most) => Some((*most).into()),
+            Bound::Excluded(above) => Some(above.saturating_sub(1).into()),
+            Bound::Unbounded => None,
+        };
+        self
+    }
+
+    /// A regular expression the text must match. Anchor it to have all of the text match.
+    #[must_use]
+    pub fn pattern(mut self, pattern: impl Into<String>) -> Self {
+        self.0.validation.pattern = Some(pattern.into());
+        self
+    }
+
+    /// Shown where the answer will be typed.
+    #[must_use]
+    pub fn placeholder(mut self, text: impl Into<String>) -> Self {
+        self.0.placeholder = Some(text.into());
+        self
+    }
+
+    /// What counts when nothing is answered.
+    #[must_use]
+    pub fn default(mut self, answer: impl Into<String>) -> Self {
+        self.0.default_value = Some(answer.into().into());
+        self
+    }
+
+    /// Lets the question go unanswered.
+    pub fn optional(mut self) -> Optional<Self> {
+        self.0.validation.required = None;
+        Optional(self)
+    }
+}
+
+impl Question for Text {
+    type Answer = String;
+
+    fn prompt(&self) -> &Prompt {
+        &self.0
+    }
+
+    fn read(&self, value: Value) -> Option<String> {
+        match value {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Sessions against a model of the protocol's table that shares no code with them.
+
+use std::time::Duration;
+
+use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use serde_json::{Map, json};
+
+use super::{Answer, Bounds, Command, Refusal, Session};
+use crate::event::{Ending, Event, Fault, FaultName, Limit, Outcome, Started};
+use crate::question::{Question, text};
+use crate::{Owner, Timestamp};
+
+/// What the model knows of a session: a word, some counts, and nothing of how it is made.
+#[derive(Debug)]
+struct Model {
+    state: &'static str,
+    /// The open question: its key, and how often it was answered wrongly.
+    open: Option<(String, u32)>,
+    asked: u32,
+    turns: usize,
+    expired: bool,
+    given_used: bool,
+}
+
+/// A command in the model's own words.
+#[derive(Clone, Debug)]
+enum Move {
+    Begin,
+    Ask(&'static str),
+    AskUnsound,
+    AnswerWell,
+    AnswerBadly,
+    Step,
+    Note,
+    Complete,
+    Finish,
+    Cancel,
+    Fail,
+    Expire,
+}
+
+const PROMPTS: u32 = 4;
+const ATTEMPTS: u32 = 3;
+
+impl Model {
+    /// Where a move leads by the table of the protocol (INT-062 to INT-069, C-42); the error is
+    /// how a refusal begins.
+    fn make(&mut self, step: &Move) -> Result<(), &'static str> {
+        let final_state = ["completed", "cancelled", "error"].contains(&self.state);
+        let running = ["active", "processing"].contains(&self.state);
+        let allowed = match step {
+            Move::Begin => self.state == "idle",
+            Move::Ask(_) | Move::AskUnsound | Move::Complete => running,
+            Move::Step | Move::Note | Move::Finish => running || self.state == "waiting_user",
+            Move::AnswerWell | Move::AnswerBadly => self.state == "waiting_user",
+            Move::Cancel | Move::Fail | Move::Expire => !final_state,
+        };
+        if !allowed {
+            return Err(match self.state {
+                "cancelled" => "cancelled",
+                "error" if self.expired => "expired",
+                _ => "transition",
+            });
+        }
+        match step {
+            Move::Begin => self.state = "active",
+            Move::Ask(_) | Move::AskUnsound if self.asked == PROMPTS => self.end("error"),
+            Move::AskUnsound => self.end("error"),
+            // "given" was told at the start, once.
+            Move::Ask("given") if !self.given_used => {
+                self.given_used = true;
+                self.asked += 1;
+            }
+            Move::Ask(key) => {
+                self.asked += 1;
+                self.open = Some(((*key).to_owned(), 0));
+                self.state = "waiting_user";
+            }
+            Move::AnswerWell => {
+                self.open = None;
+                self.turns += 1;
+                self.state = "processing";
+            }
+            Move::AnswerBadly => {
+                let wrong = self.open.as_mut().map(|(_, wrong)| {
+                    *wrong += 1;
+                    *wrong
+                });
+                if wrong == Some(ATTEMPTS) {
+                    self.end("error");
+                }
+            }
+            Move::Step | Move::Note => {}
+            Move::Complete | Move::Finish => self.end("completed"),
+            Move::Cancel => self.end("cancelled"),
+            Move::Fail => self.end("error"),
+            Move::Expire => {
+                self.end("error");
+                self.expired = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, state: &'static str) {
+        self.state = state;
+        self.open = None;
+        self.turns = 0;
+    }
+}
+
+proptest! {
+    /// INT-062 to INT-069, INT-110, C-42: any sequence of commands leads where the table says,
+    /// and folding what was written gives the same session again.
+    #[test]
+    fn a_session_does_what_the_table_says(
+        moves in proptest::collection::vec(moves(), 0..40),
+        times in proptest::collection::vec(any::<u16>(), 40),
+    ) {
+        let bounds = Bounds { prompts: PROMPTS, attempts: ATTEMPTS, ..Bounds::default() };
+        let mut session = Session::start(started());
+        let mut journal = vec![Event::Started(started())];
+        let mut model = Model { state: "idle", open: None, asked: 0, turns: 0, expired: false, given_used: false };
+        for (step, time) in moves.iter().zip(times) {
+            // The clock jumps about; a session's times do not.
+            let at = Timestamp::from_millis(time.into());
+            let expected = model.make(step);
+            let touched = session.touched;
+            match session.decide(command(step), at, &bounds) {
+                Ok(event) => {
+                    prop_assert_eq!(expected, Ok(()), "{:?} was allowed", step);
+                    prop_assert!(event.at() >= touched);
+                    session.apply(event.clone()).unwrap();
+                    if matches!(event, Event::Ended(_)) { journal.clear(); }
+                    journal.push(event);
+                }
+                Err(refusal) => {
+                    let name = match refusal {
+                        Refusal::AlreadyCancelled => "cancelled",
+                        Refusal::Expired(_) => "expired",
+                        Refusal::Transition { .. } => "transition",
+                    };
+                    prop_assert_eq!(expected, Err(name), "{:?} was refused", step);
+                }
+            }
+            prop_assert_eq!(session.state.name(), model.state);
+            prop_assert_eq!(session.history.len(), model.turns);
+            let open = session.open.as_ref().map(|open| (open.key.clone(), session.attempts));
+            prop_assert_eq!(&open, &model.open);
+            let folded = Session::replay(&journal).unwrap().unwrap();
+            prop_assert_eq!(folded.state, session.state);
+            prop_assert_eq!(&folded.history, &session.history);
+            prop_assert_eq!(&folded.data, &session.data);
+            prop_assert_eq!(folded.summary(), session.summary());
+            let read = crate::store::decode(&crate::store::encode(&journal)).unwrap();
+            prop_assert_eq!(&read, &journal);
+        }
+    }
+
+    /// A journal put together by chance is folded or refused, and never anything else.
+    #[test]
+    fn any_journal_is_folded_or_refused(moves in proptest::collection::vec(moves(), 0..20)) {
+        let bounds = Bounds::default();
+        let mut journal = vec![Event::Started(started())];
+        for step in &moves {
+            // Each event comes from a session of its own, so most do not belong here.
+            let mut other = Session::start(started());
+            let at = Timestamp::from_millis(1);
+            for step in [Move::Begin, Move::Ask("a"), step.clone()] {
+                if let Ok(event) = other.decide(command(&step), at, &bounds) {
+                    other.apply(event.clone()).unwrap();
+                    journal.push(event);
+                }
+            }
+            let _ = Session::replay(&journal);
+        }
+    }
+}
+
+/// INT-071, INT-072, INT-109: activity restarts the one limit and not the other.
+#[test]
+fn deadlines() {
+    let bounds = Bounds::default();
+    let mut session = Session::start(started());
+    let at = Timestamp::from_millis;
+    assert_eq!(session.deadline(), Some(at(1_000)));
+    for (time, step, deadline) in [
+        (100, Move::Begin, 5_000),
+        (200, Move::Ask("a"), 1_200),
+        (900, Move::AnswerBadly, 1_900),
+        (1_000, Move::AnswerWell, 5_000),
+        (4_500, Move::Ask("b"), 5_000),
+    ] {
+        let event = session.decide(command(&step), at(time), &bounds).unwrap();
+        session.apply(event).unwrap();
+        assert_eq!(session.deadline(), Some(at(deadline)), "after {step:?}");
+    }
+    assert_eq!(session.overdue(at(4_999)), None);
+    assert_eq!(session.overdue(at(5_000)), Some(Limit::Duration));
+    let event = session.decide(command(&Move::Expire), at(5_000), &bounds).unwrap();
+    session.apply(event).unwrap();
+    assert_eq!(session.deadline(), Some(at(5_000).after(Duration::from_secs(300))));
+}
+
+/// INT-114, C-11: of a session that is over nothing is left that someone said.
+#[test]
+fn the_end_keeps_no_content() {
+    let mut session = Session::start(started());
+    for step in [Move::Begin, Move::Ask("a"), Move::AnswerWell, Move::Note, Move::Complete] {
+        let event = session.decide(command(&step), Timestamp::from_millis(5), &Bounds::default());
+        session.apply(event.unwrap()).unwrap();
+    }
+    let left = format!("{session:?}");
+    assert!(!left.contains("well answered") && !left.contains("a note"), "{left}");
+    assert_eq!(session.ended.unwrap().turns, 1);
+}
+
+/// A flow that notes without end is stopped, and so is one that notes too much.
+#[test]
+fn a_session_holds_only_so_much() {
+    for bounds in
+        [Bounds { events: 20, ..Bounds::default() }, Bounds { bytes: 2_000, ..Bounds::default() }]
+    {
+        let mut session = Session::start(started());
+        session.apply(Event::Began { at: Timestamp::default() }).unwrap();
+        while !session.state.is_final() {
+            let event = session.decide(command(&Move::Step), Timestamp::default(), &bounds);
+            session.apply(event.unwrap()).unwrap();
+        }
+        assert!(matches!(
+            session.ending(),
+            Some(Ending::Failed(Fault { name: FaultName::TooMuchData, .. }))
+        ));
+    }
+}
+
+fn moves() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        3 => Just(Move::Begin),
+        4 => prop_oneof![Just(Move::Ask("a")), Just(Move::Ask("b")), Just(Move::Ask("given"))],
+        1 => Just(Move::AskUnsound),
+        6 => Just(Move::AnswerWell),
+        3 => Just(Move::AnswerBadly),
+        2 => Just(Move::Step),
+        2 => Just(Move::Note),
+        1 => Just(Move::Complete),
+        1 => Just(Move::Finish),
+        1 => Just(Move::Cancel),
+        1 => Just(Move::Fail),
+        1 => Just(Move::Expire),
+    ]
+}
+
+fn command(step: &Move) -> Command {
+    let ask = |key: &str, prompt: &crate::Prompt| Command::Ask {
+        key: key.to_owned(),
+        prompt: prompt.clone(),
+        progress: None,
+    };
+    match step {
+        Move::Begin => Command::Begin,
+        Move::Ask(key) => ask(key, text("?").length(3..).prompt()),
+        Move::AskUnsound => ask("c", text("?").pattern("(").prompt()),
+        Move::AnswerWell => Command::Answer(Answer::from(json!("well answered"))),
+        Move::AnswerBadly => Command::Answer(Answer::from(json!(17))),
+        Move::Step => Command::Record { key: "s".into(), outcome: Outcome::Ok(json!([1, 2])) },
+        Move::Note => Command::Set { key: "n".into(), value: json!("a note") },
+        Move::Complete => {
+            Command::End(Ending::Completed { success: true, data: json!({"x": 1}), summary: None })
+        }
+        Move::Finish => Command::Finish,
+        Move::Cancel => Command::End(Ending::Cancelled { reason: Some("enough".into()) }),
+        Move::Fail => Command::End(Ending::Failed(Fault::new(FaultName::Failed, "broke"))),
+        Move::Expire => Command::End(Ending::Expired(Limit::Inactivity)),
+    }
+}
+
+fn started() -> Started {
+    let mut params = Map::new();
+    params.insert("given".into(), json!("told before"));
+    Started {
+        flow: "sample".into(),
+        owner: Owner::local(),
+        params,
+        context: Map::new(),
+        inactivity: Some(1_000),
+        ends: Some(Timestamp::from_millis(5_000)),
+        at: Timestamp::from_millis(0),
+    }
+}

@@ -1,0 +1,70 @@
+//! Points in time, as the journal writes them.
+
+use std::time::Duration;
+
+use jiff::civil::{Date, date};
+use serde::{Deserialize, Serialize};
+
+/// A point in time: milliseconds since the beginning of 1970, UTC.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize,
+)]
+#[serde(transparent)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The latest point in time there is.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// Takes milliseconds since the beginning of 1970.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    /// Milliseconds since the beginning of 1970.
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    /// The point in time this much later.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(millis))
+    }
+
+    /// How long ago `earlier` was; nothing if it lies ahead.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The day it is in UTC. Times beyond the last day a calendar can name are that day.
+    pub fn day(self) -> Date {
+        let days = i64::try_from(self.0 / MILLIS_PER_DAY).unwrap_or(i64::MAX);
+        jiff::Span::new()
+            .try_days(days)
+            .and_then(|span| date(1970, 1, 1).checked_add(span))
+            .unwrap_or(Date::MAX)
+    }
+}
+
+const MILLIS_PER_DAY: u64 = 24 * 60 * 60 * 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::Timestamp;
+    use jiff::civil::Date;
+
+    #[test]
+    fn days_change_at_midnight() {
+        for (millis, day) in [
+            (0, "1970-01-01"),
+            (86_399_999, "1970-01-01"),
+            (86_400_000, "1970-01-02"),
+            (1_709_210_096_000, "2024-02-29"),
+        ] {
+            assert_eq!(Timestamp::from_millis(millis).day().to_string(), day);
+        }
+        assert_eq!(Timestamp::NEVER.day(), Date::MAX);
+    }
+}
