@@ -98,6 +98,13 @@ pub const UNSUPPORTED_PROTOCOL_VERSION: Fault = Fault {
     message: "Unsupported protocol version",
 };
 
+/// A request needs something its client did not declare; the number is that of the official text.
+pub const MISSING_CLIENT_CAPABILITY: Fault = Fault::standard(
+    "MISSING_CLIENT_CAPABILITY",
+    -32021,
+    "The server needs a capability of the client for this request",
+);
+
 /// The headers of a request do not say what its body says; the number is that of the official text.
 pub const HEADER_MISMATCH: Fault = Fault::standard("HEADER_MISMATCH", -32020, "Header mismatch");
 

@@ -14,6 +14,12 @@ pub const TOOLS_CALL: &str = "tools/call";
 pub const LOGGING_SET_LEVEL: &str = "logging/setLevel";
 /// Asks to be told of changes, under a stateless revision.
 pub const SUBSCRIPTIONS_LISTEN: &str = "subscriptions/listen";
+/// Asks the client's model.
+pub const SAMPLING_CREATE_MESSAGE: &str = "sampling/createMessage";
+/// Asks the person behind the client.
+pub const ELICITATION_CREATE: &str = "elicitation/create";
+/// Asks the client for its roots.
+pub const ROOTS_LIST: &str = "roots/list";
 /// Asks to end the connection after everything before it is answered.
 pub const SHUTDOWN: &str = "shutdown";
 

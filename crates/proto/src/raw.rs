@@ -249,7 +249,8 @@ pub(crate) enum Common<'a> {
 }
 
 /// The names of the common members, in the order they are kept.
-pub(crate) const COMMON_NAMES: [&str; 3] = ["_meta", "name", "arguments"];
+pub(crate) const COMMON_NAMES: [&str; 5] =
+    ["_meta", "name", "arguments", "inputResponses", "requestState"];
 
 impl<'a> Params<'a> {
     /// Params as they came; `null` is the same as none at all.
@@ -261,7 +262,7 @@ impl<'a> Params<'a> {
         Self { raw: raw.filter(|raw| raw.kind() != Kind::Null), common }
     }
 
-    /// The members `_meta`, `name` and `arguments`.
+    /// The members many methods share, in the order of their names.
     pub(crate) fn common(self) -> Result<[Option<Raw<'a>>; COMMON_NAMES.len()], DecodeError> {
         match self.common {
             Common::Known(members) => Ok(members),

@@ -50,6 +50,10 @@ pub struct Features {
     pub primed_streams: bool,
     /// `icons`, and `description` on implementations.
     pub icons: bool,
+    /// `elicitation/create` has modes, defaults, titled choices and several of them.
+    pub elicitation_modes: bool,
+    /// `sampling/createMessage` offers tools, and its messages have several pieces.
+    pub sampling_tools: bool,
 }
 
 impl Revision {
@@ -107,6 +111,8 @@ impl Revision {
                 argument_faults_as_results: false,
                 primed_streams: false,
                 icons: false,
+                elicitation_modes: false,
+                sampling_tools: false,
             },
             Self::V2025_03_26 => Features {
                 seed_002_members: false,
@@ -126,6 +132,8 @@ impl Revision {
                 argument_faults_as_results: true,
                 primed_streams: true,
                 icons: true,
+                elicitation_modes: true,
+                sampling_tools: true,
                 ..Self::V2025_06_18.features()
             },
             Self::V2026_07_28 => {

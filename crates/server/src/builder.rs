@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::event::{Event, Hook, Veto};
 use crate::extensions::Extensions;
 use crate::handler::Handler;
+use crate::input::Sealing;
 use crate::limits::Limits;
 use crate::methods;
 use crate::output_filter::OutputFilter;
@@ -45,6 +46,7 @@ struct Inner {
     content_form: ContentForm,
     output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
+    sealing: Sealing,
 }
 
 impl Server {
@@ -63,6 +65,7 @@ impl Server {
             content_form: ContentForm::default(),
             output_filters: Vec::new(),
             extensions: Extensions::default(),
+            sealing: Sealing::default(),
         }
     }
 
@@ -173,6 +176,10 @@ impl Server {
         &self.inner.extensions
     }
 
+    pub(crate) fn sealing(&self) -> &Sealing {
+        &self.inner.sealing
+    }
+
     /// Whether the server holds clients to the letter of the one revision it speaks.
     pub(crate) fn is_strict(&self) -> bool {
         matches!(self.inner.versions, VersionPolicy::Only(_))
@@ -213,9 +220,14 @@ pub struct ServerBuilder {
     content_form: ContentForm,
     output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
+    sealing: Sealing,
 }
 
 impl ServerBuilder {
+    pub(crate) fn sealing(&self) -> &Sealing {
+        &self.sealing
+    }
+
     /// What the server is for, told to clients whose revision has a place for it.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.info.description = Some(description.into());
@@ -343,6 +355,7 @@ impl ServerBuilder {
                 content_form: self.content_form,
                 output_filters: self.output_filters,
                 extensions: self.extensions,
+                sealing: self.sealing,
             }),
         })
     }

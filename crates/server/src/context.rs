@@ -1,5 +1,6 @@
 //! What a handler knows about its call and can do while it runs.
 
+mod input;
 mod reply;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,6 +18,7 @@ use crate::builder::Server;
 use crate::connection::{Route, Shared};
 use crate::handler::{Outcome, Reply};
 use crate::identity::{Peer, Principal};
+use crate::input::Round;
 use crate::tool::Tool;
 
 /// One call, as its handler sees it. Cheap to clone and to move into tasks.
@@ -41,6 +43,9 @@ struct Call {
     /// The length of the request, in bytes.
     size: usize,
     place: Mutex<PlaceState>,
+    /// Whether the request may be answered by asking for input.
+    may_ask: AtomicBool,
+    round: OnceLock<Box<Mutex<Round>>>,
 }
 
 /// Whether a call holds a place, and how many of its requests to the client lend it to others.
@@ -75,6 +80,8 @@ impl Context {
                 tool: OnceLock::new(),
                 size,
                 place: Mutex::default(),
+                may_ask: AtomicBool::new(false),
+                round: OnceLock::new(),
             }),
         }
     }

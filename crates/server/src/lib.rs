@@ -25,6 +25,7 @@
 //! let server = Server::builder("sums", "1.0.0").tools(sum).build().unwrap();
 //! ```
 
+pub mod ask;
 mod builder;
 pub mod connection;
 mod connections;
@@ -34,6 +35,7 @@ pub mod event;
 mod extensions;
 pub mod handler;
 pub mod identity;
+pub mod input;
 mod limits;
 mod methods;
 mod output_filter;
@@ -41,6 +43,7 @@ pub mod revision;
 pub mod router;
 pub mod tool;
 
+pub use ask::{AskError, Elicited, Form};
 pub use builder::{AddToolsError, BuildError, Server, ServerBuilder};
 pub use connection::{Connection, ConnectionInfo, Ended, Segment};
 pub use context::Context;
@@ -51,6 +54,7 @@ pub use identity::{Peer, Principal};
 pub use limits::Limits;
 pub use mcp_flow_proto as proto;
 pub use mcp_flow_proto::model::ContentForm;
+pub use mcp_flow_seal as seal;
 pub use output_filter::{OutputFilter, strip_control_characters};
 pub use revision::VersionPolicy;
 pub use tool::{

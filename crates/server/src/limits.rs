@@ -32,6 +32,14 @@ pub struct Limits {
     pub client_requests: usize,
     /// How long the client may take to answer one. 1 minute.
     pub client_request_time: Duration,
+    /// How long the client may take where a person or a model answers: sampling and elicitation.
+    /// 5 minutes.
+    pub answer_time: Duration,
+    /// Bytes of answers that a stateless client carries from one round of a request to the next.
+    /// 1 MiB.
+    pub request_state_bytes: usize,
+    /// How long it may take to the next round. 10 minutes.
+    pub request_state_time: Duration,
     /// How long running calls may go on once the connection is ending. 30 seconds.
     pub drain_time: Duration,
     /// Subscriptions of a client that may be open at once. 64.
@@ -54,6 +62,9 @@ impl Default for Limits {
             call_time: Duration::from_secs(10 * 60),
             client_requests: 64,
             client_request_time: Duration::from_secs(60),
+            answer_time: Duration::from_secs(5 * 60),
+            request_state_bytes: 1024 * 1024,
+            request_state_time: Duration::from_secs(10 * 60),
             drain_time: Duration::from_secs(30),
             subscriptions: 64,
             page: 1000,

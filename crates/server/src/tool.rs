@@ -1,5 +1,6 @@
 //! Tools: what they are made of and how they are called.
 
+pub(crate) mod answer;
 mod arguments;
 mod builder;
 mod collection;

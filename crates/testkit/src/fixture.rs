@@ -1,5 +1,7 @@
 //! The server every scenario runs against, and the levers to steer its tools by.
 
+mod asking;
+
 use std::sync::Arc;
 
 use mcp_flow_proto::model::LogLevel;
@@ -148,7 +150,8 @@ fn tools(gate: &Arc<Gate>) -> Vec<Tool> {
             }))
         }),
     ];
-    built.into_iter().map(|tool| tool.expect("the fixture's tools are good")).collect()
+    let built = built.into_iter().chain(asking::tools());
+    built.map(|tool| tool.expect("the fixture's tools are good")).collect()
 }
 
 /// Three steps forward, one back, and log messages of two levels.

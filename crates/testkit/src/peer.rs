@@ -74,9 +74,14 @@ impl Peer {
 
     /// Does the handshake and returns the server's result.
     pub async fn initialize(&mut self, revision: Revision) -> Value {
+        self.initialize_with(revision, json!({})).await
+    }
+
+    /// Does the handshake as a client that can do something, and returns the server's result.
+    pub async fn initialize_with(&mut self, revision: Revision, capabilities: Value) -> Value {
         let client = json!({"name": "scripted-peer", "version": "1.0.0"});
         let params = json!({
-            "protocolVersion": revision.name(), "capabilities": {}, "clientInfo": client,
+            "protocolVersion": revision.name(), "capabilities": capabilities, "clientInfo": client,
         });
         let reply = self.call("initialize", params).await;
         self.notify("notifications/initialized", json!({}));

@@ -7,6 +7,7 @@
 //! mcp_flow_testkit::suite!(|server| async move { mcp_flow_testkit::memory::connect(&server) });
 //! ```
 
+mod asking;
 mod calls;
 mod cancelling;
 mod changes;
@@ -23,6 +24,7 @@ use mcp_flow_server::Server;
 
 use crate::peer::Peer;
 
+pub use asking::*;
 pub use calls::*;
 pub use cancelling::*;
 pub use changes::*;
@@ -84,6 +86,18 @@ macro_rules! suite {
             progress_rises_and_ends_with_the_call
             log_messages_follow_the_level
             the_client_is_asked_and_answers
+            a_person_is_asked_in_every_revision
+            a_model_is_asked_in_every_revision
+            roots_are_asked_for_in_every_revision
+            a_refusal_is_told_apart_from_a_failure
+            nothing_is_asked_that_was_not_declared
+            answers_are_not_believed
+            a_person_is_sent_to_a_url
+            questions_at_once_are_asked_together
+            what_is_missing_is_asked_again
+            a_request_state_is_good_for_one_request
+            a_changed_question_is_noticed
+            a_handler_keeps_its_own_state
             a_burst_of_changes_is_told_once
             a_stateless_client_listens_for_changes
             what_cannot_be_listened_for_is_left_out

@@ -46,20 +46,66 @@ impl Implementation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
     /// Answers `sampling/createMessage`.
-    pub sampling: bool,
+    pub sampling: Option<SamplingCapability>,
     /// Answers `elicitation/create`.
-    pub elicitation: bool,
+    pub elicitation: Option<ElicitationCapability>,
     /// Answers `roots/list`.
-    pub roots: bool,
+    pub roots: Option<RootsCapability>,
+}
+
+/// How far a client's sampling goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SamplingCapability {
+    /// The model may be offered tools.
+    pub tools: bool,
+    /// Context of servers can be added.
+    pub context: bool,
+}
+
+/// In which ways a client can ask the person behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElicitationCapability {
+    /// By a form.
+    pub form: bool,
+    /// By sending them to a URL.
+    pub url: bool,
+}
+
+/// What a client says about its roots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RootsCapability {
+    /// Whether it tells when they change.
+    pub list_changed: bool,
 }
 
 impl ClientCapabilities {
     /// Reads the capabilities out of an object.
     pub fn from_raw(raw: Raw<'_>) -> Result<Self, DecodeError> {
-        let members = raw.members(["sampling", "elicitation", "roots"])?;
-        let [sampling, elicitation, roots] =
-            members.map(|member| member.is_some_and(|raw| raw.kind() != Kind::Null));
+        let [sampling, elicitation, roots] = raw.members(["sampling", "elicitation", "roots"])?;
+        let sampling = declared(sampling, ["tools", "context"])?
+            .map(|[tools, context]| SamplingCapability { tools, context });
+        // One that says neither means forms, as it did before there was anything else.
+        let elicitation = declared(elicitation, ["form", "url"])?
+            .map(|[form, url]| ElicitationCapability { form: form || !url, url });
+        let list_changed = match roots.filter(|raw| raw.kind() == Kind::Object) {
+            Some(raw) => raw.members(["listChanged"])?[0].and_then(|raw| raw.decode().ok()),
+            None => None,
+        };
+        let roots = declared(roots, [])?
+            .map(|[]| RootsCapability { list_changed: list_changed.unwrap_or_default() });
         Ok(Self { sampling, elicitation, roots })
+    }
+}
+
+/// Whether a capability is there, and which of its parts are.
+fn declared<const N: usize>(
+    raw: Option<Raw<'_>>,
+    parts: [&str; N],
+) -> Result<Option<[bool; N]>, DecodeError> {
+    let is_there = |raw: Option<Raw<'_>>| raw.is_some_and(|raw| raw.kind() != Kind::Null);
+    match raw {
+        Some(raw) if raw.kind() == Kind::Object => Ok(Some(raw.members(parts)?.map(is_there))),
+        raw => Ok(is_there(raw).then_some([false; N])),
     }
 }
 
@@ -85,4 +131,35 @@ pub struct ListCapability {
     /// Whether changes of the list are announced.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub list_changed: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ClientCapabilities, ElicitationCapability, SamplingCapability};
+    use crate::raw::Raw;
+
+    /// PAT-009, PAT-047, C-23: what is declared, in every form it may have.
+    #[test]
+    fn capabilities_are_read() {
+        let read = |text| ClientCapabilities::from_raw(Raw::Json(text)).unwrap();
+        assert_eq!(read(r#"{"sampling":null,"other":{"elicitation":{}}}"#), read("{}"));
+        let sampling = |text| read(text).sampling;
+        let tools = |tools| Some(SamplingCapability { tools, context: false });
+        assert_eq!(sampling(r#"{"sampling":{}}"#), tools(false));
+        assert_eq!(sampling(r#"{"sampling":true}"#), tools(false));
+        assert_eq!(sampling(r#"{"sampling":{"tools":{}}}"#), tools(true));
+        assert_eq!(sampling(r#"{"sampling":{"tools":null}}"#), tools(false));
+        for (text, form, url) in [
+            (r#"{"elicitation":{}}"#, true, false),
+            (r#"{"elicitation":{"form":{}}}"#, true, false),
+            (r#"{"elicitation":{"url":{}}}"#, false, true),
+            (r#"{"elicitation":{"form":{},"url":{}}}"#, true, true),
+        ] {
+            assert_eq!(read(text).elicitation, Some(ElicitationCapability { form, url }), "{text}");
+        }
+        let roots = |text| read(text).roots.map(|roots| roots.list_changed);
+        assert_eq!(roots(r#"{"roots":{"listChanged":true}}"#), Some(true));
+        assert_eq!(roots(r#"{"roots":{"listChanged":7}}"#), Some(false));
+        assert_eq!(roots("{}"), None);
+    }
 }

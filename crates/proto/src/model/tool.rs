@@ -129,7 +129,7 @@ pub struct CallParams<'a> {
 impl<'a> CallParams<'a> {
     /// Reads the params; the error is a sentence naming the member at fault.
     pub fn from_params(params: Params<'a>) -> Result<Self, String> {
-        let [_, name, arguments] = params.common().map_err(|error| error.to_string())?;
+        let [_, name, arguments, ..] = params.common().map_err(|error| error.to_string())?;
         let name = match name {
             Some(name) => name.as_text().ok_or("name must be a string")?,
             None => return Err("name is required".to_owned()),

@@ -35,6 +35,17 @@ impl Client {
         method: &str,
         params: &(impl Serialize + Sync),
     ) -> Result<T, ClientError> {
+        let limit = self.shared.server.limits().client_request_time;
+        self.request_within(limit, method, params).await
+    }
+
+    /// As [`request`](Self::request), with a time limit of its own.
+    pub async fn request_within<T: DeserializeOwned>(
+        &self,
+        limit: Duration,
+        method: &str,
+        params: &(impl Serialize + Sync),
+    ) -> Result<T, ClientError> {
         if self.call.as_ref().is_some_and(|call| call.revision().is_stateless()) {
             return Err(ClientError::NotAllowed);
         }
@@ -44,7 +55,6 @@ impl Client {
         let mut message = Vec::new();
         write::request(&mut message, encoding, &id, method, params)?;
         self.send(&message);
-        let limit = self.shared.server.limits().client_request_time;
         let answer = {
             let _lent = self.call.as_ref().map(LentPlace::new);
             tokio::time::timeout(limit, answer).await.map_err(|_| ClientError::TimedOut(limit))?

@@ -19,6 +19,7 @@ use crate::context::Context;
 use crate::event::Event;
 use crate::handler::Handler;
 use crate::identity::Peer;
+use crate::input;
 
 impl Shared {
     /// Answers one frame: decode, then take up what it holds.
@@ -139,7 +140,9 @@ impl Shared {
         };
         let context = Context::new(self.clone(), id, route, peer, meta, size);
         match handler {
-            Found::Handler(handler) => self.run(&context, |context| handler.call(context, params)),
+            Found::Handler(handler) => self.run(&context, |context| {
+                input::serve(context, &method, params, |context| handler.call(context, params))
+            }),
             Found::Shutdown => self.shut_down(Some(context)),
         }
     }

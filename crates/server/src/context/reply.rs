@@ -33,6 +33,11 @@ impl Context {
     /// Encodes a tool's output as the caller's revision has it, after the server's filters. One
     /// that is too large to be sent becomes a failure that says so.
     pub fn reply_output(&self, output: &ToolOutput) -> Outcome {
+        if output.is_error
+            && let Some(error) = self.missing_capability()
+        {
+            return Err(error);
+        }
         let mut output = Cow::Borrowed(output);
         for filter in self.server().output_filters() {
             filter(self, output.to_mut());

@@ -35,9 +35,15 @@ impl Schema {
         let complete = OnceLock::new();
         if quick.is_none() {
             // What the quick check understands is known to be good; anything else is tried now.
-            let _ = complete.set(validator(schema)?);
+            let _ = complete.set(validator(schema, false)?);
         }
         Ok(Self { source: schema.clone(), quick, complete })
+    }
+
+    /// The same for a schema whose formats are more than a hint.
+    pub(crate) fn compile_with_formats(schema: &Value) -> Result<Self, String> {
+        let complete = OnceLock::from(validator(schema, true)?);
+        Ok(Self { source: schema.clone(), quick: None, complete })
     }
 
     /// Checks arguments that are still encoded.
@@ -65,7 +71,7 @@ impl Schema {
 
     fn complete(&self) -> &Validator {
         self.complete.get_or_init(|| {
-            validator(&self.source).expect("the quick check only understands good schemas")
+            validator(&self.source, false).expect("the quick check only understands good schemas")
         })
     }
 }
@@ -73,9 +79,10 @@ impl Schema {
 /// How many violations are told at once; who breaks more rules will hear of them next time.
 const MOST_VIOLATIONS: usize = 20;
 
-fn validator(schema: &Value) -> Result<Validator, String> {
+fn validator(schema: &Value, formats: bool) -> Result<Validator, String> {
     jsonschema::options()
         .with_draft(Draft::Draft202012)
+        .should_validate_formats(formats)
         .with_pattern_options(PatternOptions::regex())
         .build(schema)
         .map_err(|error| error.to_string())

@@ -1,0 +1,59 @@
+//! What clients declare they can do.
+
+use std::fmt;
+
+use crate::identity::Peer;
+
+/// Something a client may be able to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Capability {
+    /// Asking its model.
+    Sampling,
+    /// Asking its model and offering it tools.
+    SamplingTools,
+    /// Having a person fill in a form.
+    ElicitationForm,
+    /// Sending a person to a URL.
+    ElicitationUrl,
+    /// Listing its roots.
+    Roots,
+}
+
+impl Capability {
+    /// Whether the client has said so, in a revision that has it.
+    pub(super) fn is_declared_by(self, peer: &Peer) -> bool {
+        let (declared, features) = (&peer.capabilities, peer.revision.features());
+        match self {
+            Self::Sampling => declared.sampling.is_some(),
+            Self::SamplingTools => {
+                features.sampling_tools && declared.sampling.is_some_and(|sampling| sampling.tools)
+            }
+            Self::ElicitationForm => declared.elicitation.is_some_and(|modes| modes.form),
+            Self::ElicitationUrl => {
+                features.elicitation_modes && declared.elicitation.is_some_and(|modes| modes.url)
+            }
+            Self::Roots => declared.roots.is_some(),
+        }
+    }
+
+    /// Its name, and that of a part of it which has to be declared by name.
+    pub(super) fn path(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::Sampling => ("sampling", None),
+            Self::SamplingTools => ("sampling", Some("tools")),
+            Self::ElicitationForm => ("elicitation", Some("form")),
+            Self::ElicitationUrl => ("elicitation", Some("url")),
+            Self::Roots => ("roots", None),
+        }
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path() {
+            (name, None) => formatter.write_str(name),
+            (name, Some(part)) => write!(formatter, "{name}.{part}"),
+        }
+    }
+}

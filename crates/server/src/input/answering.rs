@@ -1,0 +1,67 @@
+//! The end of a round: the handler's answer, or a request for input in its place.
+
+use std::sync::MutexGuard;
+use std::task::Waker;
+
+use mcp_flow_proto::model::{InputRequiredResult, Meta};
+
+use super::fingerprint::Fingerprint;
+use super::round::Round;
+use crate::context::Context;
+use crate::handler::Outcome;
+use crate::revision::add_server_info;
+
+/// What becomes of a handler's outcome.
+///
+/// One that fails after it asked for something its client cannot do has failed for that; and where
+/// a handler cannot be left waiting, what it returned does not count as long as it needs input.
+pub(super) fn settle(
+    context: &Context,
+    outcome: Outcome,
+    request: impl FnOnce() -> Fingerprint,
+) -> Outcome {
+    let Some(round) = context.begun_round() else { return outcome };
+    if (round.is_over || round.never_waits) && round.needs_input() {
+        return require(context, round, request());
+    }
+    match round.missing_capability() {
+        Some(error) if outcome.is_err() => Err(error),
+        _ => outcome,
+    }
+}
+
+/// The request for input a waiting handler has to be answered with, if it waits for that. If not,
+/// it is woken when it does.
+pub(super) fn demanded(
+    context: &Context,
+    waker: Option<&Waker>,
+    request: impl FnOnce() -> Fingerprint,
+) -> Option<Outcome> {
+    let mut round = match waker {
+        Some(_) => context.round()?,
+        None => context.begun_round()?,
+    };
+    if round.needs_input() {
+        return Some(require(context, round, request()));
+    }
+    round.waker = waker.cloned();
+    None
+}
+
+fn require(
+    context: &Context,
+    mut round: MutexGuard<'_, Round>,
+    request: Fingerprint,
+) -> Outcome {
+    let (needed, state) = round.end(request);
+    drop(round);
+    let state = state.seal(context)?;
+    let mut meta = Meta::new();
+    add_server_info(&mut meta, context.server().info_value(context.revision()));
+    context.reply(&InputRequiredResult {
+        result_type: "input_required",
+        input_requests: &needed,
+        request_state: Some(&state),
+        meta,
+    })
+}

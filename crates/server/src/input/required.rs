@@ -1,0 +1,100 @@
+//! For handlers that keep the state of a conversation themselves.
+
+use std::collections::BTreeMap;
+
+use mcp_flow_proto::RpcError;
+use mcp_flow_proto::model::InputRequest;
+use serde_json::Value;
+
+use crate::context::Context;
+use crate::handler::Outcome;
+use crate::tool::{IntoToolOutput, ToolOutput};
+
+/// An answer that asks for input (2026-07-28): what the client is to find out, and what it carries.
+///
+/// A tool returns it; a handler of another method [replies](Self::reply) with it. In the next round
+/// the handler runs again and finds [`Context::carried`] and [`Context::input_response`]. Most
+/// tools ask through [`Context::elicit`] and the like instead, which works in every revision.
+///
+/// ```
+/// use mcp_flow_server::input::InputRequired;
+/// use mcp_flow_server::proto::model::InputRequest;
+/// use mcp_flow_server::{Context, Tool};
+/// use serde_json::{Value, json};
+///
+/// let tool = Tool::builder("turns")
+///     .handler(async |context: Context, _: Value| {
+///         let turn = context.carried().and_then(|turn| turn.as_u64()).unwrap_or(0);
+///         let roots = InputRequest { method: "roots/list", params: json!({}) };
+///         InputRequired::new().ask(format!("turn-{turn}"), roots).carry(json!(turn + 1))
+///     })
+///     .unwrap();
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+#[must_use]
+pub struct InputRequired {
+    requests: BTreeMap<String, InputRequest>,
+    carried: Option<Value>,
+}
+
+impl InputRequired {
+    /// Asks for nothing yet. A client that is asked for nothing tries again at once.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks for something under a key. Whoever asks makes sure that the client can do it.
+    pub fn ask(mut self, key: impl Into<String>, request: InputRequest) -> Self {
+        self.requests.insert(key.into(), request);
+        self
+    }
+
+    /// Has the client carry something, sealed, to the next round.
+    pub fn carry(mut self, value: impl Into<Value>) -> Self {
+        self.carried = Some(value.into());
+        self
+    }
+
+    /// Answers a request with it. An error where the revision or the method has no such answer.
+    pub fn reply(self, context: &Context) -> Outcome {
+        let Some(mut round) = context.round() else {
+            tracing::error!("a request cannot be answered by asking for input");
+            return Err(RpcError::internal());
+        };
+        for (key, request) in self.requests {
+            round.need(key, request);
+        }
+        round.carry(self.carried);
+        round.is_over = true;
+        // Replaced by the request for input, which is put together where the request is known.
+        Err(RpcError::internal())
+    }
+}
+
+impl IntoToolOutput for InputRequired {
+    fn into_tool_output(self) -> ToolOutput {
+        ToolOutput::failure("This tool asks for input in a way that this client does not know.")
+    }
+
+    fn reply(self, context: &Context) -> Outcome {
+        Self::reply(self, context)
+    }
+}
+
+impl Context {
+    /// What [`InputRequired::carry`] left for this round.
+    pub fn carried(&self) -> Option<Value> {
+        self.begun_round()?.carried().cloned()
+    }
+
+    /// What the client found out under a key it was asked by [`InputRequired::ask`]. It is an
+    /// object, and otherwise whatever the client says.
+    pub fn input_response(&self, key: &str) -> Option<Value> {
+        self.begun_round()?.response(key).cloned()
+    }
+
+    /// Whether the request can be answered with [`InputRequired`].
+    pub fn takes_rounds(&self) -> bool {
+        self.round().is_some()
+    }
+}

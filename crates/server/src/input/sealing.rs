@@ -1,0 +1,79 @@
+//! The server's keys.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use mcp_flow_proto::RpcError;
+use mcp_flow_seal::{Key, KeyRing, Seal};
+
+use crate::builder::{Server, ServerBuilder};
+
+/// The keys of a server: those it was given, or one of its own that dies with it, made when first
+/// needed.
+#[derive(Debug, Default)]
+pub(crate) struct Sealing(RwLock<Option<Arc<KeyRing>>>);
+
+impl Sealing {
+    pub(crate) fn set(&self, keys: KeyRing) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keys));
+    }
+
+    fn keys(&self) -> Result<Arc<KeyRing>, getrandom::Error> {
+        if let Some(keys) = &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(keys.clone());
+        }
+        let own = Arc::new(KeyRing::new(Key::from_bytes(random()?)));
+        let mut keys = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(keys.get_or_insert(own).clone())
+    }
+}
+
+impl ServerBuilder {
+    /// Seals what clients carry for the server with these keys.
+    ///
+    /// Without them it makes one for itself: what it has sealed opens nowhere else, and not after
+    /// it was started again. Servers that stand in for one another share theirs.
+    ///
+    /// ```
+    /// use mcp_flow_seal::{Key, KeyRing};
+    /// use mcp_flow_server::Server;
+    ///
+    /// let keys: KeyRing = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE".parse().unwrap();
+    /// let server = Server::builder("shared", "1.0.0").sealing_keys(keys).build().unwrap();
+    /// ```
+    pub fn sealing_keys(self, keys: KeyRing) -> Self {
+        self.sealing().set(keys);
+        self
+    }
+}
+
+impl Server {
+    /// Replaces the keys while the server runs, for example by a ring with a new key in front.
+    pub fn set_sealing_keys(&self, keys: KeyRing) {
+        self.sealing().set(keys);
+    }
+
+    /// The keys; an error only where the system has no randomness to make one of.
+    pub fn sealing_keys(&self) -> Result<Arc<KeyRing>, getrandom::Error> {
+        self.sealing().keys()
+    }
+
+    /// Seals something as text with fresh randomness.
+    pub(crate) fn seal(
+        &self,
+        seal: Seal<'_>,
+        expires: Option<u64>,
+        content: &[u8],
+    ) -> Result<String, RpcError> {
+        let sealed = || Ok(self.sealing_keys()?.seal(seal, expires, content, random()?));
+        sealed().map_err(|error: getrandom::Error| {
+            tracing::error!(%error, "the system has no randomness");
+            RpcError::internal()
+        })
+    }
+}
+
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], getrandom::Error> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes)
+}

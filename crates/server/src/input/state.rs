@@ -1,0 +1,102 @@
+//! What a client carries from one round to the next, and cannot read.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mcp_flow_proto::RpcError;
+use mcp_flow_seal::{Seal, Unsealed};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::fingerprint::Fingerprint;
+use crate::context::Context;
+
+/// The state of a request between two rounds.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct State {
+    /// Which request it belongs to.
+    pub(super) request: Option<Fingerprint>,
+    /// What was asked last, by key.
+    pub(super) asked: BTreeMap<String, Asked>,
+    /// What was answered so far, by key.
+    pub(super) answers: BTreeMap<String, Answer>,
+    /// What the handler keeps there for itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) carried: Option<Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Asked {
+    pub(super) question: Fingerprint,
+    /// Whether a client that brings no answer has refused to give one (C-33).
+    pub(super) silence_refuses: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Answer {
+    pub(super) question: Option<Fingerprint>,
+    pub(super) value: Value,
+}
+
+impl State {
+    /// Seals the state for the caller to carry.
+    pub(super) fn seal(&self, context: &Context) -> Result<String, RpcError> {
+        let server = context.server();
+        let (limits, content) = (server.limits(), serde_json::to_vec(self));
+        let content = content.map_err(|_| RpcError::internal())?;
+        let (size, limit) = (content.len(), limits.request_state_bytes);
+        if size > limit {
+            return Err(RpcError::too_large(limit).details(format!(
+                "What was answered so far is {size} bytes long, and a client carries at most \
+                 {limit}; answer with less."
+            )));
+        }
+        let expires = now().saturating_add(limits.request_state_time.as_secs());
+        server.seal(request_state(context), Some(expires), &content)
+    }
+
+    /// Opens what a caller has brought back; what is not its own, not of this request or too old
+    /// is refused.
+    pub(super) fn open(
+        context: &Context,
+        text: &str,
+        request: Fingerprint,
+    ) -> Result<Self, RpcError> {
+        let keys = context.server().sealing_keys().map_err(|_| RpcError::internal())?;
+        let content = keys.open(request_state(context), now(), text).map_err(refuse)?;
+        let state: Self = serde_json::from_slice(&content).map_err(|error| {
+            // It was sealed here, by a version that wrote it in another way.
+            tracing::warn!(%error, "a request state cannot be read");
+            refuse(Unsealed::UnknownKey)
+        })?;
+        if state.request != Some(request) {
+            return Err(RpcError::invalid_params(
+                "requestState belongs to another request; send it with the same method, name and \
+                 arguments that it was given for",
+            ));
+        }
+        Ok(state)
+    }
+}
+
+fn request_state(context: &Context) -> Seal<'_> {
+    Seal { purpose: "request-state", bound_to: context.principal().name().as_bytes() }
+}
+
+/// Says what is wrong with a state, and no more than its bearer may know: who was given it is not
+/// for others to learn.
+fn refuse(reason: Unsealed) -> RpcError {
+    let what = match reason {
+        Unsealed::Expired => "requestState has expired",
+        _ => "requestState is not what this server gave this caller",
+    };
+    RpcError::invalid_params(format!(
+        "{what}; begin again with the request alone, without requestState and inputResponses"
+    ))
+}
+
+/// The time in seconds since 1970.
+fn now() -> u64 {
+    // A clock before 1970 is wrong; everything is new then.
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs())
+}
