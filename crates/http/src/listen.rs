@@ -181,9 +181,10 @@ async fn serve_http1(
         .max_buf_size(64 * 1024)
         .half_close(false);
     let answering = service.clone();
+    // In a box of its own, or a connection that only reads events would keep the room.
     let answer = service_fn(move |request| {
         let (service, connected) = (answering.clone(), connected.clone());
-        async move { Ok::<_, Infallible>(service.answer(request, connected).await) }
+        Box::pin(async move { Ok::<_, Infallible>(service.answer(request, connected).await) })
     });
     let mut connection =
         pin!(builder.serve_connection(TokioIo::new(stream), answer).with_upgrades());

@@ -134,6 +134,8 @@ impl Service {
     /// Runs something that the service waits for when it ends, as long as it waits at all.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let given_up = self.given_up.clone();
+        // A future that is moved into another keeps its room in both; a box has only one.
+        let task = Box::pin(task);
         self.tasks.spawn(async move {
             tokio::select! {
                 () = task => {}

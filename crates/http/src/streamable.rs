@@ -71,15 +71,15 @@ async fn post(
     };
     let stands_alone = match &incoming {
         Incoming::Message(Message::Request(request)) => {
-            version.is_some_and(Revision::is_stateless) || headers::says_version(request.params)
+            version.is_some_and(Revision::is_stateless) || request.is_stateless()
         }
         Incoming::Message(_) => version.is_some_and(Revision::is_stateless),
         Incoming::Batch(_) => false,
     };
     if stands_alone {
-        stateless::answer(service, &head.headers, &incoming, &frame, principal).await
+        stateless::answer(service, &head.headers, incoming, &frame, principal).await
     } else {
-        handshake::answer(service, &head.headers, &incoming, &frame, principal).await
+        handshake::answer(service, &head.headers, incoming, &frame, principal).await
     }
 }
 
@@ -97,55 +97,4 @@ fn unknown_version(service: &Service, incoming: Option<&Incoming<'_>>, name: &st
 /// 400, because of the request's envelope rather than what it asks for.
 fn bad_request(details: &str) -> Answer {
     refusal(StatusCode::BAD_REQUEST, &RpcError::invalid_request(details))
-}
-
-/// The number of the error a reply of ours is, found by how replies are written.
-fn error_code(reply: &[u8]) -> Option<i32> {
-    let rest = reply.strip_prefix(b"{\"jsonrpc\":\"2.0\",\"id\":")?;
-    let id_end = match rest.first()? {
-        // A quote inside the text is written with a backslash before it, and so is a backslash.
-        b'"' => {
-            let mut escaped = false;
-            let end = rest[1..].iter().position(|byte| {
-                let is_end = *byte == b'"' && !escaped;
-                escaped = *byte == b'\\' && !escaped;
-                is_end
-            })?;
-            end + 2
-        }
-        _ => rest.iter().position(|byte| *byte == b',')?,
-    };
-    let rest = rest[id_end..].strip_prefix(b",\"error\":{\"code\":")?;
-    let end = rest.iter().position(|byte| *byte == b',')?;
-    std::str::from_utf8(&rest[..end]).ok()?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::error_code;
-    use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError, write};
-
-    #[test]
-    fn the_code_of_an_error_is_found_behind_any_id() {
-        let error = RpcError::method_not_found("x");
-        let result = serde_json::to_vec("\",\"error\":{\"code\":1,").unwrap();
-        for id in [
-            None,
-            Some(RequestId::from(7)),
-            Some("\",\"error\":{\"code\":1,".into()),
-            Some("\\".into()),
-            Some("\\\"".into()),
-        ] {
-            let mut reply = Vec::new();
-            write::error(&mut reply, Encoding::Json, id.as_ref(), &error, Revision::BASE);
-            assert_eq!(error_code(&reply), Some(-32601), "{id:?}");
-            if let Some(id) = id {
-                reply.clear();
-                write::result(&mut reply, Encoding::Json, &id, &result);
-                assert_eq!(error_code(&reply), None, "{id:?}");
-            }
-        }
-        assert_eq!(error_code(b""), None);
-        assert_eq!(error_code(b"[]"), None);
-    }
 }

@@ -1,12 +1,13 @@
 //! Frames to messages.
 //!
-//! A message is a request, a notification or a response; its params are still raw. What is not a
-//! message comes out as a [`Refusal`], which carries the error to send and whom to send it to.
+//! A message is a request, a notification or a response; its params are still raw, but for the
+//! `_meta` that says how a request is to be read. What is not a message comes out as a [`Refusal`], which carries the error to send and whom to send it to.
 
 use std::borrow::Cow;
 
 use crate::error::RpcError;
 use crate::id::RequestId;
+use crate::model::RequestMeta;
 use crate::raw::{COMMON_NAMES, Common, DecodeError, Encoding, Kind, Params, Raw};
 use crate::{cbor, json};
 
@@ -39,6 +40,16 @@ pub struct Request<'a> {
     pub method: Cow<'a, str>,
     /// With what.
     pub params: Params<'a>,
+    /// What rides along in `_meta`, or what is wrong with it.
+    pub meta: Result<Option<Box<RequestMeta>>, String>,
+}
+
+impl Request<'_> {
+    /// Whether the request says its own version, and so stands alone.
+    pub fn is_stateless(&self) -> bool {
+        let meta = self.meta.as_ref().ok().and_then(Option::as_deref);
+        meta.is_some_and(|meta| meta.protocol_version.is_some())
+    }
 }
 
 /// A message that gets no reply, whatever it says.
@@ -128,7 +139,8 @@ impl<'a> Message<'a> {
                 Ok(Self::Notification(Notification { method, params }))
             }
             (Some(Some(method)), Some(_), Some(id)) => {
-                Ok(Self::Request(Request { id, method, params }))
+                let meta = RequestMeta::from_params(params);
+                Ok(Self::Request(Request { id, method, params, meta }))
             }
             (Some(Some(_)), Some(_), None) => {
                 Err(malformed(None, "`id` must be a string or a number of at most 1024 bytes"))

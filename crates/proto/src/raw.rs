@@ -262,8 +262,9 @@ impl<'a> Params<'a> {
         Self { raw: raw.filter(|raw| raw.kind() != Kind::Null), common }
     }
 
-    /// The members many methods share, in the order of their names.
-    pub(crate) fn common(self) -> Result<[Option<Raw<'a>>; COMMON_NAMES.len()], DecodeError> {
+    /// The members many methods share, which are seen on the way in: `_meta`, `name`, `arguments`,
+    /// `inputResponses`, `requestState`.
+    pub fn common(self) -> Result<[Option<Raw<'a>>; 5], DecodeError> {
         match self.common {
             Common::Known(members) => Ok(members),
             Common::Unknown => self.members(COMMON_NAMES),

@@ -103,15 +103,26 @@ pub fn batch(out: &mut Vec<u8>, encoding: Encoding, messages: &[Vec<u8>]) {
     }
 }
 
-/// The result of a call that returned nothing but plain text, as JSON.
+/// The result of a call that returned nothing but plain text, as JSON. One that stands alone says
+/// who answered: `server_info`, as JSON too.
 ///
 /// The same as [`CallResult`](crate::model::CallResult) would be written, in a fraction of the
 /// time: this is what most calls of most tools return.
-pub fn text_result(text: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len() + 64);
-    out.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
+pub fn text_result(text: &str, server_info: Option<&str>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + server_info.map_or(0, str::len) + 192);
+    out.push(b'{');
+    if server_info.is_some() {
+        out.extend_from_slice(br#""resultType":"complete","#);
+    }
+    out.extend_from_slice(br#""content":[{"type":"text","text":"#);
     serde_json::to_writer(&mut out, text).expect("memory can be written to");
-    out.extend_from_slice(br#"}],"isError":false}"#);
+    out.extend_from_slice(br#"}],"isError":false"#);
+    if let Some(server_info) = server_info {
+        out.extend_from_slice(br#","_meta":{"io.modelcontextprotocol/serverInfo":"#);
+        out.extend_from_slice(server_info.as_bytes());
+        out.push(b'}');
+    }
+    out.push(b'}');
     out
 }
 
@@ -178,17 +189,24 @@ mod tests {
 
     #[test]
     fn a_text_result_is_written_like_any_other() {
+        let info = json!({"name": "test", "version": "1"});
+        let meta = json!({"io.modelcontextprotocol/serverInfo": info});
         for text in ["", "5", "a \"quoted\"\n\u{1}\u{e9}"] {
-            let (items, revision) = (&[Content::text(text)][..], Revision::BASE);
-            let result = CallResult {
-                result_type: None,
-                content: ContentList { items, revision, form: ContentForm::default() },
-                structured_content: None,
-                is_error: false,
-                error_message: None,
-                meta: None,
-            };
-            assert_eq!(text_result(text), serde_json::to_vec(&result).unwrap());
+            let items = &[Content::text(text)][..];
+            for revision in [Revision::BASE, Revision::V2026_07_28] {
+                let alone = revision.is_stateless();
+                let result = CallResult {
+                    result_type: alone.then_some("complete"),
+                    content: ContentList { items, revision, form: ContentForm::default() },
+                    structured_content: None,
+                    is_error: false,
+                    error_message: None,
+                    meta: meta.as_object().filter(|_| alone),
+                };
+                let info = alone.then(|| info.to_string());
+                let written = text_result(text, info.as_deref());
+                assert_eq!(written, serde_json::to_vec(&result).unwrap());
+            }
         }
     }
 

@@ -33,6 +33,8 @@ pub struct Server {
 
 struct Inner {
     info: Implementation,
+    info_value: Value,
+    info_text: String,
     instructions: Option<String>,
     versions: VersionPolicy,
     limits: Limits,
@@ -132,8 +134,14 @@ impl Server {
         self.inner.content_form
     }
 
-    pub(crate) fn info_value(&self, revision: Revision) -> Value {
-        serde_json::to_value(self.info().for_revision(revision)).unwrap_or_default()
+    /// Who answers, as results that stand alone say it.
+    pub(crate) fn info_value(&self) -> &Value {
+        &self.inner.info_value
+    }
+
+    /// The same as JSON.
+    pub(crate) fn info_text(&self) -> &str {
+        &self.inner.info_text
     }
 
     pub(crate) fn instructions(&self) -> Option<&str> {
@@ -340,9 +348,13 @@ impl ServerBuilder {
         let mut tools = Registry::default();
         tools.add(self.tools).map_err(|(error, _unused)| AddToolsError::from(error))?;
         methods::add_to(&mut self.router);
+        let info_value = serde_json::to_value(self.info.for_revision(Revision::V2026_07_28))
+            .expect("names and texts can be written");
         Ok(Server {
             inner: Arc::new(Inner {
                 info: self.info,
+                info_text: info_value.to_string(),
+                info_value,
                 instructions: self.instructions,
                 versions: self.versions,
                 limits: self.limits,

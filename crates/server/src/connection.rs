@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcp_flow_proto::model::LogLevel;
-use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError, write};
+use mcp_flow_proto::{Encoding, Incoming, RequestId, Revision, RpcError, write};
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
@@ -33,7 +33,7 @@ use calls::Calls;
 use client::ClientRequests;
 pub(crate) use exchange::Route;
 use lifecycle::Lifecycle;
-use outbound::Outbound;
+use outbound::{Hint, Outbound};
 use subscriptions::Subscriptions;
 
 pub use exchange::Exchange;
@@ -101,13 +101,17 @@ impl Connection {
             wake: Notify::new(),
             tasks: TaskTracker::new(),
         });
-        shared.server.connections().add(&shared);
         Ok(Self { shared })
     }
 
     /// Takes up one frame. Never waits; what it leads to comes out of [`output`](Self::output).
     pub fn receive(&self, frame: &[u8]) {
         self.shared.receive(frame, Route::default());
+    }
+
+    /// As [`receive`](Self::receive), of a frame whose transport has decoded it already.
+    pub fn receive_decoded(&self, incoming: Incoming<'_>, frame: &[u8]) {
+        self.shared.receive_decoded(incoming, frame, Route::default());
     }
 
     /// Answers something that did not even become a frame, such as a line past the limit.
@@ -211,7 +215,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.shared.server.connections().remove(&self.shared);
+        self.shared.leave_listeners();
         let ended = self.shared.close();
         // Nothing can be stopped any more, so a veto has no meaning here.
         let _ = self.shared.server.raise(&self.shared.info, &Event::Closed(ended));
@@ -285,8 +289,11 @@ impl Shared {
         };
         match &route.batch {
             None => {
-                let size = outcome.as_ref().map_or(0, |payload| payload.0.len());
-                self.send(route, size, claim, write);
+                let hint = match outcome {
+                    Ok(payload) => Hint::from(payload.0.len()),
+                    Err(error) => Hint::of_error(error),
+                };
+                self.send(route, hint, claim, write);
                 if is_first {
                     self.close_route(route);
                 }
@@ -312,7 +319,7 @@ impl Shared {
         if route.batch.is_some() {
             return self.gather(route, Some(reply));
         }
-        self.send(route, reply.len(), || true, |out| out.extend_from_slice(&reply));
+        self.send(route, Hint::of_error(error), || true, |out| out.extend_from_slice(&reply));
         self.close_route(route);
     }
 

@@ -1,4 +1,4 @@
-//! The open connections of a server, for telling their clients of changes.
+//! The connections of a server whose clients may want to be told of changes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 
 use crate::connection::Shared;
 
-/// All connections that are open, each until it is dropped.
+/// Those that may want to know, each until it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     /// By the address of what they share, which no two have at the same time.

@@ -180,7 +180,7 @@ impl Context {
         self.call.tool.get_or_init(|| tool).call(self, arguments)
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.call.shared
     }
 

@@ -35,7 +35,7 @@ fn ping(context: &Context, _: Params<'_>) -> Reply {
 fn discover(context: &Context, _: Params<'_>) -> Reply {
     let server = context.server();
     let mut meta = Meta::new();
-    add_server_info(&mut meta, server.info_value(context.revision()));
+    add_server_info(&mut meta, server.info_value().clone());
     Reply::Ready(context.reply(&DiscoverResult {
         result_type: "complete",
         supported_versions: server.versions().supported_statelessly(),

@@ -8,8 +8,8 @@ use mcp_flow_proto::error::NOT_INITIALIZED;
 use mcp_flow_proto::{Incoming, Message, RpcError};
 use mcp_flow_server::{Connection, Principal};
 
+use super::bad_request;
 use super::headers::{LAST_EVENT, SESSION, check_accepts_events, text};
-use super::{bad_request, error_code};
 use crate::answer::{Answer, busy, empty, events, json, refusal};
 use crate::service::Service;
 use crate::session::Session;
@@ -20,13 +20,13 @@ use crate::stream::parse_id;
 pub(super) async fn answer(
     service: &Arc<Service>,
     headers: &HeaderMap,
-    incoming: &Incoming<'_>,
+    incoming: Incoming<'_>,
     frame: &[u8],
     principal: Principal,
 ) -> Answer {
-    match (text(headers, SESSION), incoming) {
+    match (text(headers, SESSION), &incoming) {
         (Some(id), _) => match service.sessions.find(id, &principal) {
-            Some(session) => exchange(service, session, frame).await,
+            Some(session) => exchange(service, session, incoming, frame).await,
             None => unknown_session(),
         },
         (None, Incoming::Message(Message::Notification(_) | Message::Response(_))) => {
@@ -34,24 +34,29 @@ pub(super) async fn answer(
             let error = RpcError::new(NOT_INITIALIZED).details(details);
             refusal(StatusCode::BAD_REQUEST, &error)
         }
-        (None, _) => open(service, frame, principal).await,
+        (None, _) => open(service, incoming, frame, principal).await,
     }
 }
 
 /// Answers what comes without a session: `initialize` begins one, and little else is served.
-async fn open(service: &Arc<Service>, frame: &[u8], principal: Principal) -> Answer {
+async fn open(
+    service: &Arc<Service>,
+    incoming: Incoming<'_>,
+    frame: &[u8],
+    principal: Principal,
+) -> Answer {
     let connection = match service.connect("http", principal) {
         Ok(connection) => connection,
         Err(refusal) => return refusal,
     };
-    connection.receive(frame);
+    connection.receive_decoded(incoming, frame);
     let Some(reply) = connection.output().await else { return empty(StatusCode::ACCEPTED) };
+    let status = match reply.error_code() {
+        Some(-32600) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    };
     let reply = reply.into_message();
     if connection.revision().is_none() {
-        let status = match error_code(&reply) {
-            Some(-32600) => StatusCode::BAD_REQUEST,
-            _ => StatusCode::OK,
-        };
         return json(status, reply);
     }
     let Some(session) = keep(service, connection) else {
@@ -82,16 +87,21 @@ fn keep(service: &Arc<Service>, connection: Connection) -> Option<Arc<Session>> 
 
 /// Takes a message in. What comes of it is one JSON message if nothing is pushed before, and a
 /// stream of events otherwise.
-async fn exchange(service: &Arc<Service>, session: Arc<Session>, frame: &[u8]) -> Answer {
+async fn exchange(
+    service: &Arc<Service>,
+    session: Arc<Session>,
+    incoming: Incoming<'_>,
+    frame: &[u8],
+) -> Answer {
     session.touch();
     if !session.connection.accepts_input() {
         return busy(&RpcError::invalid_request("too many calls wait already; try again later"));
     }
     let keep_alive = service.options.keep_alive;
-    let exchange = session.connection.exchange(frame);
+    let exchange = session.connection.exchange(incoming, frame);
     let first = match tokio::time::timeout(keep_alive, exchange.output()).await {
         Ok(None) => return empty(StatusCode::ACCEPTED),
-        Ok(Some(segment)) if exchange.is_done() && segment.messages().count() == 1 => {
+        Ok(Some(segment)) if exchange.is_done() && segment.count() == 1 => {
             session.touch();
             return json(StatusCode::OK, segment.into_message());
         }

@@ -2,8 +2,7 @@
 
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName};
-use mcp_flow_proto::model::RequestMeta;
-use mcp_flow_proto::{Params, Revision, RpcError};
+use mcp_flow_proto::{Revision, RpcError};
 
 use crate::answer::{Answer, refusal};
 
@@ -20,12 +19,6 @@ pub(super) fn version(headers: &HeaderMap) -> Option<Result<Revision, String>> {
     Some(Revision::from_name(name).ok_or_else(|| name.to_owned()))
 }
 
-/// Whether a request's body says its own version, which only stateless ones do.
-pub(super) fn says_version(params: Params<'_>) -> bool {
-    let meta = RequestMeta::from_params(params);
-    meta.is_ok_and(|meta| meta.is_some_and(|meta| meta.protocol_version.is_some()))
-}
-
 /// A text header, if it is there and readable.
 pub(super) fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
@@ -38,6 +31,10 @@ pub(super) fn check_media(headers: &HeaderMap) -> Result<(), Answer> {
     if !kind.eq_ignore_ascii_case("application/json") {
         let error = RpcError::invalid_request("send Content-Type: application/json");
         return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error));
+    }
+    // What nearly all clients send.
+    if headers.get(ACCEPT).is_some_and(|value| value == "application/json, text/event-stream") {
+        return Ok(());
     }
     if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
         let error = "send Accept: application/json, text/event-stream";

@@ -7,7 +7,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{HeaderMap, HeaderName};
 use mcp_flow_proto::error::HEADER_MISMATCH;
-use mcp_flow_proto::model::RequestMeta;
 use mcp_flow_proto::{Kind, Raw, Request, Revision, RpcError, method};
 use mcp_flow_server::{Server, Tool};
 
@@ -19,7 +18,7 @@ pub(super) fn check(
     headers: &HeaderMap,
     request: &Request<'_>,
 ) -> Result<(), RpcError> {
-    let meta = RequestMeta::from_params(request.params).map_err(RpcError::invalid_params)?;
+    let meta = request.meta.as_ref().map_err(RpcError::invalid_params)?;
     let Some((version, meta)) = meta.as_ref().and_then(|meta| {
         let version = meta.protocol_version.as_deref()?;
         Some((version, meta))
@@ -37,14 +36,15 @@ pub(super) fn check(
 }
 
 fn check_name(server: &Server, headers: &HeaderMap, request: &Request<'_>) -> Result<(), RpcError> {
-    let names = match &*request.method {
-        method::TOOLS_CALL => ["name", "arguments"],
-        "prompts/get" => ["name", ""],
-        "resources/read" => ["uri", ""],
+    let members = match &*request.method {
+        method::TOOLS_CALL | "prompts/get" => {
+            request.params.common().map(|[_, name, arguments, ..]| [name, arguments])
+        }
+        "resources/read" => request.params.members(["uri"]).map(|[uri]| [uri, None]),
         _ => return Ok(()),
     };
     // Params that cannot be read are for the server to explain.
-    let Ok([named, arguments]) = request.params.members(names) else { return Ok(()) };
+    let Ok([named, arguments]) = members else { return Ok(()) };
     let Some(name) = named.and_then(Raw::as_text) else { return Ok(()) };
     same(headers, NAME, "Mcp-Name", &name)?;
     if request.method != method::TOOLS_CALL {

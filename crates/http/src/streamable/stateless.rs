@@ -11,7 +11,7 @@ use mcp_flow_proto::{Incoming, Message, Revision};
 use mcp_flow_server::{Connection, Principal, Segment};
 use tokio::time::timeout;
 
-use super::{bad_request, error_code, mirror};
+use super::{bad_request, mirror};
 use crate::answer::{Answer, empty, events, json, refusal_to};
 use crate::service::Service;
 use crate::sse;
@@ -20,11 +20,11 @@ use crate::sse;
 pub(super) async fn answer(
     service: &Arc<Service>,
     headers: &HeaderMap,
-    incoming: &Incoming<'_>,
+    incoming: Incoming<'_>,
     frame: &[u8],
     principal: Principal,
 ) -> Answer {
-    let request = match incoming {
+    let request = match &incoming {
         Incoming::Message(Message::Request(request)) => request,
         // Nothing that a notification could do outlives it.
         Incoming::Message(Message::Notification(_)) => return empty(StatusCode::ACCEPTED),
@@ -38,7 +38,7 @@ pub(super) async fn answer(
         Ok(connection) => connection,
         Err(refusal) => return refusal,
     };
-    connection.receive(frame);
+    connection.receive_decoded(incoming, frame);
     Alone { service: service.clone(), connection, told: false }.answer().await
 }
 
@@ -54,10 +54,14 @@ impl Alone {
     /// One JSON message if nothing is pushed before it, a stream of events otherwise.
     async fn answer(mut self) -> Answer {
         let keep_alive = self.service.options.keep_alive;
-        let first = match timeout(keep_alive, self.output()).await {
-            Ok(Some(segment)) if self.connection.is_idle() && segment.messages().count() == 1 => {
-                let message = segment.into_message();
-                return json(status_of(&message), message);
+        // Most answers are there already, and need no clock.
+        let first = match self.connection.take_output() {
+            Some(segment) => Ok(Some(segment)),
+            None => timeout(keep_alive, self.output()).await,
+        };
+        let first = match first {
+            Ok(Some(segment)) if self.connection.is_idle() && segment.count() == 1 => {
+                return json(status_of(segment.error_code()), segment.into_message());
             }
             Ok(None) => return empty(StatusCode::ACCEPTED),
             Ok(Some(segment)) => Some(segment),
@@ -112,8 +116,8 @@ fn text_of(segment: &Segment) -> Bytes {
 }
 
 /// The status that goes with a reply: some errors of the protocol have one of their own.
-fn status_of(reply: &[u8]) -> StatusCode {
-    match error_code(reply) {
+fn status_of(error: Option<i32>) -> StatusCode {
+    match error {
         Some(-32601) => StatusCode::NOT_FOUND,
         Some(-32700 | -32600 | -32022..=-32020) => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,

@@ -1,5 +1,7 @@
 //! Opening a connection, and asking a server what it is.
 
+use std::fmt::Display;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -64,7 +66,7 @@ fn requested_version(version: Option<Raw<'_>>) -> Result<RequestedVersion, Strin
 
 /// Reads a member that is an object if it is there at all.
 pub(super) fn optional<'a, T>(
-    name: &str,
+    name: impl Display,
     raw: Option<Raw<'a>>,
     read: impl FnOnce(Raw<'a>) -> Result<T, DecodeError>,
 ) -> Result<Option<T>, String> {

@@ -1,5 +1,7 @@
 //! `_meta`: what rides along with params and results.
 
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use super::lifecycle::optional;
@@ -57,34 +59,35 @@ impl RequestMeta {
             })?),
             None => None,
         };
-        let protocol_version =
-            match version.filter(|raw| raw.kind() != Kind::Null) {
-                Some(version) => Some(version.as_text().map(String::from).ok_or_else(|| {
-                    format!("_meta[\"{PREFIX}protocolVersion\"] must be a string")
-                })?),
-                None => None,
-            };
+        let protocol_version = match version.filter(|raw| raw.kind() != Kind::Null) {
+            Some(version) => Some(
+                version
+                    .as_text()
+                    .map(String::from)
+                    .ok_or_else(|| format!("{} must be a string", Own("protocolVersion")))?,
+            ),
+            None => None,
+        };
         // What a version we do not know means by the other members is not for us to say.
         let known =
             protocol_version.as_deref().is_none_or(|name| Revision::from_name(name).is_some());
         if !known {
             return Ok(Self { progress_token, protocol_version, ..Self::default() });
         }
-        let label = |name: &str| format!("_meta[\"{PREFIX}{name}\"]");
         let log_level = match level.filter(|raw| raw.kind() != Kind::Null) {
             Some(level) => Some(
                 level
                     .decode()
-                    .map_err(|_| format!("{} is malformed: {UnknownLevel}", label("logLevel")))?,
+                    .map_err(|_| format!("{} is malformed: {UnknownLevel}", Own("logLevel")))?,
             ),
             None => None,
         };
         Ok(Self {
             progress_token,
             protocol_version,
-            client_info: optional(&label("clientInfo"), info, Raw::decode)?,
+            client_info: optional(Own("clientInfo"), info, Raw::decode)?,
             client_capabilities: optional(
-                &label("clientCapabilities"),
+                Own("clientCapabilities"),
                 capabilities,
                 ClientCapabilities::from_raw,
             )?,
@@ -93,8 +96,14 @@ impl RequestMeta {
     }
 }
 
-/// What the names of MCP's own members begin with.
-const PREFIX: &str = "io.modelcontextprotocol/";
+/// One of MCP's own members of `_meta`, as complaints name it.
+struct Own(&'static str);
+
+impl fmt::Display for Own {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "_meta[\"io.modelcontextprotocol/{}\"]", self.0)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mcp_flow_proto::{Message, Raw, Request, RpcError, method, write};
 
-use super::dispatch::is_stateless;
 use super::{Route, Shared};
 
 /// Gathers the replies of one batch until all are there.
@@ -93,7 +92,7 @@ fn out_of_place(request: &Request<'_>) -> Option<RpcError> {
     if request.method == method::INITIALIZE {
         return Some(RpcError::invalid_request("initialize cannot be part of a batch"));
     }
-    let stateless = is_stateless(request.params);
-    stateless
+    request
+        .is_stateless()
         .then(|| RpcError::invalid_request("a request of this revision cannot be part of a batch"))
 }

@@ -25,9 +25,21 @@ impl Shared {
     /// Answers one frame: decode, then take up what it holds.
     pub(super) fn receive(self: &Arc<Self>, frame: &[u8], route: Route) {
         match Incoming::decode(frame, self.encoding()) {
-            Ok(Incoming::Message(message)) => self.take_up(message, frame, route),
-            Ok(Incoming::Batch(batch)) => self.receive_batch(batch, &route),
+            Ok(incoming) => self.receive_decoded(incoming, frame, route),
             Err(refusal) => self.take_up_fault(refusal.id.as_ref(), refusal.error, &route),
+        }
+    }
+
+    /// Takes up what a frame holds.
+    pub(super) fn receive_decoded(
+        self: &Arc<Self>,
+        incoming: Incoming<'_>,
+        frame: &[u8],
+        route: Route,
+    ) {
+        match incoming {
+            Incoming::Message(message) => self.take_up(message, frame, route),
+            Incoming::Batch(batch) => self.receive_batch(batch, &route),
         }
     }
 
@@ -62,7 +74,7 @@ impl Shared {
         let must_wait = state.calls.has_parked() || self.is_busy();
         if must_wait && !acts_on_arrival(&request.method) {
             let handshake = state.lifecycle.peer().map_or(Revision::BASE, |peer| peer.revision);
-            let stateless = is_stateless(request.params);
+            let stateless = request.is_stateless();
             let waiting = Waiting {
                 route,
                 revision: if stateless { Revision::V2026_07_28 } else { handshake },
@@ -128,8 +140,8 @@ impl Shared {
 
     /// Runs one request that has its place.
     fn start(self: &Arc<Self>, request: Request<'_>, route: Route, size: usize) {
-        let Request { id, method, params } = request;
-        let (peer, meta) = match self.identify(&method, params) {
+        let Request { id, method, params, meta } = request;
+        let (peer, meta) = match self.identify(&method, params, meta) {
             Ok(identified) => identified,
             Err((error, revision)) => return self.reply_now(&route, &id, revision, &error),
         };
@@ -152,14 +164,14 @@ impl Shared {
         &self,
         method: &str,
         params: Params<'_>,
+        meta: Result<Option<Box<RequestMeta>>, String>,
     ) -> Result<Identified, (RpcError, Revision)> {
         let handshake = self.state().lifecycle.peer_taking_up(method);
         let revision = handshake.as_ref().map_or(Revision::BASE, |peer| peer.revision);
         if !params.are_named() {
             return Err((RpcError::invalid_params("params must be an object"), revision));
         }
-        let mut meta = RequestMeta::from_params(params)
-            .map_err(|details| (RpcError::invalid_params(details), revision))?;
+        let mut meta = meta.map_err(|details| (RpcError::invalid_params(details), revision))?;
         let peer = match meta.as_mut().and_then(|meta| Some((meta.protocol_version.take()?, meta)))
         {
             Some((version, meta)) => {
@@ -289,12 +301,6 @@ enum Found<'a> {
     Handler(&'a Arc<dyn Handler>),
     /// Not a handler's business: it is about the connection itself.
     Shutdown,
-}
-
-/// Whether a request says its own version and so stands alone.
-pub(super) fn is_stateless(params: Params<'_>) -> bool {
-    let meta = RequestMeta::from_params(params);
-    meta.is_ok_and(|meta| meta.is_some_and(|meta| meta.protocol_version.is_some()))
 }
 
 /// Whether a request is never kept waiting behind others.

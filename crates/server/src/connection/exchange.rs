@@ -6,10 +6,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mcp_flow_proto::Incoming;
 use tokio::sync::Notify;
 
 use super::batch::BatchReply;
-use super::outbound::Outbound;
+use super::outbound::{Hint, Outbound};
 use super::{Connection, Segment, Shared};
 
 /// The replies to one frame, and what is sent about them before they are complete.
@@ -22,11 +23,12 @@ pub struct Exchange {
 }
 
 impl Connection {
-    /// Takes up one frame whose replies do not leave by [`output`](Connection::output) but by the
-    /// exchange returned. Something else must keep driving the connection meanwhile.
-    pub fn exchange(&self, frame: &[u8]) -> Exchange {
+    /// Takes up what a frame holds; the replies do not leave by [`output`](Connection::output) but
+    /// by the exchange returned. Something else must keep driving the connection meanwhile.
+    pub fn exchange(&self, incoming: Incoming<'_>, frame: &[u8]) -> Exchange {
         let lane = Arc::new(Lane::new(&self.shared.outbound));
-        self.shared.receive(frame, Route { lane: Some(lane.clone()), batch: None });
+        let route = Route { lane: Some(lane.clone()), batch: None };
+        self.shared.receive_decoded(incoming, frame, route);
         Exchange { shared: self.shared.clone(), lane }
     }
 }
@@ -111,19 +113,19 @@ impl Shared {
     pub(crate) fn send(
         &self,
         route: &Route,
-        size: usize,
+        hint: impl Into<Hint>,
         allowed: impl FnOnce() -> bool,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         match &route.lane {
             None => {
-                if self.outbound.push(size, allowed, write) {
+                if self.outbound.push(hint, allowed, write) {
                     self.wake.notify_one();
                 }
             }
             Some(lane) => {
                 let wanted = || allowed() && !lane.abandoned.load(Ordering::Acquire);
-                lane.outbound.push(size, wanted, write);
+                lane.outbound.push(hint, wanted, write);
                 lane.wake.notify_one();
             }
         }

@@ -7,12 +7,37 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mcp_flow_proto::RpcError;
+
 /// Encoded messages, one after the other.
 #[derive(Debug, Default)]
 pub struct Segment {
     bytes: Vec<u8>,
     /// Where each message ends; the byte there is a newline.
     ends: Vec<usize>,
+    /// The code of the last error among them.
+    error: Option<i32>,
+}
+
+/// What is known of a message before it is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hint {
+    /// A guess at its length, which saves large messages from being moved as they grow.
+    size: usize,
+    /// The code, if it is an error.
+    error: Option<i32>,
+}
+
+impl Hint {
+    pub(crate) fn of_error(error: &RpcError) -> Self {
+        Self { size: 0, error: Some(error.code()) }
+    }
+}
+
+impl From<usize> for Hint {
+    fn from(size: usize) -> Self {
+        Self { size, error: None }
+    }
 }
 
 impl Segment {
@@ -27,6 +52,16 @@ impl Segment {
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
     }
 
+    /// How many messages there are.
+    pub fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The code of the error that the last message with one answers with.
+    pub fn error_code(&self) -> Option<i32> {
+        self.error
+    }
+
     /// The first message by itself, without a copy.
     pub fn into_message(mut self) -> Vec<u8> {
         self.bytes.truncate(self.ends.first().copied().unwrap_or_default());
@@ -34,7 +69,7 @@ impl Segment {
     }
 
     fn with_capacity(bytes: usize) -> Self {
-        Self { bytes: Vec::with_capacity(bytes), ends: Vec::new() }
+        Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
     }
 }
 
@@ -60,20 +95,21 @@ impl Outbound {
 
     /// Appends what `write` writes if `allowed` says yes, asked under the same lock.
     ///
-    /// `size` is a guess at the length that saves large messages from being moved as they grow.
     /// Returns whether the queue was empty before, so that its reader has to be woken.
     pub(crate) fn push(
         &self,
-        size: usize,
+        hint: impl Into<Hint>,
         allowed: impl FnOnce() -> bool,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> bool {
+        let Hint { size, error } = hint.into();
         let mut queue = self.queue();
         if !allowed() {
             return false;
         }
         let was_empty = queue.segments.is_empty();
         let segment = queue.tail(size);
+        segment.error = error.or(segment.error);
         let before = segment.bytes.len();
         write(&mut segment.bytes);
         segment.ends.push(segment.bytes.len());
@@ -96,6 +132,7 @@ impl Outbound {
         if segment.bytes.capacity() <= 2 * SEGMENT {
             segment.bytes.clear();
             segment.ends.clear();
+            segment.error = None;
             self.queue().spare = Some(segment);
         }
     }

@@ -21,6 +21,8 @@ pub(crate) struct Subscriptions {
     /// The `subscriptions/listen` requests of a stateless client. One of a handshake revision is
     /// told without having asked.
     listening: Vec<Listening>,
+    /// Whether the server knows that someone may want news here.
+    joined: bool,
     news: Topics,
     /// When the news is told; it may grow until then.
     due: Option<Instant>,
@@ -46,11 +48,27 @@ impl Subscriptions {
 }
 
 impl Shared {
+    /// Has the server tell this connection of changes from now on. Most connections of a request
+    /// that stands alone end without, which spares them a place in the server's list.
+    pub(crate) fn join_listeners(self: &Arc<Self>) {
+        if !std::mem::replace(&mut self.state().subscriptions.joined, true) {
+            self.server.connections().add(self);
+        }
+    }
+
+    /// The connection is gone.
+    pub(super) fn leave_listeners(self: &Arc<Self>) {
+        if self.state().subscriptions.joined {
+            self.server.connections().remove(self);
+        }
+    }
+
     /// Keeps a request open for as long as its sender listens, and says that it begins.
     ///
     /// It holds no place: it costs nothing while nothing changes.
     pub(super) fn listen(self: &Arc<Self>, request: &Context, topics: Topics) {
         let most = self.server.limits().subscriptions;
+        self.join_listeners();
         let mut state = self.state();
         if state.lifecycle.is_ending() {
             drop(state);

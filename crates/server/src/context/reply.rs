@@ -21,11 +21,12 @@ impl Context {
 
     /// Encodes a text, which is what most tools return, the quick way where there is one.
     pub fn reply_text(&self, text: String) -> Outcome {
-        let plain = self.call.shared.encoding() == Encoding::Json
-            && !self.revision().is_stateless()
-            && self.server().output_filters().is_empty();
+        let server = self.server();
+        let plain =
+            self.call.shared.encoding() == Encoding::Json && server.output_filters().is_empty();
         if plain {
-            return self.within_limit(Payload(write::text_result(&text)));
+            let info = self.revision().is_stateless().then(|| server.info_text());
+            return self.within_limit(Payload(write::text_result(&text, info)));
         }
         self.reply_output(&ToolOutput::text(text))
     }
@@ -73,7 +74,7 @@ impl Context {
 
     fn encode_output(&self, output: &ToolOutput) -> Outcome {
         let server = self.server();
-        let server_info = || server.info_value(self.revision());
+        let server_info = || server.info_value().clone();
         with_wire_output(output, self.revision(), server.content_form(), server_info, |wire| {
             self.reply(wire)
         })

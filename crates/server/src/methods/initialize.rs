@@ -34,6 +34,7 @@ fn answer(context: &Context, params: Params<'_>) -> Outcome {
         .raise(&shared.info, &Event::Initialize(&peer))
         .map_err(|veto| RpcError::new(ACCESS_DENIED).details(veto.to_string()))?;
     shared.state().lifecycle.initialize(peer).map_err(|_| already_initialized())?;
+    shared.join_listeners();
     context.reply(&InitializeResult {
         protocol_version: revision,
         capabilities: server.capabilities(),

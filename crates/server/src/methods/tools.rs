@@ -41,7 +41,7 @@ fn list_page(context: &Context, params: Params<'_>) -> Outcome {
         cache_scope: stateless.then_some("public"),
         meta: stateless.then(|| {
             let mut meta = Meta::new();
-            add_server_info(&mut meta, server.info_value(revision));
+            add_server_info(&mut meta, server.info_value().clone());
             meta
         }),
     })

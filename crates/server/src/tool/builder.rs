@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use mcp_flow_proto::Raw;
 use mcp_flow_proto::model::{ToolAnnotations, ToolDefinition};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -168,7 +169,8 @@ fn check_defaults(schema: &Value) -> Result<(), String> {
     for (name, property) in properties.into_iter().flatten() {
         let Some(default) = property.get("default") else { continue };
         // One that refers to other parts of the schema cannot be checked by itself.
-        let is_good = Schema::compile(property).map_or(true, |schema| schema.accepts(default));
+        let is_good = Schema::compile(property)
+            .map_or(true, |schema| schema.check(Raw::Json(&default.to_string())).is_ok());
         if !is_good {
             return Err(format!("the default of {name}, {default}, is not allowed by it"));
         }
