@@ -57,7 +57,7 @@ fn require(
     drop(round);
     let state = state.seal(context)?;
     let mut meta = Meta::new();
-    add_server_info(&mut meta, context.server().info_value(context.revision()));
+    add_server_info(&mut meta, context.server().info_value().clone());
     context.reply(&InputRequiredResult {
         result_type: "input_required",
         input_requests: &needed,
