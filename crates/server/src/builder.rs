@@ -49,6 +49,14 @@ struct Inner {
     output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
     sealing: Sealing,
+    declared: Vec<Declared>,
+}
+
+/// An addition to the protocol that the server declares.
+struct Declared {
+    experimental: &'static str,
+    extension: &'static str,
+    value: Value,
 }
 
 impl Server {
@@ -68,6 +76,7 @@ impl Server {
             output_filters: Vec::new(),
             extensions: Extensions::default(),
             sealing: Sealing::default(),
+            declared: Vec::new(),
         }
     }
 
@@ -194,11 +203,16 @@ impl Server {
     }
 
     /// What is really there, and nothing else (PAT-005).
-    pub(crate) fn capabilities(&self) -> ServerCapabilities {
+    pub(crate) fn capabilities(&self, revision: Revision) -> ServerCapabilities {
+        let declared = |stateless: bool, name: fn(&Declared) -> &'static str| -> Map<_, _> {
+            let here = self.inner.declared.iter().filter(|_| stateless == revision.is_stateless());
+            here.map(|one| (name(one).to_owned(), one.value.clone())).collect()
+        };
         ServerCapabilities {
             tools: self.has_tools().then_some(ListCapability { list_changed: true }),
             logging: Some(Map::new()),
-            experimental: Map::new(),
+            experimental: declared(false, |one| one.experimental),
+            extensions: declared(true, |one| one.extension),
         }
     }
 
@@ -229,6 +243,7 @@ pub struct ServerBuilder {
     output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
     sealing: Sealing,
+    declared: Vec<Declared>,
 }
 
 impl ServerBuilder {
@@ -281,6 +296,25 @@ impl ServerBuilder {
     /// Adds a method of one's own.
     pub fn method(mut self, method: &'static str, era: Era, handler: impl Handler) -> Self {
         self.router.add(method, era, handler);
+        self
+    }
+
+    /// Adds a method of one's own that is served before `initialize` too.
+    pub fn early_method(mut self, method: &'static str, era: Era, handler: impl Handler) -> Self {
+        self.router.add_early(method, era, handler);
+        self
+    }
+
+    /// Declares an addition to the protocol: among the `experimental` capabilities of handshake
+    /// revisions under one name, among the `extensions` of later ones under another, which begins
+    /// with a domain of its inventor's.
+    pub fn declare(
+        mut self,
+        experimental: &'static str,
+        extension: &'static str,
+        value: Value,
+    ) -> Self {
+        self.declared.push(Declared { experimental, extension, value });
         self
     }
 
@@ -368,6 +402,7 @@ impl ServerBuilder {
                 output_filters: self.output_filters,
                 extensions: self.extensions,
                 sealing: self.sealing,
+                declared: self.declared,
             }),
         })
     }

@@ -16,8 +16,8 @@ use crate::router::{Era, Router};
 
 /// Adds the methods every server has.
 pub(crate) fn add_to(router: &mut Router) {
-    router.add_early(method::INITIALIZE, initialize::initialize);
-    router.add_early(method::PING, ping);
+    router.add_early(method::INITIALIZE, Era::Handshake, initialize::initialize);
+    router.add_early(method::PING, Era::Handshake, ping);
     router.add(method::SERVER_DISCOVER, Era::Stateless, discover);
     router.add(method::LOGGING_SET_LEVEL, Era::Handshake, logging::set_level);
     router.add(method::SUBSCRIPTIONS_LISTEN, Era::Stateless, subscriptions::listen);
@@ -39,7 +39,7 @@ fn discover(context: &Context, _: Params<'_>) -> Reply {
     Reply::Ready(context.reply(&DiscoverResult {
         result_type: "complete",
         supported_versions: server.versions().supported_statelessly(),
-        capabilities: server.capabilities(),
+        capabilities: server.capabilities(context.revision()),
         instructions: server.instructions().map(str::to_owned),
         ttl_ms: CACHE_MS,
         cache_scope: "public",

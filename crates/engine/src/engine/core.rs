@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use mcp_flow_flow::event::{Ending, Started};
@@ -38,6 +39,8 @@ pub(crate) struct Core {
     pub(crate) stalled: Stalled,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
+    /// Whether it sweeps by itself.
+    pub(crate) running: AtomicBool,
 }
 
 impl Core {

@@ -37,7 +37,7 @@ fn answer(context: &Context, params: Params<'_>) -> Outcome {
     shared.join_listeners();
     context.reply(&InitializeResult {
         protocol_version: revision,
-        capabilities: server.capabilities(),
+        capabilities: server.capabilities(revision),
         server_info: server.info().for_revision(revision),
         instructions: server.instructions().map(str::to_owned),
     })
