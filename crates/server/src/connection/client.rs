@@ -93,6 +93,11 @@ impl Client {
         self.shared.is_reachable()
     }
 
+    /// Whether the connection has ended, or is about to.
+    pub fn is_closed(&self) -> bool {
+        self.shared.client.open().closed
+    }
+
     /// Waits until nothing can be asked of the client any more, because the connection ends.
     pub async fn closed(&self) {
         self.shared.client.closed().await;
