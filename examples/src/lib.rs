@@ -2,17 +2,34 @@
 //!
 //! Each module shows one thing: [`calculator`] plain functions and a failure with a name,
 //! [`wh40k`] optional arguments, enums, structured results and waiting, [`long_operation`]
-//! progress. `mcp-flow` serves all of them when nothing else is configured, and
+//! progress. Flows ask: [`register`] two questions, [`book_trip`] what depends on earlier answers,
+//! [`all_prompts`] every kind there is, [`countdown`] works between its questions. `mcp-flow` serves all of them when nothing else is configured, and
 //! `simple_server.rs` beside this crate is the program that serves them and nothing more.
 
+pub mod all_prompts;
+pub mod book_trip;
 pub mod calculator;
+pub mod countdown;
 pub mod long_operation;
+pub mod register;
 pub mod wh40k;
 
-use mcp_flow::{BadTool, IntoTools, Tool, tools};
+use mcp_flow::{BadTool, IntoTools, OfferedFlow, Tool, flows, tools};
 
 /// All of them.
 pub fn tools() -> Result<Vec<Tool>, BadTool> {
     let long = tools![long_operation::long_operation];
     (calculator::tools(), wh40k::tools(), long).into_tools()
+}
+
+/// All flows.
+pub fn flows() -> Vec<OfferedFlow> {
+    use mcp_flow::IntoFlows;
+    flows![
+        register::register,
+        book_trip::book_trip,
+        all_prompts::all_prompts,
+        countdown::countdown,
+    ]
+    .into_flows()
 }

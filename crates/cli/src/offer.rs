@@ -1,7 +1,7 @@
 //! What is served, whatever it is served over.
 
 use clap::ValueEnum;
-use mcp_flow::{ContentForm, Limits, Server, ServerBuilder, ToolNames};
+use mcp_flow::{ContentForm, Interaction, Limits, Server, ServerBuilder, ToolNames};
 
 use crate::diagnostics;
 
@@ -67,6 +67,8 @@ impl Offer {
                 Form::Seed002 => ContentForm::Seed002,
             })
             .tools(mcp_flow_examples::tools());
+        let interaction = Interaction::builder().flows(mcp_flow_examples::flows()).build();
+        let server = interaction.add_to(server);
         if self.diagnostics { server.tools(diagnostics::tools()) } else { server }
     }
 }

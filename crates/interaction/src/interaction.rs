@@ -133,6 +133,18 @@ impl fmt::Debug for Interaction {
     }
 }
 
+/// Servers that have flows beside their tools.
+pub trait ServeFlows: Sized {
+    /// Adds flows whose sessions are kept in memory. [`Interaction::builder`] has more to choose.
+    fn flows(self, flows: impl IntoFlows) -> Self;
+}
+
+impl ServeFlows for ServerBuilder {
+    fn flows(self, flows: impl IntoFlows) -> Self {
+        Interaction::builder().flows(flows).build().add_to(self)
+    }
+}
+
 /// Whom the sessions of a call belong to.
 pub(crate) fn owner(context: &Context) -> Owner {
     Owner::new(context.principal().name())

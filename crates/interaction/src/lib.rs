@@ -35,5 +35,5 @@ mod tool;
 mod warning;
 mod wire;
 
-pub use interaction::{Interaction, InteractionBuilder};
+pub use interaction::{Interaction, InteractionBuilder, ServeFlows};
 pub use offer::{IntoFlows, OfferedFlow};

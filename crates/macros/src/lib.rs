@@ -6,6 +6,7 @@
 
 mod arguments;
 mod data;
+mod flow;
 mod function;
 mod methods;
 mod options;
@@ -36,6 +37,22 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn tools(functions: TokenStream) -> TokenStream {
     finish(function::list(functions.into()))
+}
+
+/// Makes an async function a flow: a tool that can ask. See the guide in the `mcp-flow` crate.
+#[proc_macro_attribute]
+pub fn flow(options: TokenStream, item: TokenStream) -> TokenStream {
+    let item = syn::parse_macro_input!(item as Item);
+    finish(match item {
+        Item::Fn(function) => flow::expand(options.into(), function),
+        other => Err(syn::Error::new_spanned(other, "a flow is a function")),
+    })
+}
+
+/// Lists functions that are flows, by name or path: `flows![register, trips::book_trip]`.
+#[proc_macro]
+pub fn flows(functions: TokenStream) -> TokenStream {
+    finish(flow::list(functions.into()))
 }
 
 /// Makes a type one that tools can take and return. See the guide in the `mcp-flow` crate.

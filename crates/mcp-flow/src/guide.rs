@@ -15,6 +15,9 @@ pub mod state {}
 #[doc = include_str!("../guide/while_it_runs.md")]
 pub mod while_it_runs {}
 
+#[doc = include_str!("../guide/flows.md")]
+pub mod flows {}
+
 #[doc = include_str!("../guide/changing_tools.md")]
 pub mod changing_tools {}
 

@@ -28,8 +28,14 @@
 pub mod guide;
 pub mod prelude;
 
+pub use mcp_flow_engine as engine;
+pub use mcp_flow_engine::{Flow, FlowError, FlowResult};
+pub use mcp_flow_flow::{Date, question};
 pub use mcp_flow_http as http;
-pub use mcp_flow_macros::{data, tool, tools};
+pub use mcp_flow_interaction::{
+    Interaction, InteractionBuilder, IntoFlows, OfferedFlow, ServeFlows,
+};
+pub use mcp_flow_macros::{data, flow, flows, tool, tools};
 pub use mcp_flow_proto::{Revision, RpcError, model};
 pub use mcp_flow_server::{
     AddToolsError, BadTool, BuildError, Connection, ConnectionInfo, ContentForm, Context, Ended,
@@ -45,4 +51,8 @@ pub mod __private {
     pub use schemars::{self, JsonSchema};
     pub use serde::{self, Deserialize, Serialize};
     pub use serde_json::{Value, json};
+
+    /// The parameters of a flow that has none.
+    #[derive(Debug, serde::Deserialize)]
+    pub struct NoParams {}
 }
