@@ -36,8 +36,8 @@ pub struct Answers {
 /// Ask one question of every kind, and return the answers
 #[flow]
 pub async fn all_prompts(flow: Flow) -> FlowResult<Answers> {
-    let word = text("A word in small letters").pattern("^[a-z]+$").length(3..=50);
-    let word = flow.ask("text", word.placeholder("type here")).await?;
+    let word = flow.ask("text", text("A word in small letters").pattern("^[a-z]+$").length(3..=50));
+    let word = word.await?;
     let options = [("a", "Option A"), ("b", "Option B")];
     let option = flow.ask("choice", choice("Select option", &options)).await?;
     let sure = flow.ask("confirm", confirm("Are you sure?").default(false)).await?;

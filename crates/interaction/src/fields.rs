@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_flow_flow::{SessionId, Timestamp};
-use mcp_flow_proto::{Params, RpcError};
+use mcp_flow_proto::{Encoding, Params, RpcError};
 use serde_json::{Map, Value};
 
 use crate::fault::{SESSION_NOT_FOUND, about};
@@ -18,7 +18,12 @@ pub(crate) struct Fields {
 impl Fields {
     /// Takes params apart. What is not asked for is ignored.
     pub(crate) fn read(params: Params<'_>) -> Result<Self, RpcError> {
-        if params.object().count() > MOST_VALUES {
+        let most = match params.object().encoding() {
+            Encoding::Json => MOST_VALUES,
+            // Counted by its bytes, most of which are those of texts.
+            Encoding::Cbor => 8 * MOST_VALUES,
+        };
+        if params.object().count() > most {
             let details = format!("params hold more than {MOST_VALUES} values");
             return Err(RpcError::invalid_params(details));
         }

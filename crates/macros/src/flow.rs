@@ -183,7 +183,8 @@ fn read_key(group: &Group) -> Option<Key> {
             TokenTree::Ident(ident) => kind = Some(ident.to_string()),
             TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis => {
                 let message = group.stream().into_iter().next().and_then(text);
-                return Some(Key { key, kind, message });
+                let is_question = kind.as_deref().is_some_and(|kind| KINDS.contains(&kind));
+                return Some(Key { key, message: message.filter(|_| is_question), kind });
             }
             TokenTree::Punct(_) => {}
             _ => break,
@@ -198,6 +199,10 @@ fn text(token: TokenTree) -> Option<Literal> {
         _ => None,
     }
 }
+
+/// The functions that make questions.
+const KINDS: [&str; 8] =
+    ["text", "choice", "confirm", "number", "integer", "date", "file", "custom"];
 
 /// The type that stands for a function. The compiler names it where a function is no flow.
 fn marker(function: &Ident) -> Ident {
