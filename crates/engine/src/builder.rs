@@ -63,7 +63,7 @@ impl EngineBuilder {
     pub fn build(self) -> Engine {
         let core = Core {
             store: self.store,
-            flows: self.flows,
+            flows: Arc::new(self.flows),
             live: Live::new(self.limits.live),
             limits: Arc::new(self.limits),
             clock: self.clock,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
+use mcp_flow_flow::event::Ending;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -15,7 +16,9 @@ pub struct Definition {
     name: String,
     description: String,
     early: bool,
+    patient: bool,
     operation: Option<Duration>,
+    remembered: Option<Duration>,
     run: Box<Run>,
 }
 
@@ -46,8 +49,15 @@ impl Definition {
             });
             Ok(future)
         };
-        let description = String::new();
-        Self { name: name.into(), description, early: false, operation: None, run: Box::new(run) }
+        Self {
+            name: name.into(),
+            description: String::new(),
+            early: false,
+            patient: false,
+            operation: None,
+            remembered: None,
+            run: Box::new(run),
+        }
     }
 
     /// Says what the flow is for.
@@ -71,6 +81,21 @@ impl Definition {
         self
     }
 
+    /// Lets sessions of this flow wait for an answer, and take, as long as they like; for work
+    /// that goes on for weeks (C-11). A start can still say how long it will wait.
+    #[must_use]
+    pub fn patient(mut self) -> Self {
+        self.patient = true;
+        self
+    }
+
+    /// How long the result of this flow is remembered, instead of what the engine says.
+    #[must_use]
+    pub fn remembered(mut self, duration: Duration) -> Self {
+        self.remembered = Some(duration);
+        self
+    }
+
     /// The name it is started by.
     pub fn name(&self) -> &str {
         &self.name
@@ -86,8 +111,17 @@ impl Definition {
         self.early
     }
 
+    pub(crate) fn is_patient(&self) -> bool {
+        self.patient
+    }
+
     pub(crate) fn operation(&self) -> Option<Duration> {
         self.operation
+    }
+
+    /// How long the end of a session that ended this way is remembered.
+    pub(crate) fn remembers(&self, ending: &Ending) -> Option<Duration> {
+        self.remembered.filter(|_| matches!(ending, Ending::Completed { .. }))
     }
 
     pub(crate) fn run(

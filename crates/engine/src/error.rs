@@ -62,6 +62,16 @@ pub enum EngineError {
     /// As many flows are at work as may be. Try again later.
     #[error("too many flows are at work; try again later")]
     Busy,
+    /// What should be a token is none of ours (INT-132).
+    #[error(transparent)]
+    BadToken(#[from] crate::BadToken),
+    /// The token is of an earlier turn (INT-133). Use the one that came with the last reply.
+    #[error("the session has moved on since this token")]
+    Outdated,
+    /// The flow did not come to its next question in time (C-41). Nothing has changed, so the same
+    /// request may be sent again.
+    #[error("the flow took too long")]
+    Timeout,
     /// The flow does not allow to be finished early (C-08).
     #[error("this flow cannot be finished early")]
     NotEarly,

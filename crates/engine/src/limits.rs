@@ -26,7 +26,8 @@ pub struct Limits {
     pub rate: Option<Rate>,
     /// The most sessions held in memory, at work or lingering. 4,096.
     pub live: usize,
-    /// How long a flow that waits stays in memory, ready to go on at once. 10 seconds.
+    /// How long a flow that waits stays in memory, ready to go on at once. 10 seconds. With zero
+    /// every turn replays those before it, which shows whether a flow can be replayed at all.
     pub linger: Duration,
     /// The most bytes of parameters and context a session may be started with. 256 KiB.
     pub params: usize,

@@ -93,15 +93,15 @@ impl Slot {
     /// Makes the flow ready to run, from the top, unless it is already.
     pub(crate) fn prepare(&self) -> Result<(), EngineError> {
         let mut future = self.future.lock().unwrap_or_else(PoisonError::into_inner);
-        let session = self.session();
-        if future.is_some() || session.ended.is_some() {
+        if future.is_some() || self.is_over() {
             return Ok(());
         }
         let Some(definition) = &self.definition else {
-            return Err(EngineError::UnknownFlow(session.started.flow));
+            return Err(EngineError::UnknownFlow(self.flow_name()));
         };
+        let params = self.shared.lock().session.started.params.clone();
         let flow = Flow::new(Arc::clone(&self.shared));
-        let made = catch_unwind(AssertUnwindSafe(|| definition.run(flow, &session.started.params)));
+        let made = catch_unwind(AssertUnwindSafe(|| definition.run(flow, &params)));
         match made {
             Ok(Ok(made)) => *future = Some(made),
             Ok(Err(bad)) => {
@@ -110,7 +110,7 @@ impl Slot {
                     violation: mcp_flow_flow::Violation::new(bad.reason),
                 });
             }
-            Err(_) => self.shared.fail(panicked(&session.started.flow)),
+            Err(_) => self.shared.fail(panicked(&self.flow_name())),
         }
         Ok(())
     }

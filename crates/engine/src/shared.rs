@@ -13,6 +13,7 @@ use mcp_flow_flow::{Command, Refusal, Replay, Session, SessionId, Timestamp, Vio
 use serde_json::Value;
 
 use crate::clock::Clock;
+use crate::definition::Definition;
 use crate::digest;
 use crate::limits::Limits;
 use crate::notice::{Hub, Notice};
@@ -23,6 +24,14 @@ pub(crate) struct Shared {
     pub(crate) limits: Arc<Limits>,
     pub(crate) hub: Arc<Hub>,
     state: Mutex<Inner>,
+}
+
+/// What a session runs in.
+pub(crate) struct Setting {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) definition: Option<Arc<Definition>>,
 }
 
 pub(crate) struct Inner {
@@ -47,7 +56,9 @@ pub(crate) struct Inner {
     wakers: Vec<Waker>,
     pub(crate) progress: Option<Progress>,
     summary: Option<String>,
-    last_answer: Option<String>,
+    id: SessionId,
+    /// Of the flow this runs, if this program has it.
+    definition: Option<Arc<Definition>>,
 }
 
 /// What became of an answer.
@@ -66,16 +77,8 @@ pub(crate) struct Batch {
 }
 
 impl Shared {
-    pub(crate) fn new(
-        id: SessionId,
-        events: &[Event],
-        session: Session,
-        clock: Arc<dyn Clock>,
-        limits: Arc<Limits>,
-        hub: Arc<Hub>,
-    ) -> Self {
-        let last = session.history.last();
-        let last_answer = last.map(|turn| digest::of_answer(id, &turn.answered.value));
+    pub(crate) fn new(id: SessionId, events: &[Event], session: Session, setting: Setting) -> Self {
+        let Setting { clock, limits, hub, definition } = setting;
         let state = Inner {
             replay: Replay::new(events),
             pending: Vec::new(),
@@ -88,22 +91,17 @@ impl Shared {
             wakers: Vec::new(),
             progress: session.open.as_ref().and_then(|open| open.progress.clone()),
             summary: None,
-            last_answer,
+            id,
+            definition,
             session,
         };
         Self { id, clock, limits, hub, state: Mutex::new(state) }
     }
 
     /// A session that starts now: nothing of it is durable, not even that it started.
-    pub(crate) fn fresh(
-        id: SessionId,
-        session: Session,
-        clock: Arc<dyn Clock>,
-        limits: Arc<Limits>,
-        hub: Arc<Hub>,
-    ) -> Self {
+    pub(crate) fn fresh(id: SessionId, session: Session, setting: Setting) -> Self {
         let started = Event::Started(session.started.clone());
-        let shared = Self::new(id, &[], session, clock, limits, hub);
+        let shared = Self::new(id, &[], session, setting);
         shared.lock().pending.push(started);
         shared
     }
@@ -133,7 +131,6 @@ impl Shared {
         let event = inner.session.decide(Command::Answer(answer), now, &self.limits.bounds)?;
         let taken = match &event {
             Event::Answered(answered) => {
-                inner.last_answer = Some(digest::of_answer(self.id, &answered.value));
                 inner.replay.answer(answered.value.clone());
                 inner.wake();
                 Taken::Accepted
@@ -174,29 +171,27 @@ impl Shared {
                 inner.fail(divergence.to_string(), FaultName::Diverged, key, now, &self.limits);
             }
             Known::New => {
-                let (key, prompt) = (key.to_owned(), prompt.clone());
-                let progress = inner.progress.clone();
-                let command = Command::Ask { key: key.clone(), prompt: prompt.clone(), progress };
+                let command = Command::Ask {
+                    key: key.to_owned(),
+                    prompt: prompt.clone(),
+                    progress: inner.progress.clone(),
+                };
                 match inner.session.decide(command, now, &self.limits.bounds) {
+                    Ok(Event::Given { key, value, at }) => {
+                        inner.note(Event::Given { key, value: value.clone(), at });
+                        return Poll::Ready(value);
+                    }
                     Ok(event) => {
-                        match &event {
-                            Event::Given { value, .. } => {
-                                let value = value.clone();
-                                inner.note(event);
-                                return Poll::Ready(value);
-                            }
-                            Event::Asked(_) => {
-                                inner.replay.asked(&key, &prompt, None);
-                                inner.reached = true;
-                            }
-                            _ => {}
+                        if matches!(event, Event::Asked(_)) {
+                            inner.replay.asked(key);
+                            inner.reached = true;
                         }
                         inner.note(event);
                     }
                     // It asks where it cannot: before it began or after its end.
                     Err(refusal) => {
                         let reason = refusal.to_string();
-                        inner.fail(reason, FaultName::Failed, &key, now, &self.limits);
+                        inner.fail(reason, FaultName::Failed, key, now, &self.limits);
                     }
                 }
             }
@@ -337,7 +332,12 @@ impl Shared {
 impl Inner {
     fn note(&mut self, mut event: Event) {
         if let Event::Ended(ended) = &mut event {
-            ended.last_answer = self.last_answer.clone();
+            let last = self.session.history.last();
+            ended.last_answer = last.map(|turn| digest::of_answer(self.id, &turn.answered.value));
+            let definition = self.definition.as_ref();
+            if let Some(duration) = definition.and_then(|flow| flow.remembers(&ended.ending)) {
+                ended.until = ended.at.after(duration);
+            }
         }
         // What was decided can be applied; anything else would be a fault of ours, and then the
         // journal, which is checked when read, must not have it either.

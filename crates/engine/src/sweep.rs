@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hashbrown::HashSet;
 use mcp_flow_flow::store::{Filter, Page, Phase};
-use mcp_flow_flow::{Command, SessionId, State, StoreError};
+use mcp_flow_flow::{Command, SessionId, State, StoreError, Timestamp};
 
 use crate::engine::Core;
 use crate::error::EngineError;
@@ -75,8 +75,9 @@ impl Core {
     }
 
     /// Notes a session that has ended, and forgets the oldest beyond the limit.
-    pub(crate) async fn buried(&self, id: SessionId) {
-        if let Some(oldest) = self.graves.add(id, self.limits.tombstones) {
+    pub(crate) async fn buried(&self, id: SessionId, until: Timestamp) {
+        let now = self.clock.now();
+        if let Some(oldest) = self.graves.add(id, until, now, self.limits.tombstones) {
             // If this fails its time will come anyway.
             let _ = self.store.erase(oldest).await;
         }
@@ -137,14 +138,24 @@ impl Core {
 
 /// The ends of sessions that are remembered, oldest first, as far as this process saw them.
 #[derive(Debug, Default)]
-pub(crate) struct Graves(Mutex<VecDeque<SessionId>>);
+pub(crate) struct Graves(Mutex<VecDeque<(SessionId, Timestamp)>>);
 
 impl Graves {
     /// Adds one, and says which is one too many.
-    fn add(&self, id: SessionId, most: usize) -> Option<SessionId> {
+    fn add(
+        &self,
+        id: SessionId,
+        until: Timestamp,
+        now: Timestamp,
+        most: usize,
+    ) -> Option<SessionId> {
         let mut graves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        graves.push_back(id);
-        if graves.len() > most { graves.pop_front() } else { None }
+        // Sweeping forgets these without being told.
+        while graves.front().is_some_and(|(_, until)| *until <= now) {
+            graves.pop_front();
+        }
+        graves.push_back((id, until));
+        if graves.len() > most { graves.pop_front().map(|(id, _)| id) } else { None }
     }
 }
 

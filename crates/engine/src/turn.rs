@@ -54,7 +54,10 @@ impl Core {
             return Ok(slot.shared.committed(0, false));
         }
         let notices = self.notices(slot, &batch.events);
-        let ended = matches!(batch.events.last(), Some(Event::Ended(_)));
+        let ended = match batch.events.last() {
+            Some(Event::Ended(ended)) => Some(ended.until),
+            _ => None,
+        };
         let summary = slot.shared.lock().session.summary();
         let append = Append {
             id: slot.id,
@@ -68,9 +71,9 @@ impl Core {
             return Err(error.into());
         }
         let flushed = slot.shared.committed(count, batch.replace);
-        if ended {
+        if let Some(until) = ended {
             self.counts.give_back(&slot.owner);
-            self.buried(slot.id).await;
+            self.buried(slot.id, until).await;
         }
         self.hub.turned(slot.id, &slot.shared.lock().session, notices);
         Ok(flushed)

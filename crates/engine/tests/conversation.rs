@@ -274,18 +274,18 @@ async fn repeated_answers_count_once() {
     for limits in [Limits::default(), forgetful()] {
         let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
         let id = engine.start(start("register")).await.unwrap().id;
-        let name = Response::from(json!("Ada")).to_turn(0);
+        let name = Response::from(json!("Ada")).for_turn(0);
         let first = engine.respond(id, &me(), name.clone()).await.unwrap();
         let Reply::Repeated(again) = engine.respond(id, &me(), name).await.unwrap() else {
             panic!("it was sent before")
         };
         assert_eq!(&again, first.view());
         for turn in [0, 2, u32::MAX] {
-            let other = Response::from(json!("a@c")).to_turn(turn);
+            let other = Response::from(json!("a@c")).for_turn(turn);
             let refused = engine.respond(id, &me(), other).await.unwrap_err();
             assert!(matches!(refused, EngineError::Transition { .. }), "turn {turn}");
         }
-        let email = Response::from(json!("a@b")).to_turn(1);
+        let email = Response::from(json!("a@b")).for_turn(1);
         let done = engine.respond(id, &me(), email.clone()).await.unwrap();
         for again in [email, json!("a@b").into()] {
             let Reply::Repeated(view) = engine.respond(id, &me(), again).await.unwrap() else {

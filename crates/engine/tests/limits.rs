@@ -267,3 +267,24 @@ async fn ends_are_bounded_in_number() {
     }
     assert_eq!(store.len(), 5);
 }
+
+/// C-11: work that goes on for weeks waits as long as it likes, and is remembered as long.
+#[tokio::test]
+async fn patient_flows_have_no_limit_of_time() {
+    let clock = StillClock::new();
+    let month = Duration::from_secs(30 * 24 * 60 * 60);
+    let patient = Definition::new("patient", support::register).patient().remembered(month);
+    let engine = builder(Arc::new(MemoryStore::new())).clock(clock.clone()).flow(patient).build();
+    let view = engine.start(start("patient")).await.unwrap();
+    assert_eq!(view.deadline, None);
+    clock.forward(month);
+    engine.sweep().await.unwrap();
+    answer(&engine, view.id, json!("Ada")).await;
+    let view = answer(&engine, view.id, json!("a@b")).await;
+    clock.forward(month - Duration::from_secs(1));
+    engine.sweep().await.unwrap();
+    assert_eq!(support::result(&engine.view(view.id, &me()).await.unwrap())["name"], "Ada");
+    clock.forward(Duration::from_secs(1));
+    engine.sweep().await.unwrap();
+    assert!(matches!(engine.view(view.id, &me()).await, Err(EngineError::NotFound)));
+}

@@ -112,7 +112,7 @@ async fn interrupted_steps_run_again_under_the_same_key() {
     let next = builder(store).flow(Definition::new("pay", flow)).start();
     let view = next.wait(id, &me(), std::time::Duration::from_secs(60)).await.unwrap();
     assert_eq!(open(&view).key, "thanks");
-    let keys = keys.lock().unwrap();
+    let keys = keys.lock().unwrap().clone();
     assert_eq!(keys.len(), 3, "{keys:?}");
     assert_ne!(keys[0], keys[1], "two steps of one name are two steps");
     assert_eq!(keys[1], keys[2]);

@@ -28,7 +28,7 @@ pub struct Prompt {
     pub choices: Vec<Choice>,
     /// Rules a client may check early and the server always does (C-49).
     #[serde(default, skip_serializing_if = "Rules::is_empty")]
-    pub validation: Rules,
+    pub validation: Box<Rules>,
     /// Hints on how to show a custom question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ui: Option<Value>,
@@ -43,7 +43,7 @@ impl Prompt {
             placeholder: None,
             default_value: None,
             choices: Vec::new(),
-            validation: Rules { required: Some(true), ..Rules::default() },
+            validation: Box::new(Rules { required: Some(true), ..Rules::default() }),
             ui: None,
         }
     }

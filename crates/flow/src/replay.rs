@@ -23,7 +23,7 @@ pub struct Replay {
 #[derive(Debug)]
 struct Past {
     key: String,
-    /// None if it was answered from the start, and so never asked.
+    /// None if there is nothing to compare: it was answered from the start, or asked in this run.
     prompt: Option<Prompt>,
     answer: Option<Value>,
 }
@@ -87,7 +87,7 @@ impl Replay {
                     replay.steps.entry_ref(key.as_str()).or_default().push_back(outcome.clone());
                 }
                 Event::DataSet { key, .. } => {
-                    *replay.notes.entry_ref(key.as_str()).or_default() += 1
+                    *replay.notes.entry_ref(key.as_str()).or_default() += 1;
                 }
                 Event::Started(_)
                 | Event::Began { .. }
@@ -125,10 +125,9 @@ impl Replay {
         }
     }
 
-    /// Notes a question that has just been asked, or answered from the start.
-    pub fn asked(&mut self, key: &str, prompt: &Prompt, answer: Option<Value>) {
-        let (key, prompt) = (key.to_owned(), Some(prompt.clone()));
-        self.questions.push_back(Past { key, prompt, answer });
+    /// Notes a question that has just been asked. It is not compared with itself.
+    pub fn asked(&mut self, key: &str) {
+        self.questions.push_back(Past { key: key.to_owned(), prompt: None, answer: None });
     }
 
     /// How a step of this key ended before, the first one first.

@@ -55,6 +55,14 @@ pub(crate) fn refused(session: &str, error: &EngineError) -> RpcError {
             .with("reason", "tool")
             .with("toolName", name.as_str()),
         EngineError::InvalidParams { key, violation } => invalid(key, violation),
+        EngineError::BadToken(_) => about(SESSION_NOT_FOUND, session),
+        EngineError::Outdated => about(INVALID_STATE_TRANSITION, session)
+            .with("reason", "replayed")
+            .details("The session has moved on since this token; use the newest one."),
+        EngineError::Timeout => about(TIMEOUT, session)
+            .with("operation", "flow")
+            .with("sessionState", State::Processing.name())
+            .details("The flow took too long. The same request may be sent again."),
         other => unspecific(other),
     }
 }

@@ -5,8 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow_engine::{Engine, EngineBuilder, Limits};
+use mcp_flow_engine::{Engine, EngineBuilder, Limits, Stateless};
 use mcp_flow_flow::{MemoryStore, Owner, Store};
+use mcp_flow_seal::KeyRing;
 use mcp_flow_server::router::Era;
 use mcp_flow_server::{BadTool, ConnectionInfo, Context, Event, ServerBuilder, Tool};
 use serde_json::{Value, json};
@@ -23,6 +24,8 @@ pub struct Interaction {
 
 pub(crate) struct Inner {
     pub(crate) engine: Engine,
+    /// Set where clients carry their sessions.
+    pub(crate) stateless: Option<Stateless>,
     pub(crate) flows: BTreeMap<String, Offered>,
     pub(crate) is_enabled: bool,
     pub(crate) is_persistent: bool,
@@ -58,6 +61,7 @@ impl Interaction {
             flows: Vec::new(),
             store: None,
             limits: Limits::default(),
+            stateless: None,
             change: None,
             is_enabled: true,
             is_persistent: false,
@@ -96,7 +100,7 @@ impl Interaction {
             "interactive": on,
             "version": VERSION,
             "features": {
-                "statefulSessions": on,
+                "statefulSessions": on && self.inner.stateless.is_none(),
                 "progressTracking": on,
                 "validation": on,
                 "multiplePromptTypes": on,
@@ -156,6 +160,7 @@ pub struct InteractionBuilder {
     flows: Vec<OfferedFlow>,
     store: Option<Arc<dyn Store>>,
     limits: Limits,
+    stateless: Option<(KeyRing, Option<usize>)>,
     change: Option<Box<dyn FnOnce(EngineBuilder) -> EngineBuilder>>,
     is_enabled: bool,
     is_persistent: bool,
@@ -184,6 +189,15 @@ impl InteractionBuilder {
     /// Sets how much sessions may take.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Keeps nothing of sessions here: clients carry them in tokens signed with these keys (C-43).
+    ///
+    /// With a guard for so many sessions, one small number is kept for each, by which old tokens
+    /// are told and refused; without it a session can be gone on with from any of its tokens.
+    pub fn stateless(mut self, keys: KeyRing, replay_guard: Option<usize>) -> Self {
+        self.stateless = Some((keys, replay_guard));
         self
     }
 
@@ -225,11 +239,21 @@ impl InteractionBuilder {
             flows.insert(flow.definition.name().to_owned(), offered);
             engine = engine.flow(flow.definition);
         }
+        let engine = engine.build();
+        let stateless = self.stateless.map(|(keys, guard)| {
+            let stateless = Stateless::new(&engine, keys);
+            match guard {
+                Some(sessions) => stateless.replay_guard(sessions),
+                None => stateless,
+            }
+        });
         let inner = Inner {
-            engine: engine.build(),
+            engine,
             flows,
             is_enabled: self.is_enabled,
-            is_persistent: self.is_persistent,
+            // A session that its client carries survives any restart of ours.
+            is_persistent: self.is_persistent || stateless.is_some(),
+            stateless,
             patience: self.patience,
             warnings: Warnings::default(),
         };

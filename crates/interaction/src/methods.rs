@@ -1,5 +1,6 @@
 //! `interaction.*` and `capabilities`.
 
+mod carried;
 mod start;
 
 use std::sync::Arc;
@@ -30,6 +31,9 @@ pub(crate) fn add_to(interaction: &Interaction, server: ServerBuilder) -> Server
                 Reply::Ready(Err(error.details("Conversations are switched off; use tools/call.")))
             })
         });
+    }
+    if interaction.inner.stateless.is_some() {
+        return carried::add_to(interaction, server);
     }
     let server = method(server, interaction, "interaction.start", start::start);
     let server = method(server, interaction, "interaction.respond", respond);

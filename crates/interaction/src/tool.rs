@@ -1,5 +1,6 @@
 //! A flow called as a tool, in the form its caller can take (C-06, INT-100).
 
+mod carried;
 mod form;
 mod output;
 mod rounds;
@@ -34,7 +35,10 @@ pub(crate) async fn call(
     };
     call.engine.run();
     let called = match (call.context.takes_rounds(), call.can_show_forms()) {
-        (true, true) => call.by_rounds().await,
+        (true, true) => match &interaction.inner.stateless {
+            Some(sessions) => call.by_tokens(sessions).await,
+            None => call.by_rounds().await,
+        },
         (false, true) => call.by_forms().await,
         (_, false) => call.all_at_once().await,
     };
@@ -163,7 +167,7 @@ impl Call {
     }
 
     async fn answer(&self, id: SessionId, turn: u32, value: Value) -> Result<Answered, RpcError> {
-        let response = mcp_flow_engine::Response::from(value).to_turn(turn);
+        let response = mcp_flow_engine::Response::from(value).for_turn(turn);
         let answered = self.engine.respond(id, &self.owner, response).await;
         answered.map_err(|error| refused(&id.to_string(), &error))
     }

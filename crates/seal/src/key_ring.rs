@@ -131,6 +131,14 @@ impl KeyRing {
         Ok(content)
     }
 
+    pub(crate) fn current(&self) -> &Key {
+        &self.keys[0]
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.keys.iter()
+    }
+
     /// The ring as it stands in a file.
     pub(crate) fn to_text(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::with_capacity(256 + 44 * self.keys.len()));

@@ -38,6 +38,7 @@
 pub mod file;
 mod key;
 mod key_ring;
+mod sign;
 
 pub use key::{BadKeys, Key};
 pub use key_ring::{KeyRing, Salted, Seal, Unsealed};

@@ -3,7 +3,8 @@
 //! A [`Peer`] is a scripted client. [`memory`] connects one to a server without any I/O,
 //! [`process`] to a program over its pipes. [`http`] is a client for trying what a good one never
 //! does. [`scenario`] is the suite every transport passes, run against the server of [`fixture`].
-//! [`fuzz`] holds what must be true of any bytes whatever.
+//! [`fuzz`] holds what must be true of any bytes whatever, [`store`] what must be true of any store
+//! of journals.
 
 // A peer that is not answered panics with the reason: that is how a test learns of it.
 #![allow(clippy::panic, clippy::unwrap_used)]
@@ -16,5 +17,6 @@ pub mod memory;
 mod peer;
 pub mod process;
 pub mod scenario;
+pub mod store;
 
 pub use peer::Peer;

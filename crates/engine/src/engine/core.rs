@@ -23,13 +23,13 @@ use crate::live::Live;
 use crate::notice::{Hub, Subscription};
 use crate::quota::Counts;
 use crate::run::Slot;
-use crate::shared::{Shared, Taken};
+use crate::shared::{Setting, Shared, Taken};
 use crate::sweep::{Graves, Stalled};
 use crate::view::View;
 
 pub(crate) struct Core {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) flows: BTreeMap<String, Arc<Definition>>,
+    pub(crate) flows: Arc<BTreeMap<String, Arc<Definition>>>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) hub: Arc<Hub>,
@@ -44,6 +44,26 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// An engine of the same flows and limits on another store, with nothing in memory.
+    pub(crate) fn beside(&self, store: Arc<dyn Store>) -> super::Engine {
+        let core = Self {
+            store,
+            flows: Arc::clone(&self.flows),
+            limits: Arc::clone(&self.limits),
+            clock: Arc::clone(&self.clock),
+            hub: Arc::new(Hub::default()),
+            live: Live::new(self.limits.live),
+            counts: Counts::default(),
+            graves: Graves::default(),
+            stalled: Stalled::default(),
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            // Nothing in it outlives one request.
+            running: AtomicBool::new(true),
+        };
+        super::Engine { core: Arc::new(core) }
+    }
+
     pub(super) async fn start(self: &Arc<Self>, start: Start) -> Result<View, EngineError> {
         if self.stopping.is_cancelled() {
             return Err(EngineError::ShuttingDown);
@@ -52,11 +72,10 @@ impl Core {
             return Err(EngineError::UnknownFlow(start.flow));
         };
         check_size("parameters and context", self.limits.params, &(&start.params, &start.context))?;
-        let owner = start.owner.clone();
+        let (id, owner) = (new_id()?, start.owner.clone());
         self.take_place(&owner).await?;
-        let session = Session::start(self.started(start));
-        let (clock, limits) = (Arc::clone(&self.clock), Arc::clone(&self.limits));
-        let shared = Shared::fresh(new_id()?, session, clock, limits, Arc::clone(&self.hub));
+        let session = Session::start(self.started(start, definition));
+        let shared = Shared::fresh(id, session, self.setting(Some(definition)));
         let slot = Slot::new(shared, Some(Arc::clone(definition)));
         let started = match self.live.insert(slot) {
             Some(slot) => self.begin(&slot).await,
@@ -105,7 +124,9 @@ impl Core {
         owner: &Owner,
         response: &Response,
     ) -> Result<Reply, EngineError> {
-        check_size("metadata", self.limits.metadata, &response.answer.metadata)?;
+        if !response.answer.metadata.is_empty() {
+            check_size("metadata", self.limits.metadata, &response.answer.metadata)?;
+        }
         let slot = self.slot(id, owner).await?;
         slot.take_rate(&self.limits)?;
         let turn = slot.turn.lock().await;
@@ -224,10 +245,18 @@ impl Core {
         events: &[mcp_flow_flow::Event],
         session: Session,
     ) -> Result<Arc<Slot>, EngineError> {
-        let definition = self.flows.get(&session.started.flow).cloned();
-        let (clock, limits) = (Arc::clone(&self.clock), Arc::clone(&self.limits));
-        let shared = Shared::new(id, events, session, clock, limits, Arc::clone(&self.hub));
-        self.live.insert(Slot::new(shared, definition)).ok_or(EngineError::Busy)
+        let definition = self.flows.get(&session.started.flow);
+        let shared = Shared::new(id, events, session, self.setting(definition));
+        self.live.insert(Slot::new(shared, definition.cloned())).ok_or(EngineError::Busy)
+    }
+
+    fn setting(&self, definition: Option<&Arc<Definition>>) -> Setting {
+        Setting {
+            clock: Arc::clone(&self.clock),
+            limits: Arc::clone(&self.limits),
+            hub: Arc::clone(&self.hub),
+            definition: definition.cloned(),
+        }
     }
 
     async fn read(
@@ -264,18 +293,20 @@ impl Core {
         }
     }
 
-    fn started(&self, start: Start) -> Started {
+    fn started(&self, start: Start, definition: &Definition) -> Started {
         let limits = &self.limits;
         let at = self.clock.now();
-        let inactivity = start.inactivity.or(limits.inactivity);
+        let patient = definition.is_patient();
+        let inactivity = start.inactivity.or(limits.inactivity.filter(|_| !patient));
         let inactivity = inactivity.map(|duration| duration.min(limits.longest_inactivity));
+        let duration = limits.duration.filter(|_| !patient);
         Started {
             flow: start.flow,
             owner: start.owner,
             params: start.params,
             context: start.context,
             inactivity: inactivity.map(millis),
-            ends: limits.duration.map(|duration| at.after(duration)),
+            ends: duration.map(|duration| at.after(duration)),
             at,
         }
     }

@@ -65,7 +65,7 @@ pub struct Response {
 impl Response {
     /// Says which turn this answers.
     #[must_use]
-    pub fn to_turn(mut self, turn: u32) -> Self {
+    pub fn for_turn(mut self, turn: u32) -> Self {
         self.turn = Some(turn);
         self
     }

@@ -213,7 +213,8 @@ fn unsound_questions() {
         BadPrompt::Pattern(_)
     ));
     assert!(matches!(bad(text("?").pattern("(".repeat(5000)).prompt()), BadPrompt::Pattern(_)));
-    assert_eq!(bad(text("?").length(5..=3).prompt()), BadPrompt::Bounds);
+    let (least, most) = (5, 3);
+    assert_eq!(bad(text("?").length(least..=most).prompt()), BadPrompt::Bounds);
     assert_eq!(bad(number("?").range(1.0..=0.0).prompt()), BadPrompt::Bounds);
     assert_eq!(bad(choice::<&str>("?", &[]).prompt()), BadPrompt::Choices);
     assert_eq!(bad(choice("?", &["a", "a"]).prompt()), BadPrompt::SameValue);

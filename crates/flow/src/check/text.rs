@@ -40,11 +40,7 @@ pub(super) fn count(bound: Option<&Bound>) -> Option<usize> {
     match bound? {
         Bound::Number(number) => {
             let number = number.as_f64()?;
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "casts of floats saturate, which is what a bound beyond all texts means"
-            )]
+            #[expect(clippy::cast_possible_truncation, reason = "it saturates, as a bound should")]
             Some(number.ceil() as usize)
         }
         Bound::Date(_) => None,

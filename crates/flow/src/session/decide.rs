@@ -135,10 +135,13 @@ impl Session {
                 self.end(Ending::Completed { success: true, data, summary: None }, at, bounds)
             }
         };
-        let ends = matches!(event, Event::Ended(_));
-        let full =
-            self.length >= bounds.events || self.size.saturating_add(size(&event)) > bounds.bytes;
-        if full && !ends {
+        // Questions and answers have bounds of their own; what a flow does of itself has none.
+        let added = match &event {
+            Event::Ended(_) => return Ok(event),
+            Event::StepDone { .. } | Event::DataSet { .. } => size(&event),
+            _ => 0,
+        };
+        if self.length >= bounds.events || self.size.saturating_add(added) > bounds.bytes {
             let fault = Fault::new(FaultName::TooMuchData, "the session holds too much");
             return Ok(self.end(Ending::Failed(fault), at, bounds));
         }

@@ -260,7 +260,7 @@ fn command(step: &Move) -> Command {
     match step {
         Move::Begin => Command::Begin,
         Move::Ask(key) => ask(key, text("?").length(3..).prompt()),
-        Move::AskUnsound => ask("c", integer("?").range(1..=0).prompt()),
+        Move::AskUnsound => ask("c", integer("?").range(i64::MAX..=i64::MIN).prompt()),
         Move::AnswerWell => Command::Answer(Answer::from(json!("well answered"))),
         Move::AnswerBadly => Command::Answer(Answer::from(json!(17))),
         Move::Step => Command::Record { key: "s".into(), outcome: Outcome::Ok(json!([1, 2])) },

@@ -112,10 +112,23 @@ impl Tables {
                     journal.bytes.extend_from_slice(bytes);
                     journal.length += events.len();
                 }
-                let before = std::mem::replace(&mut journal.summary, summary.clone());
-                if before != summary {
-                    self.forget(id, &before);
-                    self.remember(id, &summary);
+                let before = std::mem::replace(&mut journal.summary, summary);
+                let summary = &journal.summary;
+                // Whose it is never changes, so only these two have to follow.
+                if summary.state.is_working() != before.state.is_working() {
+                    if summary.state.is_working() {
+                        self.working.insert(id);
+                    } else {
+                        self.working.remove(&id);
+                    }
+                }
+                if summary.deadline != before.deadline {
+                    if let Some(deadline) = before.deadline {
+                        self.deadlines.remove(&(deadline, id));
+                    }
+                    if let Some(deadline) = summary.deadline {
+                        self.deadlines.insert((deadline, id));
+                    }
                 }
             }
         }

@@ -21,11 +21,8 @@ pub(super) async fn start(
     context: Context,
     mut fields: Fields,
 ) -> Outcome {
-    let flow = fields.text("toolName")?;
-    let mut start = Start::new(flow.as_str(), owner(&context));
-    start.params = fields.object("initialParams")?.unwrap_or_default();
-    start.context = fields.object("context")?.unwrap_or_default();
-    start.inactivity = fields.duration("timeout")?;
+    let start = read(&context, &mut fields)?;
+    let flow = start.flow.clone();
     let Some(offered) = interaction.inner.flows.get(&flow) else {
         return Err(no_such_flow(&context, &flow));
     };
@@ -63,6 +60,15 @@ pub(super) async fn start(
     reply(&context, result)
 }
 
+/// What is to be started.
+pub(super) fn read(context: &Context, fields: &mut Fields) -> Result<Start, RpcError> {
+    let mut start = Start::new(fields.text("toolName")?, owner(context));
+    start.params = fields.object("initialParams")?.unwrap_or_default();
+    start.context = fields.object("context")?.unwrap_or_default();
+    start.inactivity = fields.duration("timeout")?;
+    Ok(start)
+}
+
 /// Starts the flow even if the caller goes away meanwhile; what it has begun is then ended again,
 /// so that nothing is left that nobody knows of (C-12).
 async fn begin(interaction: &Interaction, start: Start) -> Result<View, EngineError> {
@@ -88,7 +94,7 @@ async fn abandon(engine: &mcp_flow_engine::Engine, view: &View, owner: &Owner) {
 }
 
 /// A flow that did not even get to its first question in time (INT-083).
-fn refuse_timeout(view: &View) -> Result<(), RpcError> {
+pub(super) fn refuse_timeout(view: &View) -> Result<(), RpcError> {
     if let Standing::Ended(ended) = &view.standing
         && let Ending::Failed(fault) = &ended.ending
         && fault.name == FaultName::Timeout
@@ -99,7 +105,7 @@ fn refuse_timeout(view: &View) -> Result<(), RpcError> {
 }
 
 /// No tool of this name, or one that asks nothing (C-44).
-fn no_such_flow(context: &Context, name: &str) -> RpcError {
+pub(super) fn no_such_flow(context: &Context, name: &str) -> RpcError {
     let short: String = name.chars().take(128).collect();
     if context.server().find_tool(name).is_some() {
         return RpcError::new(NOT_INTERACTIVE)

@@ -1,0 +1,191 @@
+//! Sessions that the client keeps: all of a session is in a signed token (C-43).
+
+mod guard;
+mod token;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_flow_flow::store::Append;
+use mcp_flow_flow::{Event, MemoryStore, Owner, Session, SessionId, Store};
+use mcp_flow_seal::KeyRing;
+
+use crate::engine::{Engine, Reply, Response, Start};
+use crate::error::EngineError;
+use crate::view::{Standing, View};
+
+use guard::Guard;
+pub use token::BadToken;
+use token::Token;
+
+/// Runs flows without keeping anything of their sessions.
+///
+/// Every reply comes with a token that holds the whole journal; the next request brings it back.
+/// A token can be read by who has it, but not changed, and is good for its owner only. Without a
+/// guard an old token can be used again: the session goes on from there a second time.
+///
+/// ```
+/// # use mcp_flow_engine::{Definition, Engine, Flow, FlowResult, Start, Stateless};
+/// # use mcp_flow_flow::{MemoryStore, Owner, question::text};
+/// # use mcp_flow_seal::{Key, KeyRing};
+/// # use std::sync::Arc;
+/// # #[derive(serde::Deserialize)] struct Params {}
+/// # async fn greet(flow: Flow, _: Params) -> FlowResult<String> { flow.ask("name", text("Name?")).await }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), mcp_flow_engine::EngineError> {
+/// # let ring = KeyRing::new(Key::from_bytes([1; 32]));
+/// let engine = Engine::builder(Arc::new(MemoryStore::new()))
+///     .flow(Definition::new("greet", greet))
+///     .build();
+/// let stateless = Stateless::new(&engine, ring);
+/// let owner = Owner::local();
+///
+/// let (view, token) = stateless.start(Start::new("greet", owner.clone())).await?;
+/// let answer = serde_json::json!("Ada").into();
+/// let (reply, token) = stateless.respond(&token, &owner, answer).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Stateless {
+    template: Engine,
+    keys: KeyRing,
+    guard: Option<Guard>,
+    patience: Duration,
+}
+
+impl Stateless {
+    /// Runs the flows of an engine, within its limits, and signs with these keys.
+    pub fn new(engine: &Engine, keys: KeyRing) -> Self {
+        let patience = engine.core.limits.operation;
+        Self { template: engine.clone(), keys, guard: None, patience }
+    }
+
+    /// Keeps one number for each of so many sessions, and refuses tokens of earlier turns and of
+    /// sessions that are over (INT-133).
+    #[must_use]
+    pub fn replay_guard(mut self, sessions: usize) -> Self {
+        self.guard = Some(Guard::new(sessions));
+        self
+    }
+
+    /// Starts a flow, and waits until it asks or ends.
+    pub async fn start(&self, start: Start) -> Result<(View, String), EngineError> {
+        let store = Arc::new(MemoryStore::new());
+        let engine = self.template.core.beside(Arc::clone(&store) as Arc<dyn Store>);
+        let owner = start.owner.clone();
+        let view = match engine.start(start).await {
+            Ok(view) => self.settled(&engine, view.id, &owner).await,
+            Err(error) => Err(error),
+        };
+        engine.shutdown().await;
+        let view = view?;
+        let token = self.token(view.id, &store).await?;
+        Ok((view, token))
+    }
+
+    /// Answers the open question of the session in a token.
+    pub async fn respond(
+        &self,
+        token: &str,
+        owner: &Owner,
+        response: Response,
+    ) -> Result<(Reply, String), EngineError> {
+        self.turn(token, owner, async |engine, id| {
+            let reply = engine.respond(id, owner, response).await?;
+            let view = self.settled(engine, id, owner).await?;
+            Ok(match reply {
+                Reply::Accepted(_) => Reply::Accepted(view),
+                other => other,
+            })
+        })
+        .await
+    }
+
+    /// Ends the session in a token. Only a guard can keep earlier tokens from being used.
+    pub async fn cancel(
+        &self,
+        token: &str,
+        owner: &Owner,
+        reason: Option<String>,
+    ) -> Result<(View, String), EngineError> {
+        self.turn(token, owner, async |engine, id| engine.cancel(id, owner, reason).await).await
+    }
+
+    /// Finishes the session in a token with what was gathered so far (C-08).
+    pub async fn finish(&self, token: &str, owner: &Owner) -> Result<(View, String), EngineError> {
+        self.turn(token, owner, async |engine, id| engine.finish(id, owner).await).await
+    }
+
+    /// All there is to know of the session in a token.
+    pub async fn inspect(&self, token: &str, owner: &Owner) -> Result<Session, EngineError> {
+        let token = Token::open(token, &self.keys)?;
+        let (engine, _) = self.load(&token).await?;
+        engine.inspect(token.id, owner).await
+    }
+
+    /// Where the session in a token stands.
+    pub async fn view(&self, token: &str, owner: &Owner) -> Result<View, EngineError> {
+        let token = Token::open(token, &self.keys)?;
+        let (engine, _) = self.load(&token).await?;
+        engine.view(token.id, owner).await
+    }
+
+    /// One request: unpack the session, do something with it, pack it again.
+    async fn turn<T>(
+        &self,
+        token: &str,
+        owner: &Owner,
+        work: impl AsyncFnOnce(&Engine, SessionId) -> Result<T, EngineError>,
+    ) -> Result<(T, String), EngineError> {
+        let token = Token::open(token, &self.keys)?;
+        let id = token.id;
+        let (engine, store) = self.load(&token).await?;
+        // Before anything is taken: a stranger must not use up someone's turn.
+        engine.view(id, owner).await?;
+        let length = token.journal.len();
+        let taken = match &self.guard {
+            Some(guard) => Some(guard.take(id, length).ok_or(EngineError::Outdated)?),
+            None => None,
+        };
+        let done = work(&engine, id).await;
+        engine.shutdown().await;
+        let done = done?;
+        let journal = store.read(id).await?;
+        if let Some(taken) = taken {
+            let over = matches!(journal.last(), Some(Event::Ended(_)));
+            taken.keep(if over { usize::MAX } else { journal.len() });
+        }
+        Ok((done, Token { id, journal }.seal(&self.keys)))
+    }
+
+    async fn load(&self, token: &Token) -> Result<(Engine, Arc<MemoryStore>), EngineError> {
+        let session = Session::replay(&token.journal).map_err(|_| BadToken::Malformed)?;
+        let session = session.ok_or(BadToken::Malformed)?;
+        let store = Arc::new(MemoryStore::new());
+        let events = token.journal.clone();
+        let summary = session.summary();
+        store.append(Append { id: token.id, length: 0, events, summary, replace: false }).await?;
+        let engine = self.template.core.beside(Arc::clone(&store) as Arc<dyn Store>);
+        Ok((engine, store))
+    }
+
+    /// Waits until the flow asks or ends: what it is at cannot be put into a token.
+    async fn settled(
+        &self,
+        engine: &Engine,
+        id: SessionId,
+        owner: &Owner,
+    ) -> Result<View, EngineError> {
+        let view = engine.wait(id, owner, self.patience).await?;
+        match view.standing {
+            Standing::Working(_) => Err(EngineError::Timeout),
+            _ => Ok(view),
+        }
+    }
+
+    async fn token(&self, id: SessionId, store: &MemoryStore) -> Result<String, EngineError> {
+        let journal = store.read(id).await?;
+        Ok(Token { id, journal }.seal(&self.keys))
+    }
+}

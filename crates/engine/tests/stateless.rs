@@ -1,0 +1,122 @@
+//! Sessions that the client keeps.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mcp_flow_engine::{BadToken, EngineError, Reply, Stateless};
+use mcp_flow_flow::event::Limit;
+use mcp_flow_flow::{MemoryStore, Owner, State};
+use mcp_flow_seal::{Key, KeyRing};
+use serde_json::{Value, json};
+use support::{StillClock, builder, me, open, result, start};
+
+/// INT-003, INT-129, INT-131: each turn in a process that has never seen the session.
+#[tokio::test]
+async fn a_session_lives_in_its_token() {
+    let store = Arc::new(MemoryStore::new());
+    let process = || Stateless::new(&builder(store.clone()).build(), keys(1));
+    let (view, token) = process().start(start("book_trip")).await.unwrap();
+    assert_eq!(open(&view).key, "city");
+    let (reply, rejected) = process().respond(&token, &me(), json!("x").into()).await.unwrap();
+    assert!(matches!(reply, Reply::Rejected { left: 9, .. }), "{reply:?}");
+    let mut token = rejected;
+    for value in [json!("Oslo"), json!("2099-01-01"), json!("Tent"), json!(2)] {
+        (_, token) = process().respond(&token, &me(), value.into()).await.unwrap();
+    }
+    let session = process().inspect(&token, &me()).await.unwrap();
+    assert_eq!((session.history.len(), session.state), (4, State::WaitingUser));
+    let (reply, token) = process().respond(&token, &me(), json!(true).into()).await.unwrap();
+    assert_eq!(result(reply.view())["receipt"], "Tent x 2");
+    let over = process().respond(&token, &me(), json!(false).into()).await.unwrap_err();
+    assert!(matches!(over, EngineError::Transition { from: State::Completed, .. }));
+    assert!(store.is_empty(), "nothing is kept here");
+}
+
+/// INT-128, INT-130, INT-132: three members, and no bit of them can be changed.
+#[tokio::test]
+async fn a_token_cannot_be_changed() {
+    let stateless = stateless();
+    let (view, token) = stateless.start(start("register")).await.unwrap();
+    let text = STANDARD.decode(&token).unwrap();
+    let members: Value = serde_json::from_slice(&text).unwrap();
+    let names: Vec<_> = members.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["sessionId", "state", "signature"]);
+    assert_eq!(members["sessionId"], view.id.to_string());
+    for place in 0..text.len() {
+        let mut changed = text.clone();
+        changed[place] ^= 1;
+        let refused = stateless.view(&STANDARD.encode(&changed), &me()).await;
+        assert!(matches!(refused, Err(EngineError::BadToken(_))), "byte {place}: {refused:?}");
+    }
+    for junk in ["", "x", "e30=", "====", &token[1..], &"A".repeat(5 << 20)] {
+        let refused = stateless.respond(junk, &me(), json!("Ada").into()).await.unwrap_err();
+        assert!(matches!(refused, EngineError::BadToken(BadToken::Malformed)));
+    }
+    // A rotated ring still knows its old key; another ring does not.
+    let mut rotated = keys(1);
+    rotated.rotate(Key::from_bytes([2; 32]));
+    let engine = builder(Arc::new(MemoryStore::new())).build();
+    Stateless::new(&engine, rotated).view(&token, &me()).await.unwrap();
+    let refused = Stateless::new(&engine, keys(2)).view(&token, &me()).await.unwrap_err();
+    assert!(matches!(refused, EngineError::BadToken(BadToken::Forged)));
+}
+
+/// INT-133: a token is bound to its owner and expires.
+#[tokio::test]
+async fn a_token_is_bound_to_owner_and_time() {
+    let clock = StillClock::new();
+    let engine = builder(Arc::new(MemoryStore::new())).clock(clock.clone()).build();
+    let stateless = Stateless::new(&engine, keys(1)).replay_guard(10);
+    let (_, token) = stateless.start(start("register")).await.unwrap();
+    let eve = Owner::new("eve");
+    let stolen = stateless.respond(&token, &eve, json!("Eve").into()).await.unwrap_err();
+    assert!(matches!(stolen, EngineError::NotFound));
+    clock.forward(Duration::from_secs(299));
+    let (_, token) = stateless.respond(&token, &me(), json!("Ada").into()).await.unwrap();
+    clock.forward(Duration::from_secs(300));
+    let late = stateless.respond(&token, &me(), json!("a@b").into()).await.unwrap_err();
+    assert!(matches!(late, EngineError::Expired(Limit::Inactivity)));
+}
+
+/// INT-133: with a guard a turn is taken once, and a cancelled session stays cancelled.
+#[tokio::test]
+async fn a_guard_refuses_old_turns() {
+    let loose = stateless();
+    let (_, first) = loose.start(start("register")).await.unwrap();
+    loose.respond(&first, &me(), json!("Ada").into()).await.unwrap();
+    loose.respond(&first, &me(), json!("Bob").into()).await.unwrap();
+
+    let guarded = stateless().replay_guard(100);
+    let (_, first) = guarded.start(start("register")).await.unwrap();
+    let (_, second) = guarded.respond(&first, &me(), json!("Ada").into()).await.unwrap();
+    let again = guarded.respond(&first, &me(), json!("Bob").into()).await.unwrap_err();
+    assert!(matches!(again, EngineError::Outdated));
+    let (view, _) = guarded.cancel(&second, &me(), None).await.unwrap();
+    assert_eq!(view.state, State::Cancelled);
+    let again = guarded.respond(&second, &me(), json!("a@b").into()).await.unwrap_err();
+    assert!(matches!(again, EngineError::Outdated));
+}
+
+/// A request that was refused has used up nothing.
+#[tokio::test]
+async fn a_refused_request_can_be_repeated() {
+    let guarded = stateless().replay_guard(100);
+    let (_, token) = guarded.start(start("register")).await.unwrap();
+    let early = guarded.finish(&token, &me()).await.unwrap_err();
+    assert!(matches!(early, EngineError::NotEarly));
+    guarded.respond(&token, &me(), json!("Ada").into()).await.unwrap();
+}
+
+fn stateless() -> Stateless {
+    Stateless::new(&builder(Arc::new(MemoryStore::new())).build(), keys(1))
+}
+
+fn keys(number: u8) -> KeyRing {
+    KeyRing::new(Key::from_bytes([number; 32]))
+}

@@ -1,0 +1,130 @@
+//! The database itself: opening it, and opening it again after it failed.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::path::Path;
+use std::sync::{PoisonError, RwLock};
+
+use mcp_flow_seal::{KeyRing, Seal};
+use redb::{Builder, Database, DatabaseError, ReadableDatabase};
+
+use crate::error::OpenError;
+use crate::tables::{META, Tables};
+
+/// The database, which is closed and opened again when it fails.
+pub(crate) struct Shelf {
+    pub(crate) keys: KeyRing,
+    open: Box<Opener>,
+    /// None while it could not be opened again.
+    database: RwLock<Option<Database>>,
+}
+
+type Opener = dyn Fn(&Builder) -> Result<Database, DatabaseError> + Send + Sync;
+
+impl Shelf {
+    pub(crate) fn open(open: Box<Opener>, keys: KeyRing) -> Result<Self, OpenError> {
+        let database = open(&builder())?;
+        prepare(&database, &keys)?;
+        Ok(Self { keys, open, database: RwLock::new(Some(database)) })
+    }
+
+    /// Uses the database, after opening it again if need be.
+    pub(crate) fn with<T>(
+        &self,
+        work: impl FnOnce(&Database) -> Result<T, redb::Error>,
+    ) -> Result<T, redb::Error> {
+        loop {
+            {
+                let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
+                if let Some(database) = database.as_ref() {
+                    return work(database);
+                }
+            }
+            self.reopen()?;
+        }
+    }
+
+    /// Closes the database and opens it again. What was committed is there then, and nothing else.
+    pub(crate) fn reopen(&self) -> Result<(), redb::Error> {
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        // Closed first: only one can have it open.
+        *database = None;
+        *database = Some((self.open)(&builder())?);
+        Ok(())
+    }
+}
+
+/// Makes the tables and checks the keys, or checks that they are as they should be.
+fn prepare(database: &Database, keys: &KeyRing) -> Result<(), OpenError> {
+    let reading = database.begin_read().map_err(redb::Error::from)?;
+    let meta = match reading.open_table(META) {
+        Ok(meta) => meta,
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(create(database, keys)?),
+        Err(error) => return Err(redb::Error::from(error).into()),
+    };
+    let value = |name: &str| -> Result<Vec<u8>, redb::Error> {
+        Ok(meta.get(name)?.map_or_else(Vec::new, |value| value.value().to_vec()))
+    };
+    let format = value("format")?;
+    let found = format.as_slice().try_into().map_or(0, u32::from_le_bytes);
+    if found != FORMAT {
+        return Err(OpenError::Format { found, known: FORMAT });
+    }
+    if keys.open_bytes(seal(), 0, &value("seal")?).is_err() {
+        return Err(OpenError::WrongKey);
+    }
+    // With the current key, so that older ones can go.
+    Ok(create(database, keys)?)
+}
+
+fn create(database: &Database, keys: &KeyRing) -> Result<(), redb::Error> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_quick_repair(true);
+    {
+        let mut random = [0; 24];
+        getrandom::fill(&mut random)
+            .map_err(|error| redb::Error::Io(std::io::Error::other(error.to_string())))?;
+        let mut meta = transaction.open_table(META)?;
+        meta.insert("format", FORMAT.to_le_bytes().as_slice())?;
+        meta.insert("seal", keys.seal_bytes(seal(), None, KNOWN, random).as_slice())?;
+        Tables::open(&transaction)?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+/// Makes an empty file that only its owner can read, and its folder, if they are not there.
+pub(crate) fn create_private(path: &Path) -> Result<(), OpenError> {
+    create_folder(path)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop).map_err(OpenError::Io)
+}
+
+/// Makes the folder a file is in.
+pub(crate) fn create_folder(path: &Path) -> Result<(), OpenError> {
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder).map_err(OpenError::Io)
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder.set_cache_size(CACHE);
+    builder
+}
+
+const fn seal() -> Seal<'static> {
+    Seal { purpose: "journal", bound_to: b"" }
+}
+
+/// Journals are read once in a while, each by itself; a large cache would hold what nobody needs.
+const CACHE: usize = 16 * 1024 * 1024;
+const FORMAT: u32 = 1;
+const KNOWN: &[u8] = b"the keys are right";

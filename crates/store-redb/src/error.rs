@@ -1,0 +1,86 @@
+//! Why journals cannot be opened, read or written.
+
+use std::io;
+use std::path::PathBuf;
+
+use mcp_flow_flow::store::StoreError;
+use mcp_flow_seal::BadKeys;
+use mcp_flow_seal::file::KeyFileError;
+use redb::{DatabaseError, StorageError};
+
+/// Why a file of journals cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process has it open.
+    #[error("the journal is open in another process; stop that one first, or use another file")]
+    InUse,
+    /// It was sealed with keys that are not those given.
+    #[error(
+        "the journal was sealed with another key; put the right key file beside it, or set {}",
+        crate::keys::VARIABLE
+    )]
+    WrongKey,
+    /// There is a journal, but no key to it.
+    #[error(
+        "there is a journal, but its key file {} is missing; put it back, set {}, or remove the \
+         journal to begin anew",
+        .0.display(), crate::keys::VARIABLE
+    )]
+    MissingKey(PathBuf),
+    /// It was written by a program that is newer than this one, or is no journal at all.
+    #[error("the journal has format {found}, and this program knows format {known} only")]
+    Format {
+        /// The format it has.
+        found: u32,
+        /// The format this program writes.
+        known: u32,
+    },
+    /// The key file cannot be used.
+    #[error(transparent)]
+    KeyFile(#[from] KeyFileError),
+    /// What the environment has are no keys.
+    #[error("{variable} cannot be used: {0}", variable = crate::keys::VARIABLE)]
+    Keys(BadKeys),
+    /// The system has no randomness to make keys of.
+    #[error("no key can be made, because the system gives no randomness")]
+    NoRandomness,
+    /// The file or its folder cannot be used.
+    #[error("the journal cannot be opened")]
+    Io(#[source] io::Error),
+    /// The database is damaged, or its file is not one.
+    #[error("the journal cannot be opened")]
+    Database(#[source] redb::Error),
+}
+
+impl From<DatabaseError> for OpenError {
+    fn from(error: DatabaseError) -> Self {
+        match error {
+            DatabaseError::DatabaseAlreadyOpen => Self::InUse,
+            DatabaseError::Storage(StorageError::Io(error)) => Self::Io(error),
+            other => Self::Database(other.into()),
+        }
+    }
+}
+
+impl From<redb::Error> for OpenError {
+    fn from(error: redb::Error) -> Self {
+        match error {
+            redb::Error::DatabaseAlreadyOpen => Self::InUse,
+            redb::Error::Io(error) => Self::Io(error),
+            other => Self::Database(other),
+        }
+    }
+}
+
+/// What a failure of the database means to who wanted to read or write.
+pub(crate) fn failed(error: redb::Error) -> StoreError {
+    match &error {
+        redb::Error::Io(cause) if is_full(cause) => StoreError::Full,
+        _ => StoreError::Backend(Box::new(error)),
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}

@@ -1,0 +1,158 @@
+//! Reading: journals, lists, and what is due.
+
+use mcp_flow_flow::store::{Filter, Listed, Page, Phase, Summary};
+use mcp_flow_flow::{Event, SessionId, StoreError, Timestamp};
+use redb::{Database, ReadOnlyTable, ReadableDatabase};
+
+use crate::database::Shelf;
+use crate::error::failed;
+use crate::row::{self, Head};
+use crate::tables::{DEADLINES, JOURNAL, OWNERS, RowKey, WORKING};
+
+type Journal = ReadOnlyTable<RowKey, &'static [u8]>;
+
+/// The events of a session.
+pub(crate) fn journal(shelf: &Shelf, id: SessionId) -> Result<Vec<Event>, StoreError> {
+    let rows = shelf.with(|database| rows(database, id.bits())).map_err(failed)?;
+    let mut events = Vec::new();
+    for (position, value) in rows {
+        // A row that is missing, or from another time, shows in the numbers.
+        if usize::try_from(position) != Ok(events.len()) {
+            return Err(StoreError::Damaged(id));
+        }
+        let (head, opened) = row::open(id, position, &value, &shelf.keys)?;
+        events.extend(opened.events);
+        if usize::try_from(head.length) != Ok(events.len()) {
+            return Err(StoreError::Damaged(id));
+        }
+    }
+    Ok(events)
+}
+
+fn rows(database: &Database, id: u128) -> Result<Vec<(u32, Vec<u8>)>, redb::Error> {
+    let journal = database.begin_read()?.open_table(JOURNAL)?;
+    let mut rows = Vec::new();
+    for row in journal.range((id, 0)..=(id, u32::MAX))? {
+        let (key, value) = row?;
+        rows.push((key.value().1, value.value().to_vec()));
+    }
+    Ok(rows)
+}
+
+/// One page of a list.
+pub(crate) fn list(shelf: &Shelf, filter: &Filter, page: Page) -> Result<Vec<Listed>, StoreError> {
+    let found = shelf.with(|database| candidates(database, filter, page)).map_err(failed)?;
+    found.into_iter().map(|found| found.open(shelf)).collect()
+}
+
+/// A session on a page, still sealed.
+struct Candidate {
+    id: SessionId,
+    first: Vec<u8>,
+    last: Head,
+}
+
+impl Candidate {
+    fn open(self, shelf: &Shelf) -> Result<Listed, StoreError> {
+        let (_, opened) = row::open(self.id, 0, &self.first, &shelf.keys)?;
+        let born = opened.summary.ok_or(StoreError::Damaged(self.id))?;
+        let summary = Summary {
+            state: self.last.state,
+            touched: Timestamp::from_millis(self.last.touched),
+            deadline: self.last.deadline.map(Timestamp::from_millis),
+            ..born
+        };
+        Ok(Listed { id: self.id, summary })
+    }
+}
+
+fn candidates(
+    database: &Database,
+    filter: &Filter,
+    page: Page,
+) -> Result<Vec<Candidate>, redb::Error> {
+    let reading = database.begin_read()?;
+    let journal = reading.open_table(JOURNAL)?;
+    let mut found = Vec::new();
+    let mut visit = |id: u128| -> Result<bool, redb::Error> {
+        if let Some(last) = last(&journal, id)?
+            && filter.phase.covers(last.state)
+            && let Some(first) = journal.get((id, 0))?
+        {
+            let (id, first) = (SessionId::from_random(id), first.value().to_vec());
+            found.push(Candidate { id, first, last });
+        }
+        Ok(found.len() < page.most)
+    };
+    let after = match page.after.map(SessionId::bits) {
+        None => 0,
+        Some(u128::MAX) => return Ok(found),
+        Some(id) => id + 1,
+    };
+    if page.most == 0 {
+        return Ok(found);
+    }
+    if let Some(owner) = &filter.owner {
+        let hash = row::hash(owner);
+        for entry in reading.open_table(OWNERS)?.range((hash, after)..=(hash, u128::MAX))? {
+            if !visit(entry?.0.value().1)? {
+                break;
+            }
+        }
+    } else if filter.phase == Phase::Working {
+        for entry in reading.open_table(WORKING)?.range(after..)? {
+            if !visit(entry?.0.value())? {
+                break;
+            }
+        }
+    } else {
+        let mut next = after;
+        while let Some(row) = journal.range((next, 0)..)?.next() {
+            let id = row?.0.value().0;
+            let more = visit(id)?;
+            match id.checked_add(1) {
+                Some(after) if more => next = after,
+                _ => break,
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Sessions that are due, and those that only seemed to be.
+pub(crate) struct Due {
+    pub(crate) due: Vec<SessionId>,
+    /// Under which time they stand, though theirs is another.
+    pub(crate) early: Vec<(u64, SessionId)>,
+}
+
+pub(crate) fn due(shelf: &Shelf, time: Timestamp, most: usize) -> Result<Due, StoreError> {
+    let time = time.as_millis();
+    let find = |database: &Database| -> Result<Due, redb::Error> {
+        let reading = database.begin_read()?;
+        let journal = reading.open_table(JOURNAL)?;
+        let mut found = Due { due: Vec::new(), early: Vec::new() };
+        for entry in reading.open_table(DEADLINES)?.range(..=(time, u128::MAX))? {
+            let (indexed, id) = entry?.0.value();
+            let deadline = last(&journal, id)?.and_then(|head| head.deadline);
+            if deadline == Some(indexed) {
+                found.due.push(SessionId::from_random(id));
+            } else {
+                found.early.push((indexed, SessionId::from_random(id)));
+            }
+            if found.due.len() == most || found.early.len() == MOST_MOVED {
+                break;
+            }
+        }
+        Ok(found)
+    };
+    shelf.with(find).map_err(failed)
+}
+
+fn last(journal: &Journal, id: u128) -> Result<Option<Head>, redb::Error> {
+    let Some(row) = journal.range((id, 0)..=(id, u32::MAX))?.next_back() else { return Ok(None) };
+    Ok(Head::split(row?.1.value()).map(|(head, _)| head))
+}
+
+/// How many sessions are put under another time at once.
+const MOST_MOVED: usize = 1024;

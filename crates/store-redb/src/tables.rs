@@ -1,0 +1,36 @@
+//! The tables of the database.
+
+use redb::{Table, TableDefinition, WriteTransaction};
+
+pub(crate) const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
+pub(crate) const JOURNAL: TableDefinition<'_, RowKey, &[u8]> = TableDefinition::new("journal");
+pub(crate) const OWNERS: TableDefinition<'_, (OwnerHash, u128), ()> =
+    TableDefinition::new("owners");
+pub(crate) const WORKING: TableDefinition<'_, u128, ()> = TableDefinition::new("working");
+pub(crate) const DEADLINES: TableDefinition<'_, (u64, u128), ()> =
+    TableDefinition::new("deadlines");
+
+/// A session, and the number of the first event in the row.
+pub(crate) type RowKey = (u128, u32);
+
+/// What an owner is found by. Names of owners are not in the file in plain text.
+pub(crate) type OwnerHash = [u8; 16];
+
+/// All tables of journals, open for writing.
+pub(crate) struct Tables<'a> {
+    pub(crate) journal: Table<'a, RowKey, &'static [u8]>,
+    pub(crate) owners: Table<'a, (OwnerHash, u128), ()>,
+    pub(crate) working: Table<'a, u128, ()>,
+    pub(crate) deadlines: Table<'a, (u64, u128), ()>,
+}
+
+impl<'a> Tables<'a> {
+    pub(crate) fn open(transaction: &'a WriteTransaction) -> Result<Self, redb::Error> {
+        Ok(Self {
+            journal: transaction.open_table(JOURNAL)?,
+            owners: transaction.open_table(OWNERS)?,
+            working: transaction.open_table(WORKING)?,
+            deadlines: transaction.open_table(DEADLINES)?,
+        })
+    }
+}

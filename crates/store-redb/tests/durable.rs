@@ -1,0 +1,238 @@
+//! What was acknowledged is there, whatever happens to the process, the disk or the file.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::Arc;
+
+use mcp_flow_flow::store::{Append, Filter, Page, Phase};
+use mcp_flow_flow::{SessionId, State, Store, StoreError, Timestamp};
+use mcp_flow_seal::{Key, KeyRing};
+use mcp_flow_store_redb::{OpenError, RedbStore};
+use mcp_flow_testkit::store::crash::Witness;
+use mcp_flow_testkit::store::{Opened, append, id, noted, started, summary};
+use support::{Disk, keys, occurrences};
+
+/// Stopped after any number of operations on its disk, a store that is opened again has all it
+/// acknowledged, and nothing by halves.
+#[tokio::test]
+async fn a_crash_after_any_write_loses_nothing_acknowledged() {
+    for torn in [false, true] {
+        let mut complete = false;
+        let mut operations = 0;
+        while !complete {
+            let disk = Disk::new();
+            drop(open(&disk, keys(1)).unwrap());
+            disk.stop_after(operations);
+            let witness = match open(&disk, keys(1)) {
+                Ok(store) => Witness::write(&store).await,
+                Err(_) => Witness::default(),
+            };
+            complete = witness.is_complete();
+            disk.crash(torn);
+            let store = open(&disk, keys(1)).unwrap();
+            witness.check(&store).await;
+            operations += 1;
+        }
+        assert!(operations > 30, "it should have crashed in the middle of something");
+    }
+}
+
+/// A disk that is full says so; what was acknowledged stays, and with room again all goes on.
+#[tokio::test]
+async fn a_full_disk_is_reported_and_survived() {
+    let disk = Disk::new();
+    let store = open(&disk, keys(1)).unwrap();
+    store.append(append(id(1), 0, vec![started("ada")])).await.unwrap();
+    disk.room(Some(disk.size()));
+    let mut length = 1;
+    let refused = loop {
+        let events = (0..200).map(|number| noted(length + number)).collect();
+        match store.append(append(id(1), length, events)).await {
+            Ok(()) => length += 200,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, StoreError::Full), "{refused:?}");
+    assert_eq!(store.read(id(1)).await.unwrap().len(), length);
+    disk.room(None);
+    let events = (0..200).map(noted).collect();
+    store.append(append(id(1), length, events)).await.unwrap();
+    assert_eq!(store.read(id(1)).await.unwrap().len(), length + 200);
+    drop(store);
+    let store = open(&disk, keys(1)).unwrap();
+    assert_eq!(store.read(id(1)).await.unwrap().len(), length + 200);
+}
+
+/// INT-113: nothing anyone said is in the file, nor who they are.
+#[tokio::test]
+async fn what_is_written_is_sealed() {
+    let disk = Disk::new();
+    let store = open(&disk, keys(1)).unwrap();
+    store.append(append(id(1), 0, vec![started("ada lovelace"), noted(1)])).await.unwrap();
+    let write = Append {
+        summary: summary("ada lovelace", State::WaitingUser, Some(5)),
+        ..append(id(2), 0, vec![started("ada lovelace"), noted(1)])
+    };
+    store.append(write).await.unwrap();
+    drop(store);
+    let found = occurrences(&disk.content(), &["ada lovelace", "so it was written", "sample"]);
+    assert!(found.values().all(|count| *count == 0), "{found:?}");
+}
+
+/// INT-113: with the wrong key a journal is refused as a whole; with the old one on the ring, read.
+#[tokio::test]
+async fn keys_can_change_but_must_be_right() {
+    let disk = Disk::new();
+    let store = open(&disk, keys(1)).unwrap();
+    store.append(append(id(1), 0, vec![started("ada"), noted(1)])).await.unwrap();
+    drop(store);
+    assert!(matches!(open(&disk, keys(2)), Err(OpenError::WrongKey)));
+
+    let mut rotated = keys(1);
+    rotated.rotate(Key::from_bytes([2; 32]));
+    let store = open(&disk, rotated.clone()).unwrap();
+    store.append(append(id(1), 2, vec![noted(2)])).await.unwrap();
+    assert_eq!(store.read(id(1)).await.unwrap().len(), 3);
+    drop(store);
+    // Without the old key the journal opens, and what it sealed is told to be lost.
+    let store = open(&disk, keys(2)).unwrap();
+    assert!(matches!(store.read(id(1)).await, Err(StoreError::Damaged(_))));
+    store.append(append(id(2), 0, vec![started("ada")])).await.unwrap();
+    assert_eq!(store.read(id(2)).await.unwrap(), [started("ada")]);
+}
+
+/// One process at a time; the second is told why, and in which way to go on.
+#[tokio::test]
+async fn two_processes_are_kept_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("deep/journal.redb");
+    let store = RedbStore::open(&path).unwrap();
+    let refused = RedbStore::open(&path).unwrap_err();
+    assert!(matches!(refused, OpenError::InUse), "{refused}");
+    store.append(append(id(1), 0, vec![started("ada")])).await.unwrap();
+    drop(store);
+    let store = RedbStore::open(&path).unwrap();
+    assert_eq!(store.read(id(1)).await.unwrap(), [started("ada")]);
+}
+
+/// The key is made once, belongs to one user, and is missed when it is gone.
+#[tokio::test]
+async fn the_key_file_is_made_once_and_kept_private() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.redb");
+    drop(RedbStore::open(&path).unwrap());
+    let key = mcp_flow_store_redb::keys::path(&path);
+    #[cfg(unix)]
+    for path in [&path, &key] {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    std::fs::remove_file(&key).unwrap();
+    let refused = RedbStore::open(&path).unwrap_err();
+    assert!(matches!(refused, OpenError::MissingKey(_)), "{refused}");
+    assert!(!key.exists(), "a new key would only hide that the old one is missing");
+}
+
+/// A file that is no journal, or one of a time to come, is left alone.
+#[tokio::test]
+async fn other_files_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.redb");
+    std::fs::write(&path, "something else entirely, and long enough to be looked at".repeat(200))
+        .unwrap();
+    assert!(RedbStore::open_with_keys(&path, keys(1)).is_err());
+
+    let disk = Disk::new();
+    drop(open(&disk, keys(1)).unwrap());
+    let database = redb::Builder::new().create_with_backend(disk.plug()).unwrap();
+    let writing = database.begin_write().unwrap();
+    let meta = redb::TableDefinition::<&str, &[u8]>::new("meta");
+    writing.open_table(meta).unwrap().insert("format", 2_u32.to_le_bytes().as_slice()).unwrap();
+    writing.commit().unwrap();
+    drop(database);
+    let refused = open(&disk, keys(1)).unwrap_err();
+    assert!(matches!(refused, OpenError::Format { found: 2, known: 1 }), "{refused}");
+}
+
+/// A row that was tampered with, moved or lost is noticed.
+#[tokio::test]
+async fn tampering_is_noticed() {
+    let journal = redb::TableDefinition::<(u128, u32), &[u8]>::new("journal");
+    type Change = fn(&mut redb::Table<'_, (u128, u32), &'static [u8]>, Vec<u8>, Vec<u8>);
+    let first = (id(1).bits(), 0);
+    let changes: [Change; 4] = [
+        |table, mut one, _| {
+            *one.last_mut().unwrap() ^= 1;
+            table.insert((id(1).bits(), 0), one.as_slice()).unwrap();
+        },
+        |table, mut one, _| {
+            one[0] ^= 1;
+            table.insert((id(1).bits(), 0), one.as_slice()).unwrap();
+        },
+        |table, _, two| {
+            table.insert((id(1).bits(), 0), two.as_slice()).unwrap();
+        },
+        |table, _, _| {
+            table.remove((id(1).bits(), 0)).unwrap();
+        },
+    ];
+    for change in changes {
+        let disk = Disk::new();
+        let store = open(&disk, keys(1)).unwrap();
+        for number in [1, 2] {
+            store.append(append(id(number), 0, vec![started("ada")])).await.unwrap();
+            store.append(append(id(number), 1, vec![noted(1)])).await.unwrap();
+        }
+        drop(store);
+        let database = redb::Builder::new().create_with_backend(disk.plug()).unwrap();
+        let writing = database.begin_write().unwrap();
+        {
+            use redb::ReadableTable;
+            let mut table = writing.open_table(journal).unwrap();
+            let one = table.get(first).unwrap().unwrap().value().to_vec();
+            let two = table.get((id(2).bits(), 0)).unwrap().unwrap().value().to_vec();
+            change(&mut table, one, two);
+        }
+        writing.commit().unwrap();
+        drop(database);
+        let store = open(&disk, keys(1)).unwrap();
+        let read = store.read(id(1)).await;
+        assert!(matches!(read, Err(StoreError::Damaged(_))), "{read:?}");
+        assert_eq!(store.read(id(2)).await.unwrap().len(), 2, "others are not affected");
+    }
+}
+
+/// After a crash, sessions at work are found without looking at those that wait.
+#[tokio::test]
+async fn indexes_survive_with_the_journal() {
+    let disk = Disk::new();
+    let store = open(&disk, keys(1)).unwrap();
+    for number in 0..20_u64 {
+        let state = if number % 10 == 3 { State::Processing } else { State::WaitingUser };
+        let write = Append {
+            summary: summary("ada", state, Some(number)),
+            ..append(id(number.into()), 0, vec![started("ada")])
+        };
+        store.append(write).await.unwrap();
+    }
+    disk.crash(false);
+    let store = open(&disk, keys(1)).unwrap();
+    let filter = Filter { owner: None, phase: Phase::Working };
+    let working = store.list(filter, Page { after: None, most: 10 }).await.unwrap();
+    let mut working: Vec<SessionId> = working.into_iter().map(|listed| listed.id).collect();
+    working.sort_unstable();
+    let mut expected = [id(3), id(13)];
+    expected.sort_unstable();
+    assert_eq!(working, expected);
+    let due = store.due(Timestamp::from_millis(2), 10).await.unwrap();
+    assert_eq!(due, [id(0), id(1), id(2)]);
+}
+
+fn open(disk: &Disk, keys: KeyRing) -> Result<Opened, OpenError> {
+    let disk = disk.clone();
+    let store =
+        RedbStore::open_from(move |builder| builder.create_with_backend(disk.plug()), keys)?;
+    Ok(Arc::new(store))
+}

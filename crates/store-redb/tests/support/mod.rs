@@ -1,0 +1,164 @@
+//! A disk that can be unplugged, or full, at any moment.
+
+#![allow(dead_code, unreachable_pub, reason = "every test uses some of it")]
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use mcp_flow_seal::{Key, KeyRing};
+use redb::StorageBackend;
+
+/// A ring of the key of this number.
+pub fn keys(number: u8) -> KeyRing {
+    KeyRing::new(Key::from_bytes([number; 32]))
+}
+
+/// A disk in memory. What was not synced when it is unplugged may be lost, or half of it.
+#[derive(Clone, Debug, Default)]
+pub struct Disk(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// What is on the platter for good.
+    synced: Vec<u8>,
+    /// What the running system sees.
+    seen: Vec<u8>,
+    /// Writes since the last sync, by offset.
+    unsynced: Vec<(usize, Vec<u8>)>,
+    /// How many more writes and syncs succeed; then none do.
+    left: Option<usize>,
+    /// The most bytes there is room for.
+    room: Option<usize>,
+    /// Counts how often it was plugged in: older plugs are dead.
+    plugged: u64,
+}
+
+impl Disk {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets so many more operations succeed.
+    pub fn stop_after(&self, operations: usize) {
+        self.0.lock().unwrap().left = Some(operations);
+    }
+
+    /// Makes room for so many bytes in all; as much as there is if None.
+    pub fn room(&self, bytes: Option<usize>) {
+        self.0.lock().unwrap().room = bytes;
+    }
+
+    pub fn size(&self) -> usize {
+        self.0.lock().unwrap().seen.len()
+    }
+
+    /// All that is on it, as one who takes it away would find it.
+    pub fn content(&self) -> Vec<u8> {
+        self.0.lock().unwrap().seen.clone()
+    }
+
+    /// Pulls the plug. Of what was not synced, every other write is kept if `torn`, or none.
+    pub fn crash(&self, torn: bool) {
+        let mut state = self.0.lock().unwrap();
+        let unsynced = std::mem::take(&mut state.unsynced);
+        let mut kept = state.synced.clone();
+        if torn {
+            for (offset, data) in unsynced.into_iter().step_by(2) {
+                let end = offset + data.len();
+                if kept.len() < end {
+                    kept.resize(end, 0);
+                }
+                kept[offset..end].copy_from_slice(&data);
+            }
+        }
+        state.seen.clone_from(&kept);
+        state.synced = kept;
+        state.left = None;
+        state.plugged += 1;
+    }
+
+    /// Plugs it in.
+    pub fn plug(&self) -> Plug {
+        Plug { disk: self.clone(), number: self.0.lock().unwrap().plugged }
+    }
+}
+
+/// A disk as a system sees it, until it is unplugged.
+#[derive(Debug)]
+pub struct Plug {
+    disk: Disk,
+    number: u64,
+}
+
+impl Plug {
+    fn operate<T>(&self, counts: bool, work: impl FnOnce(&mut State) -> T) -> io::Result<T> {
+        let mut state = self.disk.0.lock().unwrap();
+        if state.plugged != self.number || state.left == Some(0) {
+            return Err(io::Error::other("unplugged"));
+        }
+        if counts && let Some(left) = &mut state.left {
+            *left -= 1;
+        }
+        Ok(work(&mut state))
+    }
+}
+
+impl StorageBackend for Plug {
+    fn len(&self) -> io::Result<u64> {
+        self.operate(false, |state| state.seen.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let offset = usize::try_from(offset).unwrap();
+        self.operate(false, |state| match state.seen.get(offset..offset + out.len()) {
+            Some(found) => {
+                out.copy_from_slice(found);
+                Ok(())
+            }
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        })?
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let len = usize::try_from(len).unwrap();
+        self.operate(true, |state| {
+            if state.room.is_some_and(|room| len > room) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            state.seen.resize(len, 0);
+            Ok(())
+        })?
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.operate(true, |state| {
+            state.synced.clone_from(&state.seen);
+            state.unsynced.clear();
+        })
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let offset = usize::try_from(offset).unwrap();
+        self.operate(true, |state| {
+            let end = offset + data.len();
+            if state.seen.len() < end {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            state.seen[offset..end].copy_from_slice(data);
+            state.unsynced.push((offset, data.to_vec()));
+            Ok(())
+        })?
+    }
+}
+
+/// How often each word occurs in what is on a disk.
+pub fn occurrences(content: &[u8], words: &[&str]) -> BTreeMap<String, usize> {
+    words
+        .iter()
+        .map(|word| {
+            let count = content.windows(word.len()).filter(|part| *part == word.as_bytes()).count();
+            ((*word).to_owned(), count)
+        })
+        .collect()
+}
