@@ -37,3 +37,4 @@ mod wire;
 
 pub use interaction::{Interaction, InteractionBuilder, ServeFlows};
 pub use offer::{IntoFlows, OfferedFlow};
+pub use wire::listed as describe_session;

@@ -198,8 +198,8 @@ fn metadata(session: &Session) -> Map<String, Value> {
     metadata
 }
 
-/// One session in a list.
-pub(crate) fn listed(listed: &mcp_flow_flow::store::Listed) -> Value {
+/// One session in a list, as `interaction.list` tells of it.
+pub fn listed(listed: &mcp_flow_flow::store::Listed) -> Value {
     let summary = &listed.summary;
     let mut value = json!({
         "sessionId": listed.id,

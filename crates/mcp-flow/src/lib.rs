@@ -30,10 +30,11 @@ pub mod prelude;
 
 pub use mcp_flow_engine as engine;
 pub use mcp_flow_engine::{Flow, FlowError, FlowResult};
+pub use mcp_flow_flow as session;
 pub use mcp_flow_flow::{Date, question};
 pub use mcp_flow_http as http;
 pub use mcp_flow_interaction::{
-    Interaction, InteractionBuilder, IntoFlows, OfferedFlow, ServeFlows,
+    Interaction, InteractionBuilder, IntoFlows, OfferedFlow, ServeFlows, describe_session,
 };
 pub use mcp_flow_macros::{data, flow, flows, tool, tools};
 pub use mcp_flow_proto::{Revision, RpcError, model};
@@ -43,7 +44,9 @@ pub use mcp_flow_server::{
     ServerBuilder, Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto, content, context,
     strip_control_characters, tool,
 };
+pub use mcp_flow_seal as seal;
 pub use mcp_flow_stdio as stdio;
+pub use mcp_flow_store_redb as store_redb;
 
 /// What the attributes write refers to. Not for use by hand.
 #[doc(hidden)]

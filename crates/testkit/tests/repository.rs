@@ -52,6 +52,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
             "mcp-flow-seal",
             "mcp-flow-server",
             "mcp-flow-stdio",
+            "mcp-flow-store-redb",
         ],
     ),
     ("mcp-flow-examples", &["mcp-flow"]),

@@ -93,7 +93,7 @@ impl Serve {
     /// Takes all addresses before it serves any, so that what cannot be had is known at once.
     async fn serve(self) -> anyhow::Result<()> {
         let tokens = self.token_file.as_deref().map(Tokens::read).transpose()?;
-        let server = self.offer.server(false).build()?;
+        let server = self.offer.server(false)?.build()?;
         let signal = stdio::stop_signal().context("signals cannot be watched")?;
         let options = http::Options { hosts: self.hosts, ..http::Options::default() };
         let mut http = http::bind(self.listen).await?.options(options);
