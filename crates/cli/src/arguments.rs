@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::serve::Serve;
+use crate::command::sessions::Sessions;
 use crate::command::stdio::Stdio;
 
 /// MCP tools, served to clients of every revision
@@ -22,6 +23,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Serve(Box<Serve>),
     Stdio(Stdio),
+    Sessions(Sessions),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -40,9 +42,12 @@ Examples:
   mcp-flow serve --listen 127.0.0.1:0 --json
                                       on a free port, telling a program where
   mcp-flow stdio                      serve the built-in tools to the program that started this
+  mcp-flow sessions list              the conversations of the server on this machine
+  mcp-flow sessions answer ID VALUE   answer the question one of them waits with
   mcp-flow stdio --diagnostics        with echo, sleep, fail and panic for trying a client out
 
 Exit codes:
   0  the client left, or asked for shutdown; a signal ended the server
-  1  the client sent exit without shutdown, or went away in the middle; the server cannot start
+  1  the client sent exit without shutdown, or went away in the middle; the server cannot start;
+     a session cannot be read, or its answer was refused
   2  the command line is wrong";

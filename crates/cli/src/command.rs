@@ -1,6 +1,7 @@
 //! The commands, one module each.
 
 pub(crate) mod serve;
+pub(crate) mod sessions;
 pub(crate) mod stdio;
 
 use std::process::ExitCode;
@@ -12,5 +13,6 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command.unwrap_or_else(|| Command::Serve(Box::default())) {
         Command::Serve(serve) => serve.run(),
         Command::Stdio(stdio) => stdio.run(),
+        Command::Sessions(sessions) => sessions.run(),
     }
 }

@@ -5,6 +5,7 @@ mod command;
 mod diagnostics;
 mod log;
 mod offer;
+mod store;
 
 use std::process::ExitCode;
 

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use mcp_flow::resource::Roots;
-use mcp_flow::{BadResource, ContentForm, Limits, Server, ServerBuilder, ToolNames};
+use mcp_flow::{ContentForm, Interaction, Limits, Server, ServerBuilder, ToolNames};
 use mcp_flow_examples::read_file::Files;
 
 use crate::diagnostics;
+use crate::store::{Kept, StoreUrl};
 
 /// The options that all commands which serve have in common.
 #[derive(Debug, Default, clap::Args)]
@@ -27,6 +28,25 @@ pub(crate) struct Offer {
     /// Serve the files of this directory, as resources and by the tool read_file; may be repeated
     #[arg(long = "root", value_name = "DIR")]
     roots: Vec<PathBuf>,
+
+    /// Where to keep conversations: redb:PATH, or memory: to lose them at the end
+    ///
+    /// Without this they are in .mcp-flow/journal.redb, or in memory if that cannot be used. The
+    /// keys they are sealed with are in a file beside it.
+    #[arg(long, value_name = "URL")]
+    store: Option<StoreUrl>,
+
+    /// Keep nothing of conversations: clients carry them in signed tokens
+    #[arg(long)]
+    stateless: bool,
+
+    /// With --stateless: remember one number for each conversation, and refuse old tokens
+    #[arg(long, requires = "stateless")]
+    replay_guard: bool,
+
+    /// Switch conversations off; flows are tools that need every value upfront
+    #[arg(long, conflicts_with = "stateless")]
+    no_interaction: bool,
 
     /// Add the tools echo, sleep, fail and panic
     #[arg(long)]
@@ -55,7 +75,7 @@ enum Form {
 
 impl Offer {
     /// A server with the built-in tools, which answers in order if it must.
-    pub(crate) fn server(&self, in_order: bool) -> Result<ServerBuilder, BadResource> {
+    pub(crate) fn server(&self, in_order: bool) -> anyhow::Result<ServerBuilder> {
         let mut limits = Limits::default();
         if in_order {
             limits.concurrency = 1;
@@ -86,6 +106,30 @@ impl Offer {
         if self.diagnostics {
             server = server.tools(diagnostics::tools());
         }
-        Ok(server)
+        self.converse(server)
+    }
+
+    /// Adds the flows, and what their sessions are kept in.
+    fn converse(&self, server: ServerBuilder) -> anyhow::Result<ServerBuilder> {
+        let flows = Interaction::builder().flows(mcp_flow_examples::flows());
+        if self.no_interaction {
+            return Ok(flows.disabled().build().add_to(server));
+        }
+        let Kept { store, keys } = match self.stateless {
+            true => crate::store::keys_only(self.store.as_ref())?,
+            false => crate::store::open(self.store.as_ref())?,
+        };
+        let flows = match store {
+            Some(store) => flows.store(store),
+            None => flows,
+        };
+        let flows = match self.stateless {
+            true => flows.stateless(keys.clone(), self.replay_guard.then_some(GUARDED_SESSIONS)),
+            false => flows,
+        };
+        Ok(flows.build().add_to(server).sealing_keys(keys))
     }
 }
+
+/// For how many conversations a number is remembered; so many take a few megabytes.
+const GUARDED_SESSIONS: usize = 100_000;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use mcp_flow_flow::Store;
 use tokio_util::sync::CancellationToken;
@@ -54,13 +54,12 @@ impl EngineBuilder {
     /// be called within a tokio runtime; [`Engine::shutdown`] ends what it starts.
     pub fn start(self) -> Engine {
         let engine = self.build();
-        let core = Arc::clone(&engine.core);
-        engine.core.tasks.spawn(core.keep_house());
+        engine.run();
         engine
     }
 
     /// Makes an engine that does nothing by itself: it sweeps only when told to, and leaves alone
-    /// what was interrupted.
+    /// what was interrupted, until [`Engine::run`].
     pub fn build(self) -> Engine {
         let core = Core {
             store: self.store,
@@ -75,6 +74,7 @@ impl EngineBuilder {
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             strangers: AtomicU64::new(0),
+            running: AtomicBool::new(false),
         };
         Engine { core: Arc::new(core) }
     }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mcp_flow_flow::event::Ending;
+use mcp_flow_flow::event::{Ending, Fault};
 use mcp_flow_flow::store::{Filter, Listed, Page};
-use mcp_flow_flow::{Command, Owner, Session, SessionId, Store};
+use mcp_flow_flow::{Command, Owner, Session, SessionId, Store, Timestamp};
 use tokio::time::{Instant, timeout_at};
 
 use crate::builder::EngineBuilder;
@@ -144,6 +144,29 @@ impl Engine {
     /// memory. The engine does this by itself twice a second; tests do it when they want.
     pub async fn sweep(&self) -> Result<(), EngineError> {
         self.core.sweep().await
+    }
+
+    /// Ends a session because something went wrong with it outside its flow.
+    pub async fn fail(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+        fault: Fault,
+    ) -> Result<View, EngineError> {
+        self.core.end(id, owner, Command::End(Ending::Failed(fault))).await
+    }
+
+    /// Has the engine take up what was interrupted and sweep from time to time, if it does not
+    /// yet. To be called within a tokio runtime; [`shutdown`](Engine::shutdown) ends it.
+    pub fn run(&self) {
+        if !self.core.running.swap(true, Ordering::AcqRel) {
+            self.core.tasks.spawn(Arc::clone(&self.core).keep_house());
+        }
+    }
+
+    /// The time by the engine's clock.
+    pub fn now(&self) -> Timestamp {
+        self.core.clock.now()
     }
 
     /// How many sessions are in memory.

@@ -11,6 +11,7 @@ use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue,
 use hyper::{Response, StatusCode};
 use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError, write};
 use mcp_flow_server::bulk::BulkReader;
+use mcp_flow_server::connection::Kept;
 
 /// A response of ours.
 pub(crate) type Answer = Response<AnswerBody>;
@@ -19,6 +20,8 @@ pub(crate) type Answer = Response<AnswerBody>;
 /// piece, as fast as the client takes it.
 pub(crate) enum AnswerBody {
     Whole(Option<Bytes>),
+    /// A text, and what is dropped when it has been handed over to be sent.
+    Keeping(Option<Bytes>, #[expect(dead_code, reason = "only kept")] Vec<Kept>),
     Events(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
     Bulk {
         reader: BulkReader,
@@ -36,7 +39,9 @@ impl Body for AnswerBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
-            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Whole(bytes) | Self::Keeping(bytes, _) => {
+                Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+            }
             Self::Events(events) => events
                 .as_mut()
                 .poll_next(context)
@@ -61,12 +66,15 @@ impl Body for AnswerBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(None) | Self::Bulk { left: Some(0), .. })
+        matches!(
+            self,
+            Self::Whole(None) | Self::Keeping(None, _) | Self::Bulk { left: Some(0), .. }
+        )
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Whole(bytes) => {
+            Self::Whole(bytes) | Self::Keeping(bytes, _) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
             Self::Bulk { left: Some(left), .. } => SizeHint::with_exact(*left),
@@ -78,6 +86,15 @@ impl Body for AnswerBody {
 /// A message, as it is.
 pub(crate) fn json(status: StatusCode, message: impl Into<Bytes>) -> Answer {
     whole(status, JSON, message.into())
+}
+
+/// A message, as it is, and what is dropped when it has left.
+pub(crate) fn json_keeping(message: impl Into<Bytes>, kept: Vec<Kept>) -> Answer {
+    let mut answer = json(StatusCode::OK, message);
+    if let (false, AnswerBody::Whole(bytes)) = (kept.is_empty(), answer.body_mut()) {
+        *answer.body_mut() = AnswerBody::Keeping(bytes.take(), kept);
+    }
+    answer
 }
 
 /// A plain text.

@@ -31,10 +31,13 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(id: String, connection: Connection, replay_bytes: usize) -> Arc<Self> {
         let budget = Budget::new(replay_bytes);
+        let common = EventStream::new(0, budget.clone());
+        let listened_to = common.clone();
+        connection.reachable_if(move || listened_to.is_attached());
         Arc::new(Self {
             id,
             connection,
-            common: EventStream::new(0, budget.clone()),
+            common,
             streams: Mutex::default(),
             last_stream: AtomicU64::new(0),
             budget,

@@ -7,6 +7,7 @@
 mod arguments;
 mod call;
 mod data;
+mod flow;
 mod function;
 mod kind;
 mod methods;
@@ -75,6 +76,22 @@ pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn resources(functions: TokenStream) -> TokenStream {
     finish(function::list(Kind::Resource, functions.into()))
+}
+
+/// Makes an async function a flow: a tool that can ask. See the guide in the `mcp-flow` crate.
+#[proc_macro_attribute]
+pub fn flow(options: TokenStream, item: TokenStream) -> TokenStream {
+    let item = syn::parse_macro_input!(item as Item);
+    finish(match item {
+        Item::Fn(function) => flow::expand(options.into(), function),
+        other => Err(syn::Error::new_spanned(other, "a flow is a function")),
+    })
+}
+
+/// Lists functions that are flows, by name or path: `flows![register, trips::book_trip]`.
+#[proc_macro]
+pub fn flows(functions: TokenStream) -> TokenStream {
+    finish(flow::list(functions.into()))
 }
 
 /// Makes a type one that tools can take and return. See the guide in the `mcp-flow` crate.

@@ -98,7 +98,7 @@ fn result(kind: Kind, output: &ReturnType) -> syn::Result<TokenStream> {
 }
 
 /// The doc comment as text: its lines without the space after the slashes.
-fn documentation(attributes: &[Attribute]) -> Option<String> {
+pub(crate) fn documentation(attributes: &[Attribute]) -> Option<String> {
     let lines: Vec<String> = attributes
         .iter()
         .filter_map(|attribute| match &attribute.meta {

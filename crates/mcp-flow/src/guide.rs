@@ -21,6 +21,9 @@ pub mod while_it_runs {}
 #[doc = include_str!("../guide/asking.md")]
 pub mod asking {}
 
+#[doc = include_str!("../guide/flows.md")]
+pub mod flows {}
+
 #[doc = include_str!("../guide/changing_tools.md")]
 pub mod changing_tools {}
 

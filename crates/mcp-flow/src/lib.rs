@@ -28,18 +28,27 @@
 pub mod guide;
 pub mod prelude;
 
+pub use mcp_flow_engine as engine;
+pub use mcp_flow_engine::{Flow, FlowError, FlowResult};
+pub use mcp_flow_flow as session;
+pub use mcp_flow_flow::{Date, question};
 pub use mcp_flow_http as http;
-pub use mcp_flow_macros::{data, prompt, prompts, resource, resources, tool, tools};
+pub use mcp_flow_interaction::{
+    Interaction, InteractionBuilder, IntoFlows, OfferedFlow, ServeFlows, describe_session,
+};
+pub use mcp_flow_macros::{data, flow, flows, prompt, prompts, resource, resources, tool, tools};
 pub use mcp_flow_proto::{Revision, RpcError, model};
+pub use mcp_flow_seal as seal;
 pub use mcp_flow_server::{
     AddPromptsError, AddResourcesError, AddToolsError, AskError, BadPrompt, BadResource, BadTool,
     BuildError, Bulk, Connection, ConnectionInfo, ContentForm, Context, Elicited, Ended, Event,
     Failure, Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources, IntoToolOutput, IntoTools,
     Limits, Peer, Principal, Prompt, PromptOutput, Resource, ResourceTemplate, Server,
     ServerBuilder, Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto, ask, bulk,
-    completion, content, context, input, prompt, resource, seal, strip_control_characters, tool,
+    completion, content, context, input, prompt, resource, strip_control_characters, tool,
 };
 pub use mcp_flow_stdio as stdio;
+pub use mcp_flow_store_redb as store_redb;
 
 /// What the attributes write refers to. Not for use by hand.
 #[doc(hidden)]
@@ -47,4 +56,8 @@ pub mod __private {
     pub use schemars::{self, JsonSchema};
     pub use serde::{self, Deserialize, Serialize};
     pub use serde_json::{Value, json};
+
+    /// The parameters of a flow that has none.
+    #[derive(Debug, serde::Deserialize)]
+    pub struct NoParams {}
 }

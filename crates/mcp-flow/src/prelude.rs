@@ -2,6 +2,7 @@
 
 pub use crate::model::{Content, PromptMessage};
 pub use crate::{
-    Context, Failure, Prompt, Resource, ResourceTemplate, Server, Structured, Tool, ToolOutput,
-    data, prompt, prompts, resource, resources, tool, tools,
+    Context, Failure, Flow, FlowResult, Prompt, Resource, ResourceTemplate, ServeFlows, Server,
+    Structured, Tool, ToolOutput, data, flow, flows, prompt, prompts, resource, resources, tool,
+    tools,
 };

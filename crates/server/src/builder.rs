@@ -68,6 +68,14 @@ struct Inner {
     output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
     sealing: Sealing,
+    declared: Vec<Declared>,
+}
+
+/// An addition to the protocol that the server declares.
+struct Declared {
+    experimental: &'static str,
+    extension: &'static str,
+    value: Value,
 }
 
 impl Server {
@@ -91,6 +99,7 @@ impl Server {
             output_filters: Vec::new(),
             extensions: Extensions::default(),
             sealing: Sealing::default(),
+            declared: Vec::new(),
         }
     }
 
@@ -213,6 +222,10 @@ impl Server {
     pub(crate) fn capabilities(&self, revision: Revision) -> ServerCapabilities {
         let list = ListCapability { list_changed: true };
         let completes = revision.features().completions && self.has_completions();
+        let declared = |stateless: bool, name: fn(&Declared) -> &'static str| -> Map<_, _> {
+            let here = self.inner.declared.iter().filter(|_| stateless == revision.is_stateless());
+            here.map(|one| (name(one).to_owned(), one.value.clone())).collect()
+        };
         ServerCapabilities {
             tools: self.has_tools().then_some(list),
             prompts: self.prompts().is_offered().then_some(list),
@@ -222,7 +235,8 @@ impl Server {
                 .is_offered()
                 .then_some(ResourceCapability { subscribe: true, list_changed: true }),
             logging: Some(Map::new()),
-            experimental: Map::new(),
+            experimental: declared(false, |one| one.experimental),
+            extensions: declared(true, |one| one.extension),
         }
     }
 
@@ -257,6 +271,7 @@ pub struct ServerBuilder {
     output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
     sealing: Sealing,
+    declared: Vec<Declared>,
 }
 
 impl ServerBuilder {
@@ -291,6 +306,25 @@ impl ServerBuilder {
     /// Adds a method of one's own.
     pub fn method(mut self, method: &'static str, era: Era, handler: impl Handler) -> Self {
         self.router.add(method, era, handler);
+        self
+    }
+
+    /// Adds a method of one's own that is served before `initialize` too.
+    pub fn early_method(mut self, method: &'static str, era: Era, handler: impl Handler) -> Self {
+        self.router.add_early(method, era, handler);
+        self
+    }
+
+    /// Declares an addition to the protocol: among the `experimental` capabilities of handshake
+    /// revisions under one name, among the `extensions` of later ones under another, which begins
+    /// with a domain of its inventor's.
+    pub fn declare(
+        mut self,
+        experimental: &'static str,
+        extension: &'static str,
+        value: Value,
+    ) -> Self {
+        self.declared.push(Declared { experimental, extension, value });
         self
     }
 
@@ -384,6 +418,7 @@ impl ServerBuilder {
                 output_filters: self.output_filters,
                 extensions: self.extensions,
                 sealing: self.sealing,
+                declared: self.declared,
             }),
         })
     }

@@ -17,7 +17,7 @@ mod subscriptions;
 mod work;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mcp_flow_proto::model::LogLevel;
 use mcp_flow_proto::{Encoding, Incoming, RequestId, Revision, RpcError, write};
@@ -37,7 +37,7 @@ use lifecycle::Lifecycle;
 use outbound::{Hint, Outbound};
 use subscriptions::Subscriptions;
 
-pub use exchange::Exchange;
+pub use exchange::{Exchange, Kept};
 pub use lifecycle::Ended;
 pub use outbound::Segment;
 
@@ -103,6 +103,7 @@ impl Connection {
             running_bytes: AtomicUsize::new(0),
             outbound: Outbound::default(),
             wake: Notify::new(),
+            reachable: OnceLock::new(),
             tasks: TaskTracker::new(),
         });
         Ok(Self { shared })
@@ -211,6 +212,13 @@ impl Connection {
         self.shared.close();
     }
 
+    /// Says how to find out whether the client can be sent what it did not ask for, on a transport
+    /// where it may not listen. Without this it always can.
+    pub fn reachable_if(&self, test: impl Fn() -> bool + Send + Sync + 'static) {
+        // A connection has one transport, which says so once.
+        let _ = self.shared.reachable.set(Reachable(Box::new(test)));
+    }
+
     /// Whom its calls are made for.
     pub fn principal(&self) -> &Principal {
         &self.shared.info.principal
@@ -231,6 +239,15 @@ impl Drop for Connection {
     }
 }
 
+/// Says whether the client can be sent what it did not ask for.
+struct Reachable(Box<dyn Fn() -> bool + Send + Sync>);
+
+impl std::fmt::Debug for Reachable {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Reachable")
+    }
+}
+
 /// What a connection shares with its running calls.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -243,6 +260,7 @@ pub(crate) struct Shared {
     running_bytes: AtomicUsize,
     outbound: Outbound,
     wake: Notify,
+    reachable: OnceLock<Reachable>,
     client: ClientRequests,
     tasks: TaskTracker,
 }
@@ -274,6 +292,11 @@ impl Shared {
 
     pub(crate) fn encoding(&self) -> Encoding {
         self.info.encoding
+    }
+
+    /// Whether the client can be sent what it did not ask for.
+    pub(crate) fn is_reachable(&self) -> bool {
+        self.reachable.get().is_none_or(|test| (test.0)())
     }
 
     /// Sends the one reply to a request, if `first` says it is the first, under the lock that

@@ -16,7 +16,7 @@ pub use crate::connection::client::{Client, ClientError};
 
 use crate::builder::Server;
 use crate::bulk::Carrier;
-use crate::connection::{Route, Shared};
+use crate::connection::{Kept, Route, Shared};
 use crate::handler::{Outcome, Reply};
 use crate::identity::{Peer, Principal};
 use crate::input::Round;
@@ -47,6 +47,8 @@ struct Call {
     /// Whether the request may be answered by asking for input.
     may_ask: AtomicBool,
     round: OnceLock<Box<Mutex<Round>>>,
+    /// What is dropped when the reply has left.
+    kept: Mutex<Option<Kept>>,
 }
 
 /// Whether a call holds a place, and how many of its requests to the client lend it to others.
@@ -83,6 +85,7 @@ impl Context {
                 place: Mutex::default(),
                 may_ask: AtomicBool::new(false),
                 round: OnceLock::new(),
+                kept: Mutex::default(),
             }),
         }
     }
@@ -195,6 +198,12 @@ impl Context {
         Client::new(self.call.shared.clone(), Some(self.clone()))
     }
 
+    /// Keeps something until the reply has left for the client, and drops it then. What the server
+    /// sends of its own accord after that comes after the reply. One thing at a time.
+    pub fn keep_until_replied(&self, kept: impl Send + 'static) {
+        *self.kept() = Some(Box::new(kept));
+    }
+
     /// Calls a tool on behalf of this request.
     pub(crate) fn call_tool(&self, tool: Arc<Tool>, arguments: Raw<'_>) -> Reply {
         self.call.tool.get_or_init(|| tool).call(self, arguments)
@@ -217,7 +226,15 @@ impl Context {
     /// As [`finish`](Self::finish), telling no hook. Returns whether the reply was the first.
     pub(crate) fn send(&self, outcome: &Outcome) -> bool {
         let Call { shared, id, route, .. } = &*self.call;
-        shared.reply(route, id, self.revision(), outcome, || self.claim_answer())
+        // Where the way out is shared with nobody, it says itself when the reply has left.
+        let kept = self.kept().take().and_then(|kept| route.keep(kept));
+        let is_first = shared.reply(route, id, self.revision(), outcome, || self.claim_answer());
+        drop(kept);
+        is_first
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
+        self.call.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether there will be no more reply than there was.

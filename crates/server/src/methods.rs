@@ -19,8 +19,8 @@ use crate::router::{Era, Router};
 
 /// Adds the methods every server has.
 pub(crate) fn add_to(router: &mut Router) {
-    router.add_early(method::INITIALIZE, initialize::initialize);
-    router.add_early(method::PING, ping);
+    router.add_early(method::INITIALIZE, Era::Handshake, initialize::initialize);
+    router.add_early(method::PING, Era::Handshake, ping);
     router.add(method::SERVER_DISCOVER, Era::Stateless, discover);
     router.add(method::LOGGING_SET_LEVEL, Era::Handshake, logging::set_level);
     router.add(method::SUBSCRIPTIONS_LISTEN, Era::Stateless, subscriptions::listen);

@@ -47,10 +47,9 @@ impl Router {
         self.insert(Route { method, handler: Arc::new(handler), era, before_initialize: false });
     }
 
-    /// Adds a method of the handshake era that is served before `initialize` too.
-    pub fn add_early(&mut self, method: &'static str, handler: impl Handler) {
-        let (era, handler) = (Era::Handshake, Arc::new(handler));
-        self.insert(Route { method, handler, era, before_initialize: true });
+    /// Adds a method that is served before `initialize` too.
+    pub fn add_early(&mut self, method: &'static str, era: Era, handler: impl Handler) {
+        self.insert(Route { method, handler: Arc::new(handler), era, before_initialize: true });
     }
 
     /// The handler of a method under a revision.

@@ -1,6 +1,7 @@
 //! The server every scenario runs against, and the levers to steer its tools by.
 
 mod asking;
+mod conversing;
 mod prompts;
 
 use std::sync::Arc;
@@ -48,7 +49,7 @@ impl Gate {
             .expect("the calls get there");
     }
 
-    async fn pass(&self) {
+    pub(crate) async fn pass(&self) {
         let _inside = Inside::new(&self.waiting);
         self.open.notified().await;
     }

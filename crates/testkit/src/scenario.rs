@@ -14,6 +14,7 @@ mod cancelling;
 mod changes;
 mod completion;
 mod content;
+mod conversing;
 mod ending;
 mod errors;
 mod handshake;
@@ -36,6 +37,7 @@ pub use cancelling::*;
 pub use changes::*;
 pub use completion::*;
 pub use content::*;
+pub use conversing::*;
 pub use ending::*;
 pub use errors::*;
 pub use handshake::*;
@@ -108,6 +110,21 @@ macro_rules! suite {
             a_request_state_is_good_for_one_request
             a_changed_question_is_noticed
             a_handler_keeps_its_own_state
+            the_declaration_is_the_same_everywhere
+            a_simple_conversation_takes_three_exchanges
+            a_wizard_asks_one_question_after_another
+            work_between_questions_is_told
+            a_poller_finds_everything_in_results
+            the_state_of_a_session_is_told
+            what_cannot_be_done_to_a_session_is_named
+            malformed_requests_name_their_field
+            hostile_answers_are_rejected
+            a_session_outlives_its_connection
+            a_prompt_nobody_takes_note_of_ends_its_session
+            a_flow_is_asked_by_forms
+            a_flow_is_asked_in_rounds
+            a_flow_takes_everything_upfront
+            conversations_can_be_switched_off
             a_burst_of_changes_is_told_once
             a_stateless_client_listens_for_changes
             what_cannot_be_listened_for_is_left_out

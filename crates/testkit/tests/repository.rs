@@ -10,7 +10,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-seal", &[]),
     ("mcp-flow-flow", &[]),
@@ -19,17 +19,34 @@ const MAY_USE: [(&str, &[&str]); 15] = [
     ("mcp-flow-server", &["mcp-flow-proto", "mcp-flow-seal"]),
     ("mcp-flow-stdio", &["mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-http", &["mcp-flow-proto", "mcp-flow-server"]),
-    ("mcp-flow-testkit", &["mcp-flow-flow", "mcp-flow-proto", "mcp-flow-server"]),
+    (
+        "mcp-flow-interaction",
+        &["mcp-flow-engine", "mcp-flow-flow", "mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"],
+    ),
+    (
+        "mcp-flow-testkit",
+        &[
+            "mcp-flow-engine",
+            "mcp-flow-flow",
+            "mcp-flow-interaction",
+            "mcp-flow-proto",
+            "mcp-flow-server",
+        ],
+    ),
     ("mcp-flow-macros", &[]),
     (
         "mcp-flow",
         &[
+            "mcp-flow-engine",
+            "mcp-flow-flow",
             "mcp-flow-http",
+            "mcp-flow-interaction",
             "mcp-flow-macros",
             "mcp-flow-proto",
             "mcp-flow-seal",
             "mcp-flow-server",
             "mcp-flow-stdio",
+            "mcp-flow-store-redb",
         ],
     ),
     ("mcp-flow-examples", &["mcp-flow"]),

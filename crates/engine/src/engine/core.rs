@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use mcp_flow_flow::event::Ending;
 use mcp_flow_flow::session::State;
@@ -39,6 +39,8 @@ pub(crate) struct Core {
     pub(crate) stopping: CancellationToken,
     /// How often someone tried what belongs to someone else.
     pub(crate) strangers: AtomicU64,
+    /// Whether it sweeps by itself.
+    pub(crate) running: AtomicBool,
 }
 
 impl Core {
@@ -57,6 +59,8 @@ impl Core {
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             strangers: AtomicU64::new(0),
+            // Nothing in it outlives one request.
+            running: AtomicBool::new(true),
         };
         super::Engine { core: Arc::new(core) }
     }

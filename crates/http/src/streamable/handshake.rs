@@ -10,7 +10,7 @@ use mcp_flow_server::{Connection, Principal};
 
 use super::bad_request;
 use super::headers::{LAST_EVENT, SESSION, check_accepts_events, text};
-use crate::answer::{Answer, busy, empty, events, json, refusal};
+use crate::answer::{Answer, busy, empty, events, json, json_keeping, refusal};
 use crate::service::Service;
 use crate::session::Session;
 use crate::sessions::{Keepable, new_id};
@@ -117,7 +117,7 @@ async fn exchange(
         Ok(None) => return empty(StatusCode::ACCEPTED),
         Ok(Some(segment)) if exchange.is_done() && segment.count() == 1 => {
             session.touch();
-            return json(StatusCode::OK, segment.into_message());
+            return json_keeping(segment.into_message(), exchange.take_kept());
         }
         Ok(Some(segment)) => Some(segment),
         // Nothing for a while: a stream can show that it is alive, an answer cannot.

@@ -51,6 +51,8 @@ pub struct ClientCapabilities {
     pub elicitation: Option<ElicitationCapability>,
     /// Answers `roots/list`.
     pub roots: Option<RootsCapability>,
+    /// Wants what a conversation asks in results only, and never as requests (C-06).
+    pub inline_interaction: bool,
 }
 
 /// How far a client's sampling goes.
@@ -81,7 +83,8 @@ pub struct RootsCapability {
 impl ClientCapabilities {
     /// Reads the capabilities out of an object.
     pub fn from_raw(raw: Raw<'_>) -> Result<Self, DecodeError> {
-        let [sampling, elicitation, roots] = raw.members(["sampling", "elicitation", "roots"])?;
+        let [sampling, elicitation, roots, experimental] =
+            raw.members(["sampling", "elicitation", "roots", "experimental"])?;
         let sampling = declared(sampling, ["tools", "context"])?
             .map(|[tools, context]| SamplingCapability { tools, context });
         // One that says neither means forms, as it did before there was anything else.
@@ -93,8 +96,19 @@ impl ClientCapabilities {
         };
         let roots = declared(roots, [])?
             .map(|[]| RootsCapability { list_changed: list_changed.unwrap_or_default() });
-        Ok(Self { sampling, elicitation, roots })
+        let inline_interaction = experimental.is_some_and(wants_inline);
+        Ok(Self { sampling, elicitation, roots, inline_interaction })
     }
+}
+
+/// Whether the capability `interaction` says `"delivery": "inline"`. What is malformed says nothing.
+fn wants_inline(experimental: Raw<'_>) -> bool {
+    fn member<'a>(raw: Raw<'a>, name: &str) -> Option<Raw<'a>> {
+        let object = Some(raw).filter(|raw| raw.kind() == Kind::Object)?;
+        object.members([name]).ok().and_then(|[found]| found)
+    }
+    let delivery = member(experimental, "interaction").and_then(|raw| member(raw, "delivery"));
+    delivery.and_then(Raw::as_text).is_some_and(|delivery| delivery == "inline")
 }
 
 /// Whether a capability is there, and which of its parts are.
@@ -131,6 +145,9 @@ pub struct ServerCapabilities {
     /// Additions by name.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub experimental: Map<String, Value>,
+    /// Additions by name, in revisions that have a place of their own for them.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub extensions: Map<String, Value>,
 }
 
 /// A capability about a list that may change.

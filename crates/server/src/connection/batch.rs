@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mcp_flow_proto::{Message, Raw, Request, RpcError, method, write};
 
+use super::exchange::Kept;
 use super::{Route, Shared};
 
 /// Gathers the replies of one batch until all are there.
@@ -16,6 +17,14 @@ pub(crate) struct BatchReply {
 struct Gathered {
     replies: Vec<Vec<u8>>,
     missing: usize,
+    /// What is dropped when the whole has left.
+    kept: Vec<Kept>,
+}
+
+impl BatchReply {
+    pub(super) fn keep(&self, kept: Kept) {
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner).kept.push(kept);
+    }
 }
 
 impl Shared {
@@ -30,7 +39,8 @@ impl Shared {
         };
         // One more than there are elements, so that the reply cannot leave before the last one
         // is taken up.
-        let gathered = Gathered { replies: Vec::new(), missing: elements.len() + 1 };
+        let gathered =
+            Gathered { replies: Vec::new(), missing: elements.len() + 1, kept: Vec::new() };
         let reply = Arc::new(BatchReply { gathered: Mutex::new(gathered) });
         let whole = route.within(&reply);
         for element in elements {
@@ -77,6 +87,8 @@ impl Shared {
         if gathered.missing > 0 {
             return;
         }
+        let whole = route.without_batch();
+        let kept: Vec<_> = gathered.kept.drain(..).filter_map(|kept| whole.keep(kept)).collect();
         if !gathered.replies.is_empty() {
             let size = gathered.replies.iter().map(Vec::len).sum();
             let encoding = self.encoding();
@@ -84,6 +96,8 @@ impl Shared {
             self.outbound.forget(size);
         }
         self.close_route(route);
+        drop(gathered);
+        drop(kept);
     }
 }
 

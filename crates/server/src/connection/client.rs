@@ -1,7 +1,7 @@
 //! What the server asks of the client: requests with a time limit, and notifications.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use mcp_flow_proto::raw::EncodeError;
@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::{Route, Shared};
 use crate::context::Context;
@@ -78,6 +79,29 @@ impl Client {
         self.send(&message);
         Ok(())
     }
+
+    /// The same client, spoken to outside any call: what is sent does not go the way of the call's
+    /// reply, and may come after it.
+    #[must_use]
+    pub fn outside_the_call(&self) -> Self {
+        Self { shared: self.shared.clone(), call: None }
+    }
+
+    /// Whether the client can be sent what it did not ask for. Over Streamable HTTP it can while
+    /// it listens.
+    pub fn is_reachable(&self) -> bool {
+        self.shared.is_reachable()
+    }
+
+    /// Whether the connection has ended, or is about to.
+    pub fn is_closed(&self) -> bool {
+        self.shared.client.open().closed
+    }
+
+    /// Waits until nothing can be asked of the client any more, because the connection ends.
+    pub async fn closed(&self) {
+        self.shared.client.closed().await;
+    }
 }
 
 impl Client {
@@ -128,6 +152,8 @@ pub enum ClientError {
 #[derive(Debug)]
 pub(crate) struct ClientRequests {
     open: Mutex<OpenRequests>,
+    /// Made when somebody wants to know of the end.
+    ended: OnceLock<CancellationToken>,
     limit: usize,
 }
 
@@ -142,7 +168,7 @@ type Answer = Result<OwnedRaw, OwnedRaw>;
 
 impl ClientRequests {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { open: Mutex::default(), limit }
+        Self { open: Mutex::default(), ended: OnceLock::new(), limit }
     }
 
     /// Hands an answer to whoever waits for it.
@@ -159,6 +185,18 @@ impl ClientRequests {
         let mut open = self.open();
         open.closed = true;
         open.waiting.clear();
+        drop(open);
+        if let Some(ended) = self.ended.get() {
+            ended.cancel();
+        }
+    }
+
+    async fn closed(&self) {
+        // Made before looking: whoever closes after that finds it.
+        let ended = self.ended.get_or_init(CancellationToken::new).clone();
+        if !self.open().closed {
+            ended.cancelled().await;
+        }
     }
 
     fn open(&self) -> MutexGuard<'_, OpenRequests> {

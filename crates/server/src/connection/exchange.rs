@@ -3,8 +3,9 @@
 //! On a pipe all messages leave by one way out. Over HTTP the replies to a POST belong into its own
 //! response, so each has a lane of its own.
 
-use std::sync::Arc;
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcp_flow_proto::Incoming;
 use tokio::sync::Notify;
@@ -69,13 +70,24 @@ impl Exchange {
     pub async fn closing_asked(&self) {
         self.lane.closing.notified().await;
     }
+
+    /// What [`Context::keep_until_replied`](crate::Context::keep_until_replied) left here. A
+    /// transport that knows when the replies have really left drops it then; by itself the exchange
+    /// drops it at its own end.
+    pub fn take_kept(&self) -> Vec<Kept> {
+        std::mem::take(&mut *self.lane.kept())
+    }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.lane.abandoned.store(true, Ordering::Release);
+        drop(self.take_kept());
     }
 }
+
+/// Something that is dropped when a reply has left.
+pub type Kept = Box<dyn Any + Send>;
 
 /// A way out of a connection for the messages of one exchange.
 #[derive(Debug)]
@@ -87,6 +99,8 @@ pub(crate) struct Lane {
     done: AtomicBool,
     /// Nobody will take anything out any more.
     abandoned: AtomicBool,
+    /// What is dropped when everything has left.
+    kept: Mutex<Vec<Kept>>,
 }
 
 impl Lane {
@@ -97,7 +111,12 @@ impl Lane {
             closing: Notify::new(),
             done: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
+            kept: Mutex::default(),
         }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -121,6 +140,22 @@ impl Route {
     /// The same way, for a part of a batch.
     pub(super) fn within(&self, batch: &Arc<BatchReply>) -> Self {
         Self { lane: self.lane.clone(), batch: Some(batch.clone()) }
+    }
+
+    /// The way a whole batch goes.
+    pub(super) fn without_batch(&self) -> Self {
+        Self { lane: self.lane.clone(), batch: None }
+    }
+
+    /// Keeps something until what is sent next by this route has left; gives it back where that is
+    /// as soon as it is sent.
+    pub(crate) fn keep(&self, kept: Kept) -> Option<Kept> {
+        match (&self.batch, &self.lane) {
+            (Some(batch), _) => batch.keep(kept),
+            (None, Some(lane)) => lane.kept().push(kept),
+            (None, None) => return Some(kept),
+        }
+        None
     }
 }
 

@@ -1,0 +1,84 @@
+//! Where conversations are kept, and the keys that go with them.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use mcp_flow::seal::{Key, KeyRing};
+use mcp_flow::session::Store;
+use mcp_flow::store_redb::{RedbStore, keys};
+
+/// A store by its URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StoreUrl {
+    /// `memory:`
+    Memory,
+    /// `redb:PATH`
+    Redb(PathBuf),
+}
+
+impl FromStr for StoreUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("memory", "")) => Ok(Self::Memory),
+            Some(("redb", path)) if !path.is_empty() => Ok(Self::Redb(path.into())),
+            _ => Err("use memory: or redb:PATH".to_owned()),
+        }
+    }
+}
+
+/// A store and its keys; sessions are in memory if there is no store.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) keys: KeyRing,
+}
+
+/// Opens a store. The default one is done without if it cannot be had, because several servers may
+/// run in one folder, and some folders cannot be written to.
+pub(crate) fn open(url: Option<&StoreUrl>) -> anyhow::Result<Kept> {
+    match url {
+        Some(StoreUrl::Memory) => in_memory(),
+        Some(StoreUrl::Redb(path)) => redb(path),
+        None => redb(Path::new(DEFAULT)).or_else(|error| {
+            tracing::warn!("conversations are kept in memory: {error:#}");
+            in_memory()
+        }),
+    }
+}
+
+/// Only the keys of a store, for tokens that survive a restart.
+pub(crate) fn keys_only(url: Option<&StoreUrl>) -> anyhow::Result<Kept> {
+    let found = match url {
+        Some(StoreUrl::Memory) => return in_memory(),
+        Some(StoreUrl::Redb(path)) => keys::find(path),
+        None => keys::find(Path::new(DEFAULT)),
+    };
+    match found {
+        Ok(keys) => Ok(Kept { store: None, keys }),
+        Err(error) if url.is_none() => {
+            tracing::warn!("tokens will not survive a restart: {error}");
+            in_memory()
+        }
+        Err(error) => Err(error).context("the keys for tokens cannot be had"),
+    }
+}
+
+fn redb(path: &Path) -> anyhow::Result<Kept> {
+    let problem = || format!("the store {} cannot be used", path.display());
+    let keys = keys::find(path).with_context(problem)?;
+    let store = RedbStore::open_with_keys(path, keys.clone()).with_context(problem)?;
+    Ok(Kept { store: Some(Arc::new(store)), keys })
+}
+
+fn in_memory() -> anyhow::Result<Kept> {
+    let mut secret = [0; Key::LENGTH];
+    getrandom::fill(&mut secret).map_err(|_| anyhow::anyhow!("the system has no randomness"))?;
+    Ok(Kept { store: None, keys: KeyRing::new(Key::from_bytes(secret)) })
+}
+
+/// Where conversations are kept if nothing else is said.
+const DEFAULT: &str = ".mcp-flow/journal.redb";

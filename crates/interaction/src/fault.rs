@@ -1,0 +1,151 @@
+//! What can go wrong with a session, as clients are told (C-01, INT-079 to INT-086).
+
+use mcp_flow_engine::EngineError;
+use mcp_flow_flow::State;
+use mcp_flow_flow::event::{Fault as FlowFault, FaultName, Limit};
+use mcp_flow_proto::RpcError;
+use mcp_flow_proto::error::{Fault, RATE_LIMITED, SHUTTING_DOWN};
+
+/// No session has this name, as far as the caller may know.
+pub const SESSION_NOT_FOUND: Fault = fault("SESSION_NOT_FOUND", 1, "Session not found");
+/// The session ran out of time.
+pub const SESSION_EXPIRED: Fault = fault("SESSION_EXPIRED", 2, "Session expired");
+/// The session stands where this cannot happen.
+pub const INVALID_STATE_TRANSITION: Fault =
+    fault("INVALID_STATE_TRANSITION", 3, "Invalid state transition");
+/// Input breaks its rules, and there is no question to go back to.
+pub const VALIDATION_FAILED: Fault = fault("VALIDATION_FAILED", 4, "Validation failed");
+/// An operation within a session took too long.
+pub const TIMEOUT: Fault = fault("TIMEOUT", 5, "Operation timed out");
+/// The session was cancelled before.
+pub const ALREADY_CANCELLED: Fault = fault("ALREADY_CANCELLED", 6, "Session already cancelled");
+/// There are no conversations here, or not with this tool.
+pub const NOT_INTERACTIVE: Fault = fault("NOT_INTERACTIVE", 7, "Not interactive");
+
+const fn fault(name: &'static str, number: i32, message: &'static str) -> Fault {
+    Fault {
+        domain: "interaction",
+        name,
+        code: -32000 - number,
+        stateless_code: -31000 - number,
+        message,
+    }
+}
+
+/// An error about one session, which is named in its message and data.
+pub(crate) fn about(fault: Fault, session: &str) -> RpcError {
+    // A text that long names no session, and need not be sent back in full.
+    let end = session.char_indices().nth(LONGEST_NAME).map_or(session.len(), |(end, _)| end);
+    let session = &session[..end];
+    RpcError::new(fault).message(format!("{}: {session}", fault.message)).with("sessionId", session)
+}
+
+/// The error of a request about a session.
+pub(crate) fn refused(session: &str, error: &EngineError) -> RpcError {
+    match error {
+        EngineError::NotFound => about(SESSION_NOT_FOUND, session),
+        EngineError::Expired(limit) => {
+            about(SESSION_EXPIRED, session).with("limit", limit_name(*limit))
+        }
+        EngineError::Transition { from, to } => transition(session, *from, *to),
+        EngineError::AlreadyCancelled => about(ALREADY_CANCELLED, session),
+        EngineError::UnknownFlow(name) => {
+            about(NOT_INTERACTIVE, session).with("reason", "tool").with("toolName", name.as_str())
+        }
+        EngineError::InvalidParams { key, violation } => invalid(key, violation),
+        EngineError::BadToken(_) => about(SESSION_NOT_FOUND, session),
+        EngineError::Outdated => about(INVALID_STATE_TRANSITION, session)
+            .with("reason", "replayed")
+            .details("The session has moved on since this token; use the newest one."),
+        EngineError::Timeout => about(TIMEOUT, session)
+            .with("operation", "flow")
+            .with("sessionState", State::Processing.name())
+            .details("The flow took too long. The same request may be sent again."),
+        other => unspecific(other),
+    }
+}
+
+/// The session stands where this cannot happen (INT-068).
+pub(crate) fn transition(session: &str, from: State, to: State) -> RpcError {
+    about(INVALID_STATE_TRANSITION, session)
+        .with("state", from.name())
+        .with("from", from.name())
+        .with("to", to.name())
+}
+
+/// Something that was given at the start breaks the rules of its question (INT-020).
+pub(crate) fn invalid(key: &str, violation: &mcp_flow_flow::Violation) -> RpcError {
+    let message = match key {
+        "" => format!("Validation failed: {}", violation.error),
+        key => format!("Validation failed: {key}: {}", violation.error),
+    };
+    let error = RpcError::new(VALIDATION_FAILED)
+        .message(message)
+        .with("field", key)
+        .with("error", violation.error.as_str());
+    match &violation.suggestion {
+        Some(suggestion) => error.with("suggestion", suggestion.as_str()),
+        None => error,
+    }
+}
+
+/// An operation ran over, and with it the session (INT-083, C-41).
+pub(crate) fn timed_out(session: &str, fault: &FlowFault) -> RpcError {
+    about(TIMEOUT, session)
+        .with("operation", fault.operation.as_deref().unwrap_or("flow"))
+        .with("sessionState", State::Error.name())
+        .details(fault.message.as_str())
+}
+
+/// Errors that say nothing of one session in particular.
+fn unspecific(error: &EngineError) -> RpcError {
+    match error {
+        EngineError::TooLarge { what, most } => RpcError::too_large(*most)
+            .message(format!("Too large: {what} may have at most {most} bytes"))
+            .with("what", *what),
+        EngineError::TooManySessions { most } => RpcError::new(RATE_LIMITED)
+            .message(format!("Too many sessions: there may be {most} at once"))
+            .with("reason", "sessions")
+            .with("limit", *most)
+            .details("End a session, or wait until one expires."),
+        EngineError::RateLimited { retry_after } => {
+            let wait = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX).max(1);
+            RpcError::new(RATE_LIMITED).with("reason", "rate").with("retryAfterMs", wait)
+        }
+        EngineError::Busy => RpcError::new(RATE_LIMITED)
+            .with("reason", "busy")
+            .with("retryAfterMs", 1000)
+            .details("As many conversations are at work as may be at once. Try again later."),
+        EngineError::ShuttingDown => {
+            RpcError::new(SHUTTING_DOWN).details("The server is shutting down.")
+        }
+        error => {
+            tracing::error!(%error, source = ?std::error::Error::source(error), "a session failed");
+            RpcError::internal()
+        }
+    }
+}
+
+/// The name of what went wrong inside a session.
+pub(crate) fn fault_name(fault: &FlowFault) -> &'static str {
+    match fault.name {
+        FaultName::Timeout => "TIMEOUT",
+        FaultName::TooManyAttempts => "VALIDATION_FAILED",
+        FaultName::Failed => "FLOW_FAILED",
+        FaultName::Panicked => "FLOW_PANICKED",
+        FaultName::Diverged => "FLOW_CHANGED",
+        FaultName::BadPrompt => "BAD_PROMPT",
+        FaultName::TooManyPrompts => "TOO_MANY_PROMPTS",
+        FaultName::TooMuchData => "TOO_MUCH_DATA",
+        FaultName::UnknownFlow => "UNKNOWN_FLOW",
+    }
+}
+
+pub(crate) fn limit_name(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Inactivity => "inactivity",
+        Limit::Duration => "duration",
+    }
+}
+
+const LONGEST_NAME: usize = 200;

@@ -1,0 +1,209 @@
+//! `interaction.*` and `capabilities`.
+
+mod carried;
+mod start;
+
+use std::sync::Arc;
+
+use mcp_flow_engine::{EngineError, Reply as Answered, Response};
+use mcp_flow_flow::State;
+use mcp_flow_flow::store::{Page, Phase};
+use mcp_flow_proto::{Params, RpcError};
+use mcp_flow_server::{Context, Outcome, Reply, ServerBuilder};
+use serde_json::{Map, Value, json};
+
+use crate::delivery::{Delivery, Outlook};
+use crate::fault::{NOT_INTERACTIVE, VALIDATION_FAILED, about, refused, transition};
+use crate::fields::Fields;
+use crate::interaction::{ERA, Interaction, owner};
+use crate::wire;
+
+/// Adds the methods to a server.
+pub(crate) fn add_to(interaction: &Interaction, server: ServerBuilder) -> ServerBuilder {
+    let capabilities = Arc::new(interaction.capabilities());
+    let server =
+        server.early_method("capabilities", ERA, move |context: &Context, _: Params<'_>| {
+            Reply::Ready(reply(context, (*capabilities).clone()))
+        });
+    if !interaction.inner.is_enabled {
+        return METHODS.into_iter().fold(server, |server, method| {
+            server.method(method, ERA, |_: &Context, _: Params<'_>| {
+                let error = RpcError::new(NOT_INTERACTIVE).with("reason", "disabled");
+                Reply::Ready(Err(error.details("Conversations are switched off; use tools/call.")))
+            })
+        });
+    }
+    if interaction.inner.stateless.is_some() {
+        return carried::add_to(interaction, server);
+    }
+    let server = method(server, interaction, "interaction.start", start::start);
+    let server = method(server, interaction, "interaction.respond", respond);
+    let server = method(server, interaction, "interaction.continue", proceed);
+    let server = method(server, interaction, "interaction.complete", complete);
+    let server = method(server, interaction, "interaction.cancel", cancel);
+    let server = method(server, interaction, "interaction.getState", get_state);
+    method(server, interaction, "interaction.list", list)
+}
+
+const METHODS: [&str; 7] = [
+    "interaction.start",
+    "interaction.respond",
+    "interaction.continue",
+    "interaction.complete",
+    "interaction.cancel",
+    "interaction.getState",
+    "interaction.list",
+];
+
+/// Adds a method whose params are taken apart before it begins to wait.
+fn method<W>(
+    server: ServerBuilder,
+    interaction: &Interaction,
+    name: &'static str,
+    serve: impl Fn(Interaction, Context, Fields) -> W + Copy + Send + Sync + 'static,
+) -> ServerBuilder
+where
+    W: Future<Output = Outcome> + Send + 'static,
+{
+    let interaction = interaction.clone();
+    server.method(name, ERA, move |context: &Context, params: Params<'_>| {
+        match Fields::read(params) {
+            Ok(fields) => {
+                Reply::Later(Box::pin(serve(interaction.clone(), context.clone(), fields)))
+            }
+            Err(error) => Reply::Ready(Err(error)),
+        }
+    })
+}
+
+/// `interaction.respond`: the user answers (INT-035 to INT-042).
+async fn respond(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
+    let (id, name) = fields.session()?;
+    let Some(response) = fields.object("response")? else {
+        return Err(fields.fault("response", "is required"));
+    };
+    let response = read_response(response)?;
+    let delivery = Delivery::of(&context);
+    let engine = interaction.engine();
+    let owner = owner(&context);
+    let answered = engine.respond(id, &owner, response).await;
+    let answered = answered.map_err(|error| refused(&name, &error))?;
+    interaction.do_not_warn(id);
+    let mut view = answered.view().clone();
+    let mut result = match &answered {
+        Answered::Accepted(_) | Answered::Repeated(_) => {
+            json!({"accepted": true, "validation": {"valid": true}})
+        }
+        Answered::Rejected { violation, .. } => {
+            json!({"accepted": false, "validation": wire::rejection(violation)})
+        }
+        Answered::Ended(_) => {
+            return Err(about(VALIDATION_FAILED, &name)
+                .with("reason", "attempts")
+                .with("sessionState", State::Error.name())
+                .details("The answer was wrong once too often, and the session is over."));
+        }
+    };
+    match delivery {
+        Delivery::Push => interaction.deliver(&context, &view, Outlook::of(&view, false)),
+        Delivery::Inline => {
+            let patience = interaction.inner.patience.start;
+            view = engine.wait(id, &owner, patience).await.unwrap_or(view);
+            result["next"] = wire::next(&view);
+        }
+    }
+    reply(&context, result)
+}
+
+fn read_response(members: Map<String, Value>) -> Result<Response, RpcError> {
+    let mut fields = Fields::inside(members, "response.");
+    let value = fields.any("value").ok_or_else(|| fields.fault("value", "is required"))?;
+    let mut response = Response::from(value);
+    response.answer.timestamp = fields.timestamp("timestamp")?;
+    response.answer.metadata = fields.object("metadata")?.unwrap_or_default();
+    let turn = fields.whole("turnId")?;
+    response.turn = turn.map(|turn| u32::try_from(turn).unwrap_or(u32::MAX));
+    Ok(response)
+}
+
+/// `interaction.continue` from the client: what is next? (C-09)
+async fn proceed(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
+    let (id, name) = fields.session()?;
+    let patience = interaction.inner.patience.poll;
+    let view = interaction.engine().wait(id, &owner(&context), patience).await;
+    let view = view.map_err(|error| refused(&name, &error))?;
+    reply(&context, json!({"state": view.state.name(), "next": wire::next(&view)}))
+}
+
+/// `interaction.complete` from the client: finish with what there is (C-08).
+async fn complete(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
+    let (id, name) = fields.session()?;
+    fields.object("result")?;
+    fields.optional_text("summary")?;
+    let (engine, owner) = (interaction.engine(), owner(&context));
+    let view = match engine.finish(id, &owner).await {
+        Ok(view) => view,
+        Err(EngineError::NotEarly) => {
+            let view = engine.view(id, &owner).await.map_err(|error| refused(&name, &error))?;
+            let error = transition(&name, view.state, State::Completed);
+            return Err(error.details("This flow cannot be finished before its end."));
+        }
+        Err(error) => return Err(refused(&name, &error)),
+    };
+    interaction.do_not_warn(id);
+    let next = wire::next(&view);
+    let data = &next["complete"]["result"]["data"];
+    reply(&context, json!({"success": true, "finalResult": data}))
+}
+
+/// `interaction.cancel` (INT-051 to INT-055).
+async fn cancel(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
+    let (id, name) = fields.session()?;
+    let reason = fields.optional_text("reason")?;
+    let cancelled = interaction.engine().cancel(id, &owner(&context), reason.clone()).await;
+    cancelled.map_err(|error| refused(&name, &error))?;
+    interaction.do_not_warn(id);
+    tracing::info!(session = %id, reason, "a session was cancelled");
+    reply(&context, json!({"cancelled": true}))
+}
+
+/// `interaction.getState` (INT-056 to INT-061).
+async fn get_state(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
+    let (id, name) = fields.session()?;
+    let session = interaction.engine().inspect(id, &owner(&context)).await;
+    let session = session.map_err(|error| refused(&name, &error))?;
+    reply(&context, wire::state(id, &session))
+}
+
+/// `interaction.list`: the caller's own sessions, a page at a time (C-53).
+async fn list(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
+    let after = match fields.optional_text("cursor")? {
+        None => None,
+        Some(cursor) => match cursor.parse() {
+            Ok(id) => Some(id),
+            Err(_) => return Err(fields.fault("cursor", "is not one this server gave")),
+        },
+    };
+    let page = Page { after, most: PAGE + 1 };
+    let listed = interaction.engine().list(&owner(&context), Phase::Any, page).await;
+    let mut listed = listed.map_err(|error| refused("", &error))?;
+    let more = listed.len() > PAGE;
+    listed.truncate(PAGE);
+    let sessions: Vec<_> = listed.iter().map(wire::listed).collect();
+    let mut result = json!({"sessions": sessions});
+    if let Some(last) = listed.last().filter(|_| more) {
+        result["nextCursor"] = last.id.to_string().into();
+    }
+    reply(&context, result)
+}
+
+/// Encodes a result, saying what later revisions want said.
+fn reply(context: &Context, mut result: Value) -> Outcome {
+    if context.revision().is_stateless() {
+        result["resultType"] = "complete".into();
+    }
+    context.reply(&result)
+}
+
+/// How many sessions are listed at once.
+const PAGE: usize = 100;

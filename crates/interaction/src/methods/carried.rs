@@ -1,0 +1,169 @@
+//! `interaction.*` where clients carry their sessions in tokens (C-43, INT-128 to INT-133).
+//!
+//! Every result has a fresh `sessionToken`, and everything that is next is in results: what is
+//! pushed could not be answered without a token.
+
+use mcp_flow_engine::{EngineError, Reply as Answered, Standing, Stateless, View};
+use mcp_flow_flow::State;
+use mcp_flow_proto::RpcError;
+use mcp_flow_server::{Context, Outcome, ServerBuilder};
+use serde_json::{Value, json};
+
+use super::start::{no_such_flow, read, refuse_timeout};
+use super::{method, read_response, reply};
+use crate::fault::{SESSION_NOT_FOUND, VALIDATION_FAILED, about, refused, transition};
+use crate::fields::Fields;
+use crate::interaction::{Interaction, owner};
+use crate::wire;
+
+pub(super) fn add_to(interaction: &Interaction, server: ServerBuilder) -> ServerBuilder {
+    let server = method(server, interaction, "interaction.start", start);
+    let server = method(server, interaction, "interaction.respond", respond);
+    let server = method(server, interaction, "interaction.continue", proceed);
+    let server = method(server, interaction, "interaction.complete", complete);
+    let server = method(server, interaction, "interaction.cancel", cancel);
+    let server = method(server, interaction, "interaction.getState", get_state);
+    method(server, interaction, "interaction.list", list)
+}
+
+async fn start(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
+    let start = read(&context, &mut fields)?;
+    let flow = start.flow.clone();
+    if !interaction.inner.flows.contains_key(&flow) {
+        return Err(no_such_flow(&context, &flow));
+    }
+    let started = sessions(&interaction)?.start(start).await;
+    let (view, token) = started.map_err(|error| refused(&flow, &error))?;
+    refuse_timeout(&view)?;
+    let mut meta = json!({"effectiveState": view.state.name()});
+    if let Some(millis) = view.inactivity {
+        meta["timeout"] = millis.into();
+    }
+    let mut result = json!({"sessionId": view.id, "state": State::Idle.name(), "_meta": meta});
+    if let Standing::Waiting(open) = &view.standing {
+        result["initialPrompt"] = wire::prompt(open);
+    }
+    result["next"] = wire::next(&view);
+    told(&context, result, token)
+}
+
+async fn respond(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
+    let brought = Brought::take(&mut fields)?;
+    let Some(response) = fields.object("response")? else {
+        return Err(fields.fault("response", "is required"));
+    };
+    let response = read_response(response)?;
+    let sessions = sessions(&interaction)?;
+    let answered = sessions.respond(&brought.token, &owner(&context), response).await;
+    let (answered, token) = answered.map_err(|error| brought.refused(&error))?;
+    let view = answered.view();
+    let mut result = match &answered {
+        Answered::Accepted(_) | Answered::Repeated(_) => {
+            json!({"accepted": true, "validation": {"valid": true}})
+        }
+        Answered::Rejected { violation, .. } => {
+            json!({"accepted": false, "validation": wire::rejection(violation)})
+        }
+        Answered::Ended(_) => {
+            return Err(about(VALIDATION_FAILED, &view.id.to_string())
+                .with("reason", "attempts")
+                .with("sessionState", State::Error.name())
+                .with("sessionToken", token));
+        }
+    };
+    result["sessionId"] = view.id.to_string().into();
+    result["next"] = wire::next(view);
+    told(&context, result, token)
+}
+
+async fn proceed(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
+    let brought = Brought::take(&mut fields)?;
+    let view = sessions(&interaction)?.view(&brought.token, &owner(&context)).await;
+    let view = view.map_err(|error| brought.refused(&error))?;
+    let result = json!({"state": view.state.name(), "next": wire::next(&view)});
+    told(&context, result, brought.token)
+}
+
+async fn complete(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
+    let brought = Brought::take(&mut fields)?;
+    fields.object("result")?;
+    fields.optional_text("summary")?;
+    let (sessions, owner) = (sessions(&interaction)?, owner(&context));
+    let (view, token) = match sessions.finish(&brought.token, &owner).await {
+        Ok(finished) => finished,
+        Err(EngineError::NotEarly) => {
+            let view = sessions.view(&brought.token, &owner).await;
+            let View { id, state, .. } = view.map_err(|error| brought.refused(&error))?;
+            let error = transition(&id.to_string(), state, State::Completed);
+            return Err(error.details("This flow cannot be finished before its end."));
+        }
+        Err(error) => return Err(brought.refused(&error)),
+    };
+    let next = wire::next(&view);
+    let data = &next["complete"]["result"]["data"];
+    told(&context, json!({"success": true, "finalResult": data}), token)
+}
+
+async fn cancel(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
+    let brought = Brought::take(&mut fields)?;
+    let reason = fields.optional_text("reason")?;
+    let cancelled = sessions(&interaction)?.cancel(&brought.token, &owner(&context), reason).await;
+    let (_, token) = cancelled.map_err(|error| brought.refused(&error))?;
+    told(&context, json!({"cancelled": true}), token)
+}
+
+async fn get_state(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
+    let brought = Brought::take(&mut fields)?;
+    let (sessions, owner) = (sessions(&interaction)?, owner(&context));
+    let session = sessions.inspect(&brought.token, &owner).await;
+    let session = session.map_err(|error| brought.refused(&error))?;
+    let view = sessions.view(&brought.token, &owner).await;
+    let view = view.map_err(|error| brought.refused(&error))?;
+    told(&context, wire::state(view.id, &session), brought.token)
+}
+
+/// Nothing is kept here, so there is nothing to list.
+async fn list(_: Interaction, context: Context, _: Fields) -> Outcome {
+    reply(&context, json!({"sessions": []}))
+}
+
+fn sessions(interaction: &Interaction) -> Result<&Stateless, RpcError> {
+    // These methods are added only where it is there.
+    interaction.inner.stateless.as_ref().ok_or_else(RpcError::internal)
+}
+
+fn told(context: &Context, mut result: Value, token: String) -> Outcome {
+    result["sessionToken"] = token.into();
+    reply(context, result)
+}
+
+/// The token a request brings, as `sessionToken` or in place of `sessionId`.
+struct Brought {
+    token: String,
+    /// What the session is called in errors.
+    name: String,
+    as_token: bool,
+}
+
+impl Brought {
+    fn take(fields: &mut Fields) -> Result<Self, RpcError> {
+        let id = fields.optional_text("sessionId")?;
+        let token = fields.optional_text("sessionToken")?;
+        match (token, id) {
+            (Some(token), id) => Ok(Self { token, name: id.unwrap_or_default(), as_token: true }),
+            (None, Some(id)) => Ok(Self { token: id.clone(), name: id, as_token: false }),
+            (None, None) => Err(fields.fault("sessionId", "or sessionToken is required")),
+        }
+    }
+
+    fn refused(&self, error: &EngineError) -> RpcError {
+        match error {
+            // A name alone says nothing of where its session stands, or whether there is one.
+            EngineError::BadToken(_) if !self.as_token => about(SESSION_NOT_FOUND, &self.name),
+            EngineError::BadToken(bad) => about(VALIDATION_FAILED, &self.name)
+                .with("field", "sessionToken")
+                .details(bad.to_string()),
+            other => refused(&self.name, other),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `interaction.start` (INT-016 to INT-027).
+
+use mcp_flow_engine::{EngineError, Standing, Start, View};
+use mcp_flow_flow::event::{Ending, FaultName};
+use mcp_flow_flow::{Owner, State};
+use mcp_flow_proto::RpcError;
+use mcp_flow_proto::error::UNKNOWN_TOOL;
+use mcp_flow_server::{Context, Outcome};
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use super::reply;
+use crate::delivery::{Delivery, Outlook};
+use crate::fault::{NOT_INTERACTIVE, refused, timed_out};
+use crate::fields::Fields;
+use crate::interaction::{Interaction, owner};
+use crate::wire;
+
+pub(super) async fn start(
+    interaction: Interaction,
+    context: Context,
+    mut fields: Fields,
+) -> Outcome {
+    let start = read(&context, &mut fields)?;
+    let flow = start.flow.clone();
+    let Some(offered) = interaction.inner.flows.get(&flow) else {
+        return Err(no_such_flow(&context, &flow));
+    };
+    let delivery = Delivery::of(&context);
+    let owner = start.owner.clone();
+    let begun = begin(&interaction, start).await;
+    let mut view = begun.map_err(|error| refused(&flow, &error))?;
+    if matches!(view.standing, Standing::Working(_)) {
+        let patience = interaction.inner.patience.start;
+        let waited = interaction.engine().wait(view.id, &owner, patience).await;
+        view = waited.unwrap_or(view);
+    }
+    refuse_timeout(&view)?;
+    let mut result = json!({"sessionId": view.id, "state": State::Idle.name()});
+    let apart = delivery == Delivery::Push && offered.asks_after_start;
+    let question = match &view.standing {
+        Standing::Waiting(open) if !apart => Some(open),
+        _ => None,
+    };
+    if let Some(open) = question {
+        result["initialPrompt"] = wire::prompt(open);
+    }
+    let mut meta = json!({"effectiveState": view.state.name()});
+    if let Some(millis) = view.inactivity {
+        meta["timeout"] = millis.into();
+    }
+    result["_meta"] = meta;
+    match delivery {
+        Delivery::Inline => result["next"] = wire::next(&view),
+        Delivery::Push if question.is_some() => {
+            interaction.warn_in_time(&view, &context.client().outside_the_call());
+        }
+        Delivery::Push => interaction.deliver(&context, &view, Outlook::of(&view, true)),
+    }
+    reply(&context, result)
+}
+
+/// What is to be started.
+pub(super) fn read(context: &Context, fields: &mut Fields) -> Result<Start, RpcError> {
+    let mut start = Start::new(fields.text("toolName")?, owner(context));
+    start.params = fields.object("initialParams")?.unwrap_or_default();
+    start.context = fields.object("context")?.unwrap_or_default();
+    start.inactivity = fields.duration("timeout")?;
+    Ok(start)
+}
+
+/// Starts the flow even if the caller goes away meanwhile; what it has begun is then ended again,
+/// so that nothing is left that nobody knows of (C-12).
+async fn begin(interaction: &Interaction, start: Start) -> Result<View, EngineError> {
+    let (begun, result) = oneshot::channel();
+    let (engine, owner) = (interaction.engine().clone(), start.owner.clone());
+    tokio::spawn(async move {
+        let started = engine.start(start).await;
+        if let Err(Ok(view)) = begun.send(started) {
+            abandon(&engine, &view, &owner).await;
+        }
+    });
+    let view = match result.await {
+        Ok(started) => started?,
+        Err(_) => return Err(EngineError::ShuttingDown),
+    };
+    Ok(view)
+}
+
+async fn abandon(engine: &mcp_flow_engine::Engine, view: &View, owner: &Owner) {
+    let reason = Some("the request that started it was cancelled".to_owned());
+    // It may be over already.
+    let _ = engine.cancel(view.id, owner, reason).await;
+}
+
+/// A flow that did not even get to its first question in time (INT-083).
+pub(super) fn refuse_timeout(view: &View) -> Result<(), RpcError> {
+    if let Standing::Ended(ended) = &view.standing
+        && let Ending::Failed(fault) = &ended.ending
+        && fault.name == FaultName::Timeout
+    {
+        return Err(timed_out(&view.id.to_string(), fault));
+    }
+    Ok(())
+}
+
+/// No tool of this name, or one that asks nothing (C-44).
+pub(super) fn no_such_flow(context: &Context, name: &str) -> RpcError {
+    let short: String = name.chars().take(128).collect();
+    if context.server().find_tool(name).is_some() {
+        return RpcError::new(NOT_INTERACTIVE)
+            .message(format!("Not interactive: {short}"))
+            .with("reason", "tool")
+            .with("toolName", short)
+            .details("This tool asks nothing; use tools/call.");
+    }
+    RpcError::new(UNKNOWN_TOOL)
+        .message(format!("Unknown tool: {short}"))
+        .with("toolName", short)
+        .with("field", "toolName")
+}

@@ -1,0 +1,160 @@
+//! A flow as it is offered to clients.
+
+use std::time::Duration;
+
+use mcp_flow_engine::{Definition, Flow, FlowResult};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+/// A flow and how it is offered: as a tool with arguments, and by `interaction.start`.
+///
+/// ```
+/// use mcp_flow_engine::{Flow, FlowResult};
+/// use mcp_flow_flow::question::text;
+/// use mcp_flow_interaction::OfferedFlow;
+///
+/// #[derive(serde::Deserialize)]
+/// struct Nothing {}
+///
+/// async fn greet(flow: Flow, _: Nothing) -> FlowResult<String> {
+///     let name = flow.ask("name", text("Who are you?")).await?;
+///     Ok(format!("Hello, {name}!"))
+/// }
+///
+/// let offered = OfferedFlow::new("greet", greet)
+///     .description("Greets someone")
+///     .key("name", serde_json::json!({"type": "string"}));
+/// assert_eq!(offered.name(), "greet");
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct OfferedFlow {
+    pub(crate) definition: Definition,
+    pub(crate) description: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) schema: Map<String, Value>,
+    pub(crate) asks_after_start: bool,
+}
+
+impl OfferedFlow {
+    /// Offers this function under a name. It runs again from the top whenever its session is taken
+    /// up: what has effects belongs into [`Flow::step`].
+    pub fn new<P, T, F, R>(name: impl Into<String>, function: F) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        T: Serialize,
+        F: Fn(Flow, P) -> R + Send + Sync + 'static,
+        R: Future<Output = FlowResult<T>> + Send + 'static,
+    {
+        Self {
+            definition: Definition::new(name, function),
+            description: None,
+            title: None,
+            schema: Map::new(),
+            asks_after_start: false,
+        }
+    }
+
+    /// Says what it is for.
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        let text = text.into();
+        self.definition = self.definition.description(text.clone());
+        self.description = Some(text);
+        self
+    }
+
+    /// A name for people.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// Lists the members of the type of its parameters as arguments.
+    pub fn params<P: JsonSchema>(mut self) -> Self {
+        let schema = mcp_flow_server::tool::argument_schema::<P>();
+        let Value::Object(derived) = schema else { return self };
+        let keys = self.schema.remove("properties");
+        self.schema = derived;
+        // Values for questions may come beside the members of the type.
+        self.schema.remove("additionalProperties");
+        if let Some(Value::Object(keys)) = keys {
+            for (key, schema) in keys {
+                self = self.key(key, schema);
+            }
+        }
+        self
+    }
+
+    /// Lists the key of a question as an optional argument, with the JSON Schema of its value. One
+    /// that is listed already stays as it is.
+    pub fn key(mut self, key: impl Into<String>, schema: Value) -> Self {
+        let properties = self.schema.entry("properties").or_insert_with(|| json!({}));
+        if let Value::Object(properties) = properties {
+            properties.entry(key).or_insert(schema);
+        }
+        self
+    }
+
+    /// Sends the first question by itself, after the result of the start, to clients that can be
+    /// sent requests. Otherwise it is part of that result.
+    pub fn asks_after_start(mut self) -> Self {
+        self.asks_after_start = true;
+        self
+    }
+
+    /// Lets the user finish the flow with what was gathered so far (C-08).
+    pub fn early_completion(mut self) -> Self {
+        self.definition = self.definition.early_completion();
+        self
+    }
+
+    /// How long one operation of this flow may take, instead of what the engine allows.
+    pub fn operation_limit(mut self, limit: Duration) -> Self {
+        self.definition = self.definition.operation_limit(limit);
+        self
+    }
+
+    /// The name it is started by.
+    pub fn name(&self) -> &str {
+        self.definition.name()
+    }
+
+    /// The schema of its arguments as a tool.
+    pub(crate) fn input_schema(&self) -> Value {
+        let mut schema = Map::new();
+        schema.insert("type".to_owned(), "object".into());
+        schema.extend(self.schema.clone());
+        schema.entry("properties").or_insert_with(|| json!({}));
+        Value::Object(schema)
+    }
+}
+
+/// What flows can be offered from: one, several, or what `flows![…]` lists.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a flow",
+    note = "mark the function with `#[flow]` and list it by name: `.flows(flows![register])`"
+)]
+pub trait IntoFlows {
+    /// The flows, in the order they are to be listed.
+    fn into_flows(self) -> Vec<OfferedFlow>;
+}
+
+impl IntoFlows for OfferedFlow {
+    fn into_flows(self) -> Vec<OfferedFlow> {
+        vec![self]
+    }
+}
+
+impl<T: IntoFlows> IntoFlows for Vec<T> {
+    fn into_flows(self) -> Vec<OfferedFlow> {
+        self.into_iter().flat_map(T::into_flows).collect()
+    }
+}
+
+impl<T: IntoFlows, const N: usize> IntoFlows for [T; N] {
+    fn into_flows(self) -> Vec<OfferedFlow> {
+        Vec::from(self).into_flows()
+    }
+}

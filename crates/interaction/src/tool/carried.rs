@@ -1,0 +1,62 @@
+//! A flow called in several rounds whose session the client carries (C-43).
+
+use mcp_flow_engine::{OpenQuestion, Response, Standing, Start, Stateless, View};
+use mcp_flow_proto::model::{ElicitResult, InputRequest};
+use mcp_flow_proto::{RpcError, method};
+use mcp_flow_server::input::InputRequired;
+use serde::{Deserialize, Serialize};
+
+use super::form::Form;
+use super::{Call, Called, Said, output};
+use crate::fault::refused;
+
+/// What the client carries from one round to the next.
+#[derive(Debug, Deserialize, Serialize)]
+struct Carried {
+    token: String,
+    key: String,
+}
+
+impl Call {
+    pub(super) async fn by_tokens(&self, sessions: &Stateless) -> Result<Called, RpcError> {
+        let failed = |error| refused(&self.flow, &error);
+        let Some(carried) = self.context.carried() else {
+            let mut start = Start::new(self.flow.as_str(), self.owner.clone());
+            start.params = self.arguments.clone();
+            let (view, token) = sessions.start(start).await.map_err(failed)?;
+            return self.ask_with(view, token);
+        };
+        let Carried { token, key } = serde_json::from_value(carried).map_err(|_| {
+            RpcError::invalid_params("requestState is of another version; begin again without it")
+        })?;
+        let view = sessions.view(&token, &self.owner).await.map_err(failed)?;
+        let (Some(response), Standing::Waiting(open)) =
+            (self.context.input_response(&key), &view.standing)
+        else {
+            return self.ask_with(view, token);
+        };
+        let result: ElicitResult = serde_json::from_value(response).map_err(|error| {
+            RpcError::invalid_params(format!("inputResponses.{key} is malformed: {error}"))
+        })?;
+        let value = match Form::of(open)?.said(result) {
+            Said::Answer(value) => value,
+            Said::Declined => return Ok(output::declined(&key).into()),
+        };
+        let response = Response::from(value);
+        let answered = sessions.respond(&token, &self.owner, response).await.map_err(failed)?;
+        self.ask_with(answered.0.view().clone(), answered.1)
+    }
+
+    fn ask_with(&self, view: View, token: String) -> Result<Called, RpcError> {
+        let open: OpenQuestion = match view.standing {
+            Standing::Ended(ended) => return Ok(output::of(&ended).into()),
+            Standing::Waiting(open) => open,
+            Standing::Working(_) => return Err(RpcError::internal()),
+        };
+        let params = Form::of(&open)?.params(self.context.revision())?;
+        let carried = Carried { token, key: open.key.clone() };
+        let carried = serde_json::to_value(carried).map_err(|_| RpcError::internal())?;
+        let request = InputRequest { method: method::ELICITATION_CREATE, params };
+        Ok(Called::Asks(InputRequired::new().ask(open.key, request).carry(carried)))
+    }
+}

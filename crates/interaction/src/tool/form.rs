@@ -1,0 +1,190 @@
+//! A question as a form, and the answer to the form as an answer to the question (C-06).
+
+use mcp_flow_engine::OpenQuestion;
+use mcp_flow_flow::prompt::{Bound, Choice, Prompt, PromptType, Rules};
+use mcp_flow_proto::model::{
+    Choice as FormChoice, ElicitAction, ElicitForm, ElicitResult, Field, FieldKind, FormSchema,
+    TextFormat,
+};
+use mcp_flow_proto::{Revision, RpcError};
+use serde_json::{Map, Number, Value};
+
+use super::{Said, question_again};
+
+/// A question as a form of one field, or of several where one cannot hold the answer.
+#[derive(Debug)]
+pub(super) struct Form {
+    form: ElicitForm,
+    reading: Reading,
+}
+
+/// How the answer is found in what was filled in.
+#[derive(Debug)]
+enum Reading {
+    /// It is in this field.
+    Field(String),
+    /// This field names one of these.
+    Choice(String, Vec<Choice>),
+    /// It is the form as a whole.
+    Whole,
+}
+
+impl Form {
+    /// The form that asks a question; an error where no form can.
+    pub(super) fn of(open: &OpenQuestion) -> Result<Self, RpcError> {
+        let OpenQuestion { key, prompt, violation, .. } = open;
+        let message = question_again(&prompt.message, violation.as_ref());
+        let (fields, reading) = match prompt.kind {
+            PromptType::File => (file_fields(prompt), Reading::Whole),
+            PromptType::Custom => (custom_fields(key, prompt)?, Reading::Whole),
+            PromptType::Choice => {
+                (vec![field(key, prompt)], Reading::Choice(key.clone(), prompt.choices.clone()))
+            }
+            _ => (vec![field(key, prompt)], Reading::Field(key.clone())),
+        };
+        Ok(Self { form: ElicitForm { message, schema: FormSchema::new(fields) }, reading })
+    }
+
+    /// The params of `elicitation/create`.
+    pub(super) fn params(&self, revision: Revision) -> Result<Value, RpcError> {
+        self.form.wire(revision).map_err(|error| RpcError::invalid_params(error.to_string()))
+    }
+
+    /// The answer in what was filled in. Nothing is believed here; the question's own rules judge.
+    pub(super) fn value(&self, mut content: Map<String, Value>) -> Value {
+        match &self.reading {
+            Reading::Field(key) => content.remove(key).unwrap_or_default(),
+            Reading::Whole if content.values().all(Value::is_null) => Value::Null,
+            Reading::Whole => {
+                content.retain(|_, value| !value.is_null() && *value != "");
+                Value::Object(content)
+            }
+            Reading::Choice(key, choices) => {
+                let chosen = content.remove(key).unwrap_or_default();
+                let found = choices
+                    .iter()
+                    .find(|choice| chosen == choice.value || chosen == spelled(&choice.value));
+                found.map_or(chosen, |choice| choice.value.clone())
+            }
+        }
+    }
+
+    /// What was said where the question itself is not known any more.
+    pub(super) fn said_to_nothing(key: &str, result: ElicitResult) -> Said {
+        let mut content = result.content.unwrap_or_default();
+        match result.action {
+            ElicitAction::Accept => Said::Answer(match content.remove(key) {
+                Some(value) => value,
+                None => Value::Object(content),
+            }),
+            ElicitAction::Decline | ElicitAction::Cancel => Said::Declined,
+        }
+    }
+}
+
+fn field(key: &str, prompt: &Prompt) -> Field {
+    let Prompt { validation: rules, default_value, placeholder, .. } = prompt;
+    let mut field = Field::text(key);
+    field.kind = kind(prompt);
+    field.required = rules.required == Some(true) && default_value.is_none();
+    field.description = description(rules, placeholder.as_deref());
+    match (default_value, prompt.kind) {
+        (Some(value), PromptType::Choice) => field.default_value(spelled(value)),
+        (Some(value), _) => field.default_value(value.clone()),
+        (None, _) => field,
+    }
+}
+
+fn kind(prompt: &Prompt) -> FieldKind {
+    let rules = &prompt.validation;
+    match prompt.kind {
+        PromptType::Confirm => FieldKind::Boolean { default: None },
+        PromptType::Number => FieldKind::Number {
+            whole: rules.integer,
+            minimum: number(rules.min.as_ref()),
+            maximum: number(rules.max.as_ref()),
+            default: None,
+        },
+        PromptType::Choice => FieldKind::Choice {
+            choices: prompt.choices.iter().map(titled).collect(),
+            default: None,
+        },
+        PromptType::Date => FieldKind::Text {
+            min_length: None,
+            max_length: None,
+            format: Some(TextFormat::Date),
+            default: None,
+        },
+        PromptType::Text | PromptType::File | PromptType::Custom => FieldKind::Text {
+            min_length: number(rules.min.as_ref()).and_then(|number| number.as_u64()),
+            max_length: number(rules.max.as_ref()).and_then(|number| number.as_u64()),
+            format: None,
+            default: None,
+        },
+    }
+}
+
+/// Rules that forms have no place for, in words.
+fn description(rules: &Rules, placeholder: Option<&str>) -> Option<String> {
+    let mut sentences = Vec::new();
+    if let Some(placeholder) = placeholder {
+        sentences.push(format!("For example: {placeholder}"));
+    }
+    if let Some(pattern) = &rules.pattern {
+        sentences.push(format!("Must match {pattern}"));
+    }
+    if let Some(Bound::Date(day)) = &rules.min {
+        sentences.push(format!("Not before {day}"));
+    }
+    if let Some(Bound::Date(day)) = &rules.max {
+        sentences.push(format!("Not after {day}"));
+    }
+    (!sentences.is_empty()).then(|| sentences.join(". "))
+}
+
+fn file_fields(prompt: &Prompt) -> Vec<Field> {
+    let kinds = prompt.validation.mime_types.join(", ");
+    let mime_type = Field::text("mimeType").title("Kind of file");
+    let mime_type = if kinds.is_empty() { mime_type } else { mime_type.description(kinds) };
+    vec![
+        Field::text("name").title("Name of the file"),
+        mime_type,
+        Field::text("data").title("Content, as base64"),
+        Field::text("uri").title("Or where it is").format(TextFormat::Uri),
+    ]
+}
+
+/// The fields of a custom question whose answer is a flat object; forms can say no more.
+fn custom_fields(key: &str, prompt: &Prompt) -> Result<Vec<Field>, RpcError> {
+    let schema = prompt.validation.schema.as_ref();
+    let fields = schema.and_then(|schema| FormSchema::from_schema(schema).ok());
+    fields.map(|form| form.fields).ok_or_else(|| {
+        RpcError::invalid_params(format!(
+            "the question `{key}` is of type custom, which no form of this client can ask; give \
+             its answer as the argument `{key}`"
+        ))
+        .with("promptType", "custom")
+        .with("field", key)
+    })
+}
+
+fn titled(choice: &Choice) -> FormChoice {
+    let value = spelled(&choice.value);
+    let title = Some(choice.label.clone()).filter(|label| *label != value);
+    FormChoice { value, title }
+}
+
+/// A value as the text a form can offer it by.
+fn spelled(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn number(bound: Option<&Bound>) -> Option<Number> {
+    match bound {
+        Some(Bound::Number(number)) => Some(number.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,121 @@
+//! How a flow that was called as a tool ended, as a tool's result.
+
+use mcp_flow_engine::OpenQuestion;
+use mcp_flow_flow::event::{Ended, Ending};
+use mcp_flow_flow::prompt::Choice;
+use mcp_flow_flow::{Prompt, PromptType};
+use mcp_flow_server::{Failure, ToolOutput};
+use serde_json::{Map, Value, json};
+
+use crate::fault::{fault_name, limit_name};
+use crate::wire;
+
+/// The result of a flow.
+pub(super) fn of(ended: &Ended) -> ToolOutput {
+    match &ended.ending {
+        Ending::Completed { success: true, data, summary } => {
+            let mut output = match data {
+                Value::String(text) => ToolOutput::text(text.as_str()),
+                data => ToolOutput::structured(wire::object(data)),
+            };
+            if let Some(summary) = summary {
+                output.meta.insert("summary".to_owned(), summary.as_str().into());
+            }
+            output
+        }
+        Ending::Completed { success: false, summary, .. } => {
+            let mut output =
+                ToolOutput::text(summary.as_deref().unwrap_or("Completed without success"));
+            output.meta.insert("success".to_owned(), false.into());
+            output
+        }
+        Ending::Cancelled { reason } => {
+            let reason = reason.as_deref().unwrap_or("no reason given");
+            failure("CANCELLED", format!("The conversation was cancelled: {reason}"))
+        }
+        Ending::Expired(limit) => {
+            let why = limit_name(*limit);
+            failure("SESSION_EXPIRED", format!("The conversation has expired ({why})"))
+        }
+        Ending::Failed(fault) => failure(fault_name(fault), fault.message.clone()),
+    }
+}
+
+/// Somebody would not answer, and that ended it.
+pub(super) fn declined(key: &str) -> ToolOutput {
+    failure("DECLINED", format!("The user declined to answer `{key}`, and nothing more was done."))
+}
+
+/// A value is missing that nobody can be asked for: which, and how to give it.
+pub(super) fn missing(flow: &str, given: &Map<String, Value>, open: &OpenQuestion) -> ToolOutput {
+    let OpenQuestion { key, prompt, .. } = open;
+    let mut example: Map<String, Value> = given.clone();
+    example.insert(key.clone(), example_of(prompt));
+    let example = Value::Object(example);
+    let message = format!(
+        "`{flow}` needs `{key}` and this client cannot be asked for it: {}\nCall `{flow}` again \
+         with all values it needs as arguments, `{key}` being {}. For example: {example}",
+        prompt.message,
+        kind(prompt),
+    );
+    let question = serde_json::to_value(prompt).unwrap_or_default();
+    Failure::new("INPUT_REQUIRED", message)
+        .with("missing", json!([{"key": key, "prompt": question}]))
+        .with("example", example)
+        .into_output()
+}
+
+fn failure(name: &str, message: String) -> ToolOutput {
+    Failure::new(name, message).into_output()
+}
+
+fn kind(prompt: &Prompt) -> String {
+    let rules = &prompt.validation;
+    match prompt.kind {
+        PromptType::Text => match &rules.pattern {
+            Some(pattern) => format!("a text that matches {pattern}"),
+            None => "a text".to_owned(),
+        },
+        PromptType::Choice => {
+            let values = prompt.choices.iter().take(MOST_SHOWN).map(shown).collect::<Vec<_>>();
+            format!("one of {}", values.join(", "))
+        }
+        PromptType::Confirm => "true or false".to_owned(),
+        PromptType::Number => "a number".to_owned(),
+        PromptType::Date => "a day, written YYYY-MM-DD".to_owned(),
+        PromptType::File => "a file: {name, mimeType, data in base64} or {uri}".to_owned(),
+        PromptType::Custom => match &rules.schema {
+            Some(schema) => format!("what this schema allows: {schema}"),
+            None => "any value".to_owned(),
+        },
+    }
+}
+
+fn shown(choice: &Choice) -> String {
+    let value = choice.value.to_string();
+    if choice.value == choice.label.as_str() {
+        value
+    } else {
+        format!("{value} ({})", choice.label)
+    }
+}
+
+/// A value that shows the form, not the content, of an answer.
+fn example_of(prompt: &Prompt) -> Value {
+    if let Some(default) = &prompt.default_value {
+        return default.clone();
+    }
+    match prompt.kind {
+        PromptType::Text => prompt.placeholder.as_deref().unwrap_or("…").into(),
+        PromptType::Choice => {
+            prompt.choices.first().map(|choice| choice.value.clone()).unwrap_or_default()
+        }
+        PromptType::Confirm => true.into(),
+        PromptType::Number => 1.into(),
+        PromptType::Date => "2030-01-31".into(),
+        PromptType::File => json!({"uri": "https://example.com/file"}),
+        PromptType::Custom => json!({}),
+    }
+}
+
+const MOST_SHOWN: usize = 20;

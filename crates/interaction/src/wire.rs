@@ -1,0 +1,221 @@
+//! The JSON that sessions are told in.
+
+use mcp_flow_engine::{OpenQuestion, Standing, View};
+use mcp_flow_flow::event::{Ended, Ending};
+use mcp_flow_flow::prompt::{Progress, Prompt};
+use mcp_flow_flow::session::Turn;
+use mcp_flow_flow::{Session, SessionId, State, Violation};
+use serde_json::{Map, Value, json};
+
+use crate::fault::{fault_name, limit_name};
+
+/// A question as clients see it, with what was wrong with the last answer (INT-077).
+///
+/// Its key and turn are in its metadata, for clients that answer from a list.
+pub(crate) fn prompt(open: &OpenQuestion) -> Value {
+    question(&open.key, open.turn, &open.prompt, open.violation.as_ref())
+}
+
+fn question(key: &str, turn: u32, prompt: &Prompt, violation: Option<&Violation>) -> Value {
+    let mut value = plain(prompt);
+    let mut metadata = json!({"key": key, "turnId": turn});
+    if let Some(violation) = violation {
+        metadata["error"] = violation.error.as_str().into();
+        if let Some(suggestion) = &violation.suggestion {
+            metadata["suggestion"] = suggestion.as_str().into();
+        }
+    }
+    value["metadata"] = metadata;
+    value
+}
+
+fn plain(prompt: &Prompt) -> Value {
+    // Prompts are made of texts, numbers and JSON values, all of which JSON can say.
+    serde_json::to_value(prompt).unwrap_or_default()
+}
+
+/// Params of `interaction.prompt`.
+pub(crate) fn prompt_params(id: SessionId, open: &OpenQuestion) -> Value {
+    with_progress(json!({"sessionId": id, "prompt": prompt(open)}), open.progress.as_ref())
+}
+
+/// Params of `interaction.continue` that bring a question.
+pub(crate) fn continue_params(id: SessionId, open: &OpenQuestion) -> Value {
+    with_progress(json!({"sessionId": id, "nextPrompt": prompt(open)}), open.progress.as_ref())
+}
+
+/// Params of `interaction.continue` that say how far the work has come.
+pub(crate) fn progress_params(id: SessionId, progress: &Progress) -> Value {
+    with_progress(json!({"sessionId": id}), Some(progress))
+}
+
+/// Params of `interaction.complete`; none for a session that ended without a result.
+pub(crate) fn complete_params(id: SessionId, ended: &Ended) -> Option<Value> {
+    let mut params = completion(ended)?;
+    params["sessionId"] = id.to_string().into();
+    Some(params)
+}
+
+/// How a session ended, for those who wait for it: `{result, summary}`. One that was cancelled or
+/// has expired has no result, and whoever asks about it is told so.
+pub(crate) fn completion(ended: &Ended) -> Option<Value> {
+    match &ended.ending {
+        Ending::Completed { success, data, summary } => {
+            let summary = summary.as_deref().unwrap_or(match success {
+                true => "Completed successfully",
+                false => "Completed without success",
+            });
+            let result = json!({"success": success, "data": object(data)});
+            Some(json!({"result": result, "summary": summary}))
+        }
+        Ending::Failed(fault) => {
+            let error = json!({"domain": "interaction", "name": fault_name(fault),
+                "message": fault.message, "operation": fault.operation});
+            let result = json!({"success": false, "data": {}, "error": error});
+            Some(json!({"result": result, "summary": fault.message}))
+        }
+        Ending::Cancelled { .. } | Ending::Expired(_) => None,
+    }
+}
+
+/// A result is an object on the wire, whatever the flow gives.
+pub(crate) fn object(data: &Value) -> Value {
+    match data {
+        Value::Object(_) => data.clone(),
+        Value::Null => json!({}),
+        other => json!({"value": other}),
+    }
+}
+
+/// What comes next, for clients that are not sent requests (C-06).
+pub(crate) fn next(view: &View) -> Value {
+    match &view.standing {
+        Standing::Waiting(open) => {
+            with_progress(json!({"prompt": prompt(open)}), open.progress.as_ref())
+        }
+        Standing::Working(progress) => with_progress(json!({"pending": true}), progress.as_ref()),
+        Standing::Ended(ended) => match completion(ended) {
+            Some(complete) => json!({"complete": complete}),
+            None => json!({"complete": {
+                "result": {"success": false, "data": {}},
+                "summary": "The session ended without a result",
+            }}),
+        },
+    }
+}
+
+fn with_progress(mut value: Value, progress: Option<&Progress>) -> Value {
+    if let Some(Progress { current, total, message }) = progress {
+        let mut wire = json!({"current": number(*current), "total": number(*total)});
+        if let Some(message) = message {
+            wire["message"] = message.as_str().into();
+        }
+        value["progress"] = wire;
+    }
+    value
+}
+
+/// A whole number is written without a point.
+fn number(float: f64) -> Value {
+    #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
+    match float.fract() == 0.0 && float.abs() < 9.0e15 {
+        true => (float as i64).into(),
+        false => float.into(),
+    }
+}
+
+/// What was wrong with an answer (INT-040).
+pub(crate) fn rejection(violation: &Violation) -> Value {
+    let suggestion = violation.suggestion.as_deref().unwrap_or("Answer again, as the prompt asks");
+    json!({"valid": false, "error": violation.error, "suggestion": suggestion})
+}
+
+/// The whole of a session (INT-056 to INT-060); of one that is over, what may still be known.
+pub(crate) fn state(id: SessionId, session: &Session) -> Value {
+    let history: Vec<_> =
+        session.history.iter().enumerate().map(|(number, turn)| past(number, turn)).collect();
+    let current = session.open.as_ref().map(|open| {
+        let turn = u32::try_from(session.history.len()).unwrap_or(u32::MAX);
+        question(&open.key, turn, &open.prompt, session.violation.as_ref())
+    });
+    let mut value = json!({
+        "sessionId": id,
+        "state": session.state.name(),
+        "metadata": metadata(session),
+        "history": history,
+        "currentPrompt": current,
+        "accumulatedData": session.data,
+    });
+    if let Some(completion) = session.ended.as_ref().and_then(completion) {
+        value["result"] = completion["result"].clone();
+        value["summary"] = completion["summary"].clone();
+    }
+    value
+}
+
+fn past(number: usize, turn: &Turn) -> Value {
+    let Turn { asked, answered } = turn;
+    let at = answered.timestamp.unwrap_or(answered.at);
+    let mut response = json!({"value": answered.value, "timestamp": at});
+    if !answered.metadata.is_empty() {
+        response["metadata"] = Value::Object(answered.metadata.clone());
+    }
+    json!({
+        "turnId": number,
+        "key": asked.key,
+        "prompt": plain(&asked.prompt),
+        "response": response,
+        "timestamp": answered.at,
+    })
+}
+
+fn metadata(session: &Session) -> Map<String, Value> {
+    let mut metadata = Map::new();
+    let mut put = |name: &str, value: Value| metadata.insert(name.to_owned(), value);
+    put("createdAt", session.started.at.as_millis().into());
+    put("lastActivityAt", session.touched.as_millis().into());
+    put("toolName", session.started.flow.as_str().into());
+    if let Some(deadline) = session.deadline().filter(|_| session.ended.is_none()) {
+        put("expiresAt", deadline.as_millis().into());
+    }
+    if !session.started.context.is_empty() {
+        put("context", Value::Object(session.started.context.clone()));
+    }
+    match session.ending() {
+        Some(Ending::Cancelled { reason: Some(reason) }) => {
+            put("reason", reason.as_str().into());
+        }
+        Some(Ending::Expired(limit)) => {
+            put(
+                "error",
+                json!({"domain": "interaction", "name": "SESSION_EXPIRED",
+                "limit": limit_name(*limit)}),
+            );
+        }
+        Some(Ending::Failed(fault)) => {
+            put(
+                "error",
+                json!({"domain": "interaction", "name": fault_name(fault),
+                "message": fault.message, "operation": fault.operation}),
+            );
+        }
+        _ => {}
+    }
+    metadata
+}
+
+/// One session in a list, as `interaction.list` tells of it.
+pub fn listed(listed: &mcp_flow_flow::store::Listed) -> Value {
+    let summary = &listed.summary;
+    let mut value = json!({
+        "sessionId": listed.id,
+        "state": summary.state.name(),
+        "toolName": summary.flow,
+        "createdAt": summary.created,
+        "lastActivityAt": summary.touched,
+    });
+    if let Some(deadline) = summary.deadline.filter(|_| !State::is_final(summary.state)) {
+        value["expiresAt"] = deadline.as_millis().into();
+    }
+    value
+}

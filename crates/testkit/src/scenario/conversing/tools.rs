@@ -1,0 +1,158 @@
+//! Flows called as tools.
+
+use mcp_flow_proto::Revision;
+use serde_json::{Value, json};
+
+use super::{ready, stateless};
+use crate::fixture::Fixture;
+use crate::peer::Peer;
+use crate::scenario::Connect;
+
+/// C-06, INT-100: clients that can show forms are asked by one after another, with the rules of each
+/// question, and again when an answer breaks them.
+pub async fn a_flow_is_asked_by_forms(connect: &Connect) {
+    for revision in [Revision::V2025_06_18, Revision::V2025_11_25] {
+        let mut peer = connect(Fixture::conversing().server).await;
+        peer.initialize_with(revision, json!({"elicitation": {}})).await;
+        let id = call(&mut peer, "kinds", json!({"family": "f"}));
+        let mut asked = Vec::new();
+        for (key, answer) in [
+            ("animal", json!("cod")),
+            ("count", json!(10)),
+            ("count", json!(2)),
+            ("price", json!(1.5)),
+            ("day", json!("2024-02-29")),
+            ("sure", json!(true)),
+        ] {
+            let request = peer.find(|message| message.get("method").is_some()).await;
+            assert_eq!(request["method"], "elicitation/create", "{request}");
+            let field = &request["params"]["requestedSchema"]["properties"][key];
+            assert!(field.is_object(), "{request}");
+            asked.push(field.clone());
+            let content = json!({"action": "accept", "content": {key: answer}});
+            peer.send(json!({"jsonrpc": "2.0", "id": request["id"], "result": content}));
+        }
+        assert_eq!(asked[0]["enum"], json!(["cod", "eel"]));
+        assert_eq!((&asked[1]["minimum"], &asked[1]["maximum"]), (&json!(1), &json!(9)));
+        assert_eq!((&asked[4]["format"], &asked[5]["type"]), (&json!("date"), &json!("boolean")));
+        let reply = peer.reply_to(id).await;
+        let value = json!({"value": ["f", "cod", 2, 1.5, "2024-02-29", true]});
+        assert_eq!(reply["result"]["structuredContent"], value, "{reply}");
+
+        let id = call(&mut peer, "wizard", json!({}));
+        let request = peer.find(|message| message.get("method").is_some()).await;
+        let declined = json!({"action": "decline"});
+        peer.send(json!({"jsonrpc": "2.0", "id": request["id"], "result": declined}));
+        let reply = peer.reply_to(id).await;
+        assert_eq!(reply["result"]["isError"], true);
+        assert_eq!(reply["result"]["_meta"]["error"]["data"]["name"], "DECLINED");
+        let left = peer.call("interaction.list", json!({})).await;
+        let sessions = left["result"]["sessions"].as_array().unwrap().clone();
+        assert!(sessions.iter().all(|one| one["state"] != "waiting_user"), "{sessions:?}");
+    }
+}
+
+/// C-06, INT-128: under 2026-07-28 each round asks one question. An answer that is repeated leads to
+/// the same question or end; another answer to the same question is refused, and so is a state that
+/// was tampered with.
+pub async fn a_flow_is_asked_in_rounds(connect: &Connect) {
+    let mut peer = connect(Fixture::conversing().server).await;
+    let first = round(&mut peer, None, Value::Null).await["result"].clone();
+    assert_eq!(first["resultType"], "input_required", "{first}");
+    let asked = &first["inputRequests"]["name"];
+    assert_eq!(
+        (&asked["method"], &asked["params"]["message"]),
+        (&json!("elicitation/create"), &json!("Enter name"))
+    );
+    let name = json!({"name": {"action": "accept", "content": {"name": "Ada"}}});
+    let second = round(&mut peer, Some(&first), name.clone()).await["result"].clone();
+    assert!(second["inputRequests"]["email"].is_object(), "{second}");
+    let again = round(&mut peer, Some(&first), name.clone()).await["result"].clone();
+    assert_eq!(again["inputRequests"], second["inputRequests"]);
+    let other = json!({"name": {"action": "accept", "content": {"name": "Eve"}}});
+    let refused = round(&mut peer, Some(&first), other).await;
+    assert_eq!(refused["error"]["data"]["name"], "INVALID_STATE_TRANSITION", "{refused}");
+    assert_eq!(refused["error"]["code"], -31003);
+    let bad = json!({"email": {"action": "accept", "content": {"email": "nobody"}}});
+    let third = round(&mut peer, Some(&second), bad).await["result"].clone();
+    let message = third["inputRequests"]["email"]["params"]["message"].as_str().unwrap();
+    assert!(message.ends_with("Enter email") && message.len() > "Enter email".len(), "{message}");
+    // What was answered before still leads to the same question, with a state as good as any.
+    let replayed = round(&mut peer, Some(&first), name).await["result"].clone();
+    let email = json!({"email": {"action": "accept", "content": {"email": "ada@example.com"}}});
+    for asked in [&third, &third, &second, &replayed] {
+        let done = round(&mut peer, Some(asked), email.clone()).await;
+        let data = json!({"name": "Ada", "email": "ada@example.com"});
+        assert_eq!(done["result"]["structuredContent"], data, "{done}");
+    }
+    let late = json!({"email": {"action": "accept", "content": {"email": "eve@example.com"}}});
+    let refused = round(&mut peer, Some(&third), late).await;
+    assert_eq!(refused["error"]["code"], -31003, "{refused}");
+
+    let state = first["requestState"].as_str().unwrap();
+    for forged in [&state[1..], &state[..state.len() - 4], "x", ""] {
+        let forged = json!({"requestState": forged});
+        let reply = round(&mut peer, Some(&forged), Value::Null).await;
+        assert_eq!(reply["error"]["code"], -32602, "{reply}");
+    }
+}
+
+/// INT-099, INT-100: clients that cannot be asked give everything at once, and are told what is
+/// missing and how to give it.
+pub async fn a_flow_takes_everything_upfront(connect: &Connect) {
+    for revision in Revision::handshake() {
+        let mut peer = ready(connect, revision).await;
+        let listed = peer.call("tools/list", json!({})).await;
+        let tools = listed["result"]["tools"].as_array().unwrap();
+        let wizard = tools.iter().find(|tool| tool["name"] == "wizard").unwrap();
+        assert_eq!(wizard["inputSchema"]["properties"], json!({"name": {}, "email": {}}));
+        assert_eq!(wizard["inputSchema"].get("required"), None);
+        if revision.features().structured_content {
+            assert_eq!(wizard["_meta"]["interactive"], true);
+        }
+        let reply = peer.call_tool("wizard", json!({"name": "Ada"})).await;
+        assert_eq!(reply["result"]["isError"], true, "{reply}");
+        let text = reply["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("`email`") && text.contains("Enter email"), "{text}");
+        let missing = &reply["result"]["_meta"]["error"]["data"]["missing"][0];
+        assert_eq!(missing["key"], "email");
+        let all = json!({"name": "Ada", "email": "ada@example.com"});
+        let reply = peer.call_tool("wizard", all.clone()).await;
+        let text = reply["result"]["content"][0]["text"].as_str().unwrap();
+        assert_eq!(serde_json::from_str::<Value>(text).unwrap(), all);
+        let reply = peer.call_tool("wizard", json!({"name": "Ada", "email": "x"})).await;
+        assert_eq!(reply["error"]["code"], -32004, "{reply}");
+    }
+}
+
+/// C-44, INT-085: a server may have flows and no conversations.
+pub async fn conversations_can_be_switched_off(connect: &Connect) {
+    let fixture = Fixture::conversing_with(mcp_flow_interaction::InteractionBuilder::disabled);
+    let mut peer = connect(fixture.server).await;
+    peer.initialize(Revision::V2025_11_25).await;
+    assert_eq!(peer.call("capabilities", json!({})).await["result"]["interactive"], false);
+    let reply = peer.call("interaction.start", json!({"toolName": "wizard"})).await;
+    assert_eq!(
+        (&reply["error"]["code"], &reply["error"]["data"]["reason"]),
+        (&json!(-32007), &json!("disabled"))
+    );
+    let reply = peer.call_tool("wizard", json!({"name": "Ada", "email": "a@b"})).await;
+    assert_eq!(reply["result"]["isError"], false, "{reply}");
+}
+
+fn call(peer: &mut Peer, flow: &str, arguments: Value) -> i64 {
+    peer.ask("tools/call", json!({"name": flow, "arguments": arguments}))
+}
+
+/// One round of the wizard, going on from the answer to another.
+async fn round(peer: &mut Peer, from: Option<&Value>, responses: Value) -> Value {
+    let meta = stateless(json!({"elicitation": {"form": {}}}));
+    let mut params = json!({"name": "wizard", "arguments": {}, "_meta": meta});
+    if let Some(from) = from {
+        params["requestState"] = from["requestState"].clone();
+    }
+    if !responses.is_null() {
+        params["inputResponses"] = responses;
+    }
+    peer.call("tools/call", params).await
+}
