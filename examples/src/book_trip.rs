@@ -112,7 +112,8 @@ async fn search(city: &str, day: Date, travellers: i64) -> Result<Vec<Offer>, St
 
 /// Books, once for each key however often it is called.
 async fn book(key: String, code: String) -> Result<String, String> {
-    let number = key.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    let number =
+        key.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     Ok(format!("{}-{number:08X}", code.to_uppercase()))
 }
 

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
@@ -18,9 +19,27 @@ pub(crate) type Answer = Response<AnswerBody>;
 /// What a response holds: a text that is there, or events as they come.
 pub(crate) enum AnswerBody {
     Whole(Option<Bytes>),
-    /// A text, and what is dropped when it has been handed over to be sent.
-    Keeping(Option<Bytes>, #[expect(dead_code, reason = "only kept")] Vec<Kept>),
+    /// A text, and what is dropped when it has left.
+    Keeping(Option<Bytes>, #[expect(dead_code, reason = "only kept")] Keeping),
     Events(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+}
+
+/// What is dropped a moment after an answer was handed over to be sent.
+///
+/// What waits for it goes by another connection, and which of the two is read first nobody can know
+/// for sure; a head start settles it for clients that read as things come.
+pub(crate) struct Keeping(Vec<Kept>);
+
+impl Drop for Keeping {
+    fn drop(&mut self) {
+        let kept = std::mem::take(&mut self.0);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                tokio::time::sleep(HEAD_START).await;
+                drop(kept);
+            });
+        }
+    }
 }
 
 impl Body for AnswerBody {
@@ -32,7 +51,9 @@ impl Body for AnswerBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
-            Self::Whole(bytes) | Self::Keeping(bytes, _) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Whole(bytes) | Self::Keeping(bytes, _) => {
+                Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+            }
             Self::Events(events) => events
                 .as_mut()
                 .poll_next(context)
@@ -63,7 +84,7 @@ pub(crate) fn json(status: StatusCode, message: impl Into<Bytes>) -> Answer {
 pub(crate) fn json_keeping(message: impl Into<Bytes>, kept: Vec<Kept>) -> Answer {
     let mut answer = json(StatusCode::OK, message);
     if let (false, AnswerBody::Whole(bytes)) = (kept.is_empty(), answer.body_mut()) {
-        *answer.body_mut() = AnswerBody::Keeping(bytes.take(), kept);
+        *answer.body_mut() = AnswerBody::Keeping(bytes.take(), Keeping(kept));
     }
     answer
 }
@@ -129,5 +150,8 @@ pub(crate) fn busy(error: &RpcError) -> Answer {
     answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     answer
 }
+
+/// Long enough for a packet on one machine, too short for a person to notice.
+const HEAD_START: Duration = Duration::from_millis(10);
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

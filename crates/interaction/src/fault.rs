@@ -37,9 +37,10 @@ pub(crate) fn about(fault: Fault, session: &str) -> RpcError {
     // A text that long names no session, and need not be sent back in full.
     let end = session.char_indices().nth(LONGEST_NAME).map_or(session.len(), |(end, _)| end);
     let session = &session[..end];
-    RpcError::new(fault)
-        .message(format!("{}: {session}", fault.message))
-        .with("sessionId", session)
+    if session.is_empty() {
+        return RpcError::new(fault).with("sessionId", session);
+    }
+    RpcError::new(fault).message(format!("{}: {session}", fault.message)).with("sessionId", session)
 }
 
 /// The error of a request about a session.
@@ -51,9 +52,9 @@ pub(crate) fn refused(session: &str, error: &EngineError) -> RpcError {
         }
         EngineError::Transition { from, to } => transition(session, *from, *to),
         EngineError::AlreadyCancelled => about(ALREADY_CANCELLED, session),
-        EngineError::UnknownFlow(name) => about(NOT_INTERACTIVE, session)
-            .with("reason", "tool")
-            .with("toolName", name.as_str()),
+        EngineError::UnknownFlow(name) => {
+            about(NOT_INTERACTIVE, session).with("reason", "tool").with("toolName", name.as_str())
+        }
         EngineError::InvalidParams { key, violation } => invalid(key, violation),
         EngineError::BadToken(_) => about(SESSION_NOT_FOUND, session),
         EngineError::Outdated => about(INVALID_STATE_TRANSITION, session)

@@ -21,9 +21,10 @@ use crate::wire;
 /// Adds the methods to a server.
 pub(crate) fn add_to(interaction: &Interaction, server: ServerBuilder) -> ServerBuilder {
     let capabilities = Arc::new(interaction.capabilities());
-    let server = server.early_method("capabilities", ERA, move |context: &Context, _: Params<'_>| {
-        Reply::Ready(reply(context, (*capabilities).clone()))
-    });
+    let server =
+        server.early_method("capabilities", ERA, move |context: &Context, _: Params<'_>| {
+            Reply::Ready(reply(context, (*capabilities).clone()))
+        });
     if !interaction.inner.is_enabled {
         return METHODS.into_iter().fold(server, |server, method| {
             server.method(method, ERA, |_: &Context, _: Params<'_>| {

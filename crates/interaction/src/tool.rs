@@ -124,10 +124,7 @@ impl Call {
     }
 
     /// Shows a form. The inner error is the call's result where the client could not be asked.
-    async fn ask_by_form(
-        &self,
-        open: &OpenQuestion,
-    ) -> Result<Result<Said, ToolOutput>, RpcError> {
+    async fn ask_by_form(&self, open: &OpenQuestion) -> Result<Result<Said, ToolOutput>, RpcError> {
         let form = Form::of(open)?;
         let params = form.params(self.context.revision())?;
         let limit = self.context.server().limits().answer_time;

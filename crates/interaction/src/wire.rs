@@ -186,12 +186,18 @@ fn metadata(session: &Session) -> Map<String, Value> {
             put("reason", reason.as_str().into());
         }
         Some(Ending::Expired(limit)) => {
-            put("error", json!({"domain": "interaction", "name": "SESSION_EXPIRED",
-                "limit": limit_name(*limit)}));
+            put(
+                "error",
+                json!({"domain": "interaction", "name": "SESSION_EXPIRED",
+                "limit": limit_name(*limit)}),
+            );
         }
         Some(Ending::Failed(fault)) => {
-            put("error", json!({"domain": "interaction", "name": fault_name(fault),
-                "message": fault.message, "operation": fault.operation}));
+            put(
+                "error",
+                json!({"domain": "interaction", "name": fault_name(fault),
+                "message": fault.message, "operation": fault.operation}),
+            );
         }
         _ => {}
     }

@@ -38,13 +38,13 @@ pub use mcp_flow_interaction::{
 };
 pub use mcp_flow_macros::{data, flow, flows, tool, tools};
 pub use mcp_flow_proto::{Revision, RpcError, model};
+pub use mcp_flow_seal as seal;
 pub use mcp_flow_server::{
     AddToolsError, BadTool, BuildError, Connection, ConnectionInfo, ContentForm, Context, Ended,
     Event, Failure, Hook, IntoToolOutput, IntoTools, Limits, Peer, Principal, Server,
     ServerBuilder, Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto, content, context,
     strip_control_characters, tool,
 };
-pub use mcp_flow_seal as seal;
 pub use mcp_flow_stdio as stdio;
 pub use mcp_flow_store_redb as store_redb;
 

@@ -73,7 +73,8 @@ pub(crate) fn serve(
                 if let Poll::Ready(outcome) = future.as_mut().poll(task) {
                     return Poll::Ready(settle(&context, outcome, || request));
                 }
-                demanded(&context, Some(task.waker()), || request).map_or(Poll::Pending, Poll::Ready)
+                demanded(&context, Some(task.waker()), || request)
+                    .map_or(Poll::Pending, Poll::Ready)
             })))
         }
         Reply::Blocking(work) => {

@@ -21,13 +21,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     ("mcp-flow-http", &["mcp-flow-proto", "mcp-flow-server"]),
     (
         "mcp-flow-interaction",
-        &[
-            "mcp-flow-engine",
-            "mcp-flow-flow",
-            "mcp-flow-proto",
-            "mcp-flow-seal",
-            "mcp-flow-server",
-        ],
+        &["mcp-flow-engine", "mcp-flow-flow", "mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"],
     ),
     (
         "mcp-flow-testkit",

@@ -22,7 +22,13 @@ pub(crate) struct Sessions {
     url: String,
 
     /// The bearer token to show to the server
-    #[arg(long, value_name = "TOKEN", global = true, env = "MCP_FLOW_TOKEN", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        global = true,
+        env = "MCP_FLOW_TOKEN",
+        hide_env_values = true
+    )]
     token: Option<String>,
 
     /// The store that has them, while no server uses it: redb:PATH

@@ -93,7 +93,11 @@ fn kind(prompt: &Prompt) -> String {
 
 fn shown(choice: &Choice) -> String {
     let value = choice.value.to_string();
-    if choice.value == choice.label.as_str() { value } else { format!("{value} ({})", choice.label) }
+    if choice.value == choice.label.as_str() {
+        value
+    } else {
+        format!("{value} ({})", choice.label)
+    }
 }
 
 /// A value that shows the form, not the content, of an answer.

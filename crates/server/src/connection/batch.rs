@@ -39,11 +39,8 @@ impl Shared {
         };
         // One more than there are elements, so that the reply cannot leave before the last one
         // is taken up.
-        let gathered = Gathered {
-            replies: Vec::new(),
-            missing: elements.len() + 1,
-            kept: Vec::new(),
-        };
+        let gathered =
+            Gathered { replies: Vec::new(), missing: elements.len() + 1, kept: Vec::new() };
         let reply = Arc::new(BatchReply { gathered: Mutex::new(gathered) });
         let whole = route.within(&reply);
         for element in elements {
@@ -91,8 +88,7 @@ impl Shared {
             return;
         }
         let whole = route.without_batch();
-        let kept: Vec<_> =
-            gathered.kept.drain(..).filter_map(|kept| whole.keep(kept)).collect();
+        let kept: Vec<_> = gathered.kept.drain(..).filter_map(|kept| whole.keep(kept)).collect();
         if !gathered.replies.is_empty() {
             let size = gathered.replies.iter().map(Vec::len).sum();
             let encoding = self.encoding();

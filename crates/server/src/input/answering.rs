@@ -48,11 +48,7 @@ pub(super) fn demanded(
     None
 }
 
-fn require(
-    context: &Context,
-    mut round: MutexGuard<'_, Round>,
-    request: Fingerprint,
-) -> Outcome {
+fn require(context: &Context, mut round: MutexGuard<'_, Round>, request: Fingerprint) -> Outcome {
     let (needed, state) = round.end(request);
     drop(round);
     let state = state.seal(context)?;

@@ -72,7 +72,8 @@ impl Round {
         *uses += 1;
         let key = if *uses == 1 { key.to_owned() } else { format!("{key}-{uses}") };
         let question = Fingerprint::of_question(&request);
-        let is_other = |earlier: Option<Fingerprint>| earlier.is_some_and(|print| print != question);
+        let is_other =
+            |earlier: Option<Fingerprint>| earlier.is_some_and(|print| print != question);
         if let Some(answer) = self.before.answers.get(&key) {
             return match is_other(answer.question) {
                 true => Fate::Changed(key),
@@ -146,10 +147,7 @@ impl Round {
     }
 
     /// Ends the round: what the client is asked, and what it carries.
-    pub(super) fn end(
-        &mut self,
-        request: Fingerprint,
-    ) -> (BTreeMap<String, InputRequest>, State) {
+    pub(super) fn end(&mut self, request: Fingerprint) -> (BTreeMap<String, InputRequest>, State) {
         let needed = std::mem::take(&mut self.needed);
         let asked = needed.iter().map(|(key, request)| {
             // Whoever is asked by a form can say no; whoever's model is asked can only say nothing.

@@ -82,9 +82,13 @@ pub async fn roots_are_asked_for_in_every_revision(connect: &Connect) {
 pub async fn a_refusal_is_told_apart_from_a_failure(connect: &Connect) {
     for revision in Revision::ALL {
         let mut peer = ready(connect, revision, everything()).await;
-        let reply = converse(&mut peer, revision, "sample_text", json!({}), |_, _| {
-            json!({"error": {"code": -1, "message": "User rejected sampling request"}})
-        });
+        let reply = converse(
+            &mut peer,
+            revision,
+            "sample_text",
+            json!({}),
+            |_, _| json!({"error": {"code": -1, "message": "User rejected sampling request"}}),
+        );
         let reply = reply.await;
         assert_eq!(reply["result"]["isError"], true, "{revision}: {reply}");
         let reason = match revision.is_stateless() {
@@ -105,18 +109,8 @@ pub async fn nothing_is_asked_that_was_not_declared(connect: &Connect) {
             (json!({}), "sample_text", json!({}), json!({"sampling": {}})),
             (json!({}), "list_roots", json!({}), json!({"roots": {}})),
             (url_only.clone(), "ask_name", json!({}), json!({"elicitation": {"form": {}}})),
-            (
-                url_only,
-                "sample_text",
-                json!({"tools": true}),
-                json!({"sampling": {"tools": {}}}),
-            ),
-            (
-                json!({"elicitation": {}}),
-                "ask_url",
-                json!({}),
-                json!({"elicitation": {"url": {}}}),
-            ),
+            (url_only, "sample_text", json!({"tools": true}), json!({"sampling": {"tools": {}}})),
+            (json!({"elicitation": {}}), "ask_url", json!({}), json!({"elicitation": {"url": {}}})),
         ] {
             let mut peer = ready(connect, revision, declared.clone()).await;
             let params = params(revision, &declared, tool, arguments);
@@ -131,7 +125,8 @@ pub async fn nothing_is_asked_that_was_not_declared(connect: &Connect) {
             assert!(text_of(&reply).contains(name), "{reply}");
         }
         let mut peer = ready(connect, revision, json!({})).await;
-        let reply = peer.call("tools/call", params(revision, &json!({}), "ask_or_guess", json!({})));
+        let reply =
+            peer.call("tools/call", params(revision, &json!({}), "ask_or_guess", json!({})));
         assert_eq!(text_of(&reply.await), "Hello, whoever!");
     }
 }
@@ -147,20 +142,15 @@ pub async fn answers_are_not_believed(connect: &Connect) {
             ("ask_name", json!({"action": "accept", "content": {"name": 7}}), "name must be"),
             ("ask_name", json!({"action": "accept", "content": {"name": ""}}), "name"),
             ("ask_name", json!({"action": "accept", "content": [1]}), "content"),
-            (
-                "ask_name",
-                json!({"action": "accept", "content": {"name": "a", "age": 1e9}}),
-                "age",
-            ),
+            ("ask_name", json!({"action": "accept", "content": {"name": "a", "age": 1e9}}), "age"),
             ("sample_text", json!({"role": "assistant", "model": "m"}), "content"),
             ("sample_text", json!({"role": "root", "content": {}, "model": "m"}), "root"),
             ("list_roots", json!({"roots": 7}), "sequence"),
             ("list_roots", json!({"roots": [{"name": "x"}]}), "uri"),
         ] {
             let given = answer.clone();
-            let reply = converse(&mut peer, revision, tool, json!({}), |_, _| {
-                json!({"result": given})
-            });
+            let reply =
+                converse(&mut peer, revision, tool, json!({}), |_, _| json!({"result": given}));
             let reply = reply.await;
             assert_eq!(reply["result"]["isError"], true, "{revision}, {answer}: {reply}");
             let text = text_of(&reply);
@@ -325,9 +315,13 @@ pub async fn a_changed_question_is_noticed(connect: &Connect) {
 /// C-06: a handler can keep its own state where the client carries it.
 pub async fn a_handler_keeps_its_own_state(connect: &Connect) {
     let mut peer = ready(connect, Revision::V2025_11_25, everything()).await;
-    let reply = converse(&mut peer, Revision::V2026_07_28, "count_rounds", json!({}), |_, _| {
-        json!({"result": {"roots": []}})
-    });
+    let reply = converse(
+        &mut peer,
+        Revision::V2026_07_28,
+        "count_rounds",
+        json!({}),
+        |_, _| json!({"result": {"roots": []}}),
+    );
     assert_eq!(text_of(&reply.await), "the last answer was {\"roots\":[]}");
     let old = peer.call_tool("count_rounds", json!({})).await;
     assert_eq!(old["error"]["code"], -32603, "{old}");

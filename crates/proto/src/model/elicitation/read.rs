@@ -28,7 +28,8 @@ impl FormSchema {
     /// Reads a form from a JSON Schema; what no form can ask for is an error.
     pub fn from_schema(schema: &Value) -> Result<Self, BadForm> {
         let properties = schema.get("properties").and_then(Value::as_object);
-        let properties = properties.filter(|_| schema.get("type").is_some_and(|kind| kind == "object"));
+        let properties =
+            properties.filter(|_| schema.get("type").is_some_and(|kind| kind == "object"));
         let required = schema.get("required").and_then(Value::as_array);
         let fields = properties.ok_or(BadForm::NotAnObject)?.iter().map(|(name, property)| {
             let bad = |reason: String| BadForm::Field { field: name.clone(), reason };
@@ -141,8 +142,16 @@ fn text(members: &Map<String, Value>, name: &str) -> Option<String> {
 }
 
 /// Words any field may have; the last ones say nothing a person filling in a form needs to know.
-const COMMON: [&str; 8] =
-    ["type", "title", "description", "default", "uniqueItems", "examples", "deprecated", "$comment"];
+const COMMON: [&str; 8] = [
+    "type",
+    "title",
+    "description",
+    "default",
+    "uniqueItems",
+    "examples",
+    "deprecated",
+    "$comment",
+];
 
 #[cfg(test)]
 mod tests {

@@ -206,7 +206,8 @@ mod tests {
 
     #[test]
     fn a_url_is_named_where_it_has_to_be() {
-        let url = ElicitUrl { message: "Go".into(), url: "https://a.example".into(), id: "x".into() };
+        let url =
+            ElicitUrl { message: "Go".into(), url: "https://a.example".into(), id: "x".into() };
         let id = |revision| url.wire(revision).get("elicitationId").is_some();
         assert_eq!((id(Revision::V2025_11_25), id(Revision::V2026_07_28)), (true, false));
     }

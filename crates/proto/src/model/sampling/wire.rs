@@ -65,10 +65,13 @@ struct WireMessage<'a> {
 fn messages(messages: &[SamplingMessage], revision: Revision) -> Vec<WireMessage<'_>> {
     let features = revision.features();
     let several = features.sampling_tools;
-    let pieces = |message: &'_ SamplingMessage| if several { message.content.len().max(1) } else { 1 };
+    let pieces =
+        |message: &'_ SamplingMessage| if several { message.content.len().max(1) } else { 1 };
     messages
         .iter()
-        .flat_map(|message| message.content.chunks(pieces(message)).map(move |list| (message, list)))
+        .flat_map(|message| {
+            message.content.chunks(pieces(message)).map(move |list| (message, list))
+        })
         .map(|(message, list)| WireMessage {
             role: message.role,
             content: WireContents { list, revision },
@@ -88,8 +91,9 @@ impl Serialize for WireContents<'_> {
         let revision = self.revision;
         match self.list {
             [one] => WireContent { content: one, revision }.serialize(serializer),
-            list => serializer
-                .collect_seq(list.iter().map(|content| WireContent { content, revision })),
+            list => {
+                serializer.collect_seq(list.iter().map(|content| WireContent { content, revision }))
+            }
         }
     }
 }
@@ -110,7 +114,8 @@ impl Serialize for WireContent<'_> {
                     .serialize(serializer)
             }
             SamplingContent::ToolResult(result) => {
-                let ToolResult { tool_use_id, content, structured_content, is_error, meta } = result;
+                let ToolResult { tool_use_id, content, structured_content, is_error, meta } =
+                    result;
                 let (revision, form) = (self.revision, ContentForm::Official);
                 WireToolResult {
                     kind: "tool_result",

@@ -60,7 +60,10 @@ pub async fn a_flow_is_asked_in_rounds(connect: &Connect) {
     let first = round(&mut peer, None, Value::Null).await["result"].clone();
     assert_eq!(first["resultType"], "input_required", "{first}");
     let asked = &first["inputRequests"]["name"];
-    assert_eq!((&asked["method"], &asked["params"]["message"]), (&json!("elicitation/create"), &json!("Enter name")));
+    assert_eq!(
+        (&asked["method"], &asked["params"]["message"]),
+        (&json!("elicitation/create"), &json!("Enter name"))
+    );
     let name = json!({"name": {"action": "accept", "content": {"name": "Ada"}}});
     let second = round(&mut peer, Some(&first), name.clone()).await["result"].clone();
     assert!(second["inputRequests"]["email"].is_object(), "{second}");
@@ -129,7 +132,10 @@ pub async fn conversations_can_be_switched_off(connect: &Connect) {
     peer.initialize(Revision::V2025_11_25).await;
     assert_eq!(peer.call("capabilities", json!({})).await["result"]["interactive"], false);
     let reply = peer.call("interaction.start", json!({"toolName": "wizard"})).await;
-    assert_eq!((&reply["error"]["code"], &reply["error"]["data"]["reason"]), (&json!(-32007), &json!("disabled")));
+    assert_eq!(
+        (&reply["error"]["code"], &reply["error"]["data"]["reason"]),
+        (&json!(-32007), &json!("disabled"))
+    );
     let reply = peer.call_tool("wizard", json!({"name": "Ada", "email": "a@b"})).await;
     assert_eq!(reply["result"]["isError"], false, "{reply}");
 }
