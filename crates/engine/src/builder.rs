@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use mcp_flow_flow::Store;
 use tokio_util::sync::CancellationToken;
@@ -74,6 +74,7 @@ impl EngineBuilder {
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             running: AtomicBool::new(false),
+            strangers: AtomicU64::new(0),
         };
         Engine { core: Arc::new(core) }
     }

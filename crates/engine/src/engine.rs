@@ -2,6 +2,7 @@
 
 mod core;
 mod request;
+mod start;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -39,6 +40,11 @@ impl Engine {
     /// The flows that can be started, in the order of their names.
     pub fn flows(&self) -> impl Iterator<Item = &Definition> {
         self.core.flows.values().map(Arc::as_ref)
+    }
+
+    /// The flow of this name.
+    pub fn flow(&self, name: &str) -> Option<&Definition> {
+        self.core.flows.get(name).map(Arc::as_ref)
     }
 
     /// Starts a flow and lets it run until it asks, ends, or has to wait for something else.
@@ -166,6 +172,11 @@ impl Engine {
     /// How many sessions are in memory.
     pub fn live(&self) -> usize {
         self.core.live.len()
+    }
+
+    /// How often someone tried what belongs to someone else, and was told it is not there.
+    pub fn strangers(&self) -> u64 {
+        self.core.strangers.load(Ordering::Relaxed)
     }
 
     /// Stops all work and waits until it has stopped. Sessions are taken up again by the next

@@ -50,6 +50,11 @@ impl Counts {
         }
     }
 
+    /// Has an owner counted again.
+    pub(crate) fn forget(&self, owner: &Owner) {
+        self.lock().remove(owner);
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Owner, usize>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -53,7 +53,7 @@ impl Core {
             self.store.erase(id).await?;
             return Ok(true);
         };
-        let turn = slot.turn.lock().await;
+        let turn = self.take_turn(&slot).await;
         if slot.is_dead() {
             return Ok(false);
         }
@@ -111,9 +111,9 @@ impl Core {
         }
     }
 
-    async fn take_up(self: &Arc<Self>, id: SessionId) -> Result<(), EngineError> {
+    pub(crate) async fn take_up(self: &Arc<Self>, id: SessionId) -> Result<(), EngineError> {
         let Some(slot) = self.any_slot(id).await? else { return Ok(()) };
-        let turn = slot.turn.lock().await;
+        let turn = self.take_turn(&slot).await;
         if slot.is_dead() || slot.is_over() || slot.is_driven() {
             return Ok(());
         }

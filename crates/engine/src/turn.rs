@@ -15,9 +15,31 @@ use crate::notice::{Notice, asked};
 use crate::run::Slot;
 
 /// That a session's turn is held.
-pub(crate) type Turn<'a> = MutexGuard<'a, ()>;
+///
+/// Whoever waits for a turn may go away at any moment. Dropped in the middle of one, this sees to
+/// it that what is in memory, and may differ from what is stored, is not used any more, and that
+/// the flow is taken up again from the journal.
+pub(crate) struct Turn<'a> {
+    core: &'a Core,
+    slot: &'a Arc<Slot>,
+    _held: MutexGuard<'a, ()>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.slot.unsettled.load(Ordering::Acquire) {
+            self.core.abandon(self.slot);
+            self.core.stalled.add(self.slot.id);
+        }
+    }
+}
 
 impl Core {
+    /// Waits for the turn of a session.
+    pub(crate) async fn take_turn<'a>(&'a self, slot: &'a Arc<Slot>) -> Turn<'a> {
+        Turn { core: self, slot, _held: slot.turn.lock().await }
+    }
+
     /// Lets the flow run as far as it goes without waiting, and makes durable what it did. If it
     /// has more to do, a task sees to that.
     pub(crate) async fn advance(
@@ -51,6 +73,7 @@ impl Core {
         let batch = slot.shared.batch();
         let count = batch.events.len();
         if count == 0 {
+            slot.unsettled.store(false, Ordering::Release);
             return Ok(slot.shared.committed(0, false));
         }
         let notices = self.notices(slot, &batch.events);
@@ -59,6 +82,7 @@ impl Core {
             _ => None,
         };
         let summary = slot.shared.lock().session.summary();
+        slot.unsettled.store(true, Ordering::Release);
         let append = Append {
             id: slot.id,
             length: batch.length,
@@ -76,6 +100,8 @@ impl Core {
             self.buried(slot.id, until).await;
         }
         self.hub.turned(slot.id, &slot.shared.lock().session, notices);
+        // A flow that waited for this has yet to go on.
+        slot.unsettled.store(flushed, Ordering::Release);
         Ok(flushed)
     }
 
@@ -104,7 +130,7 @@ impl Core {
                 woken = timeout_at(patience, slot.signal.heard()) => woken,
                 () = self.stopping.cancelled() => return,
             };
-            let turn = slot.turn.lock().await;
+            let turn = self.take_turn(&slot).await;
             if slot.is_dead() {
                 return;
             }
@@ -134,12 +160,17 @@ impl Core {
     /// What is in memory is not what the store has: forget it. If the flow has something to do,
     /// someone will have to take it up again.
     fn discard(&self, slot: &Arc<Slot>, error: &StoreError) {
-        slot.dead.store(true, Ordering::Release);
-        slot.signal.say();
-        self.live.remove(slot);
+        self.abandon(slot);
         if !matches!(error, StoreError::Conflict(_)) {
             self.stalled.add(slot.id);
         }
+    }
+
+    fn abandon(&self, slot: &Arc<Slot>) {
+        slot.unsettled.store(false, Ordering::Release);
+        slot.dead.store(true, Ordering::Release);
+        slot.signal.say();
+        self.live.remove(slot);
     }
 
     /// A turn is over; where nothing is to linger, the session leaves memory.

@@ -117,6 +117,7 @@ async fn strangers_are_told_there_is_no_session() {
         assert!(refused(engine.subscribe(id, &owner).await.unwrap_err()));
     }
     assert_eq!(open(&engine.view(id, &me()).await.unwrap()).key, "name");
+    assert_eq!(engine.strangers(), 6, "those who asked for what never was are none");
 }
 
 /// INT-050, INT-067: declining, failing and panicking end one session each, in their own way.
@@ -335,5 +336,20 @@ async fn large_requests_are_refused() {
     for value in [json!("x".repeat(1 << 20)), json!({"a": [1, 2]}), json!("a\u{0}b"), Value::Null] {
         let reply = engine.respond(id, &me(), value.into()).await;
         assert!(matches!(reply, Ok(Reply::Rejected { .. })), "{reply:?}");
+    }
+}
+
+/// INT-027, INT-062, INT-076: a start may be answered before the flow begins; the first question
+/// comes by itself.
+#[tokio::test]
+async fn a_flow_can_begin_in_the_background() {
+    for limits in [Limits::default(), forgetful()] {
+        let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
+        let view = engine.start(start("register").in_background()).await.unwrap();
+        assert_eq!((view.state, view.standing), (State::Idle, Standing::Working(None)));
+        let view = engine.wait(view.id, &me(), std::time::Duration::from_secs(60)).await.unwrap();
+        assert_eq!(open(&view).key, "name");
+        answer(&engine, view.id, json!("Ada")).await;
+        engine.shutdown().await;
     }
 }

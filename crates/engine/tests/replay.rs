@@ -329,3 +329,28 @@ async fn memory_holds_only_so_many_sessions() {
         assert_eq!(ended(&view).turns, 2);
     }
 }
+
+/// INT-074: who answers and goes away before the reply leaves nothing half done.
+#[tokio::test]
+async fn a_caller_that_goes_away_leaves_nothing_undone() {
+    async fn pays(flow: Flow, _: NoParams) -> FlowResult<String> {
+        flow.ask("pay", confirm("Pay?")).await?;
+        flow.step("pay", || async { Ok::<_, String>("paid".to_owned()) }).await
+    }
+    let store = Arc::new(support::SlowStore::default());
+    let engine = Engine::builder(Arc::clone(&store) as Arc<dyn Store>)
+        .flow(Definition::new("pays", pays))
+        .build();
+    let id = engine.start(start("pays")).await.unwrap().id;
+    store.hold();
+    let owner = me();
+    let responding = engine.respond(id, &owner, json!(true).into());
+    let gone = tokio::time::timeout(std::time::Duration::ZERO, responding).await;
+    assert!(gone.is_err(), "the store is slow");
+    // The answer had been handed to the store when its sender left.
+    store.release().await;
+    engine.sweep().await.unwrap();
+    let view = engine.wait(id, &me(), std::time::Duration::from_secs(60)).await.unwrap();
+    assert_eq!(result(&view), json!("paid"));
+    engine.shutdown().await;
+}

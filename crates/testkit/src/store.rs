@@ -2,7 +2,7 @@
 //!
 //! A store's tests hand in how to open it and get one test per clause:
 //!
-//! ```ignore
+//! ```text
 //! mcp_flow_testkit::store_contract!(|| std::sync::Arc::new(MemoryStore::new()));
 //! ```
 //!

@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use mcp_flow_flow::event::{Ending, Started};
+use mcp_flow_flow::event::Ending;
 use mcp_flow_flow::session::State;
-use mcp_flow_flow::store::{Filter, Page, Phase};
 use mcp_flow_flow::{Command, Owner, Refusal, Session, SessionId, Store, StoreError};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::request::{Reply, Response, Start};
+use super::request::{Reply, Response};
 use crate::clock::Clock;
 use crate::definition::Definition;
 use crate::digest;
@@ -41,6 +40,8 @@ pub(crate) struct Core {
     pub(crate) stopping: CancellationToken,
     /// Whether it sweeps by itself.
     pub(crate) running: AtomicBool,
+    /// How often someone tried what belongs to someone else.
+    pub(crate) strangers: AtomicU64,
 }
 
 impl Core {
@@ -60,62 +61,9 @@ impl Core {
             stopping: CancellationToken::new(),
             // Nothing in it outlives one request.
             running: AtomicBool::new(true),
+            strangers: AtomicU64::new(0),
         };
         super::Engine { core: Arc::new(core) }
-    }
-
-    pub(super) async fn start(self: &Arc<Self>, start: Start) -> Result<View, EngineError> {
-        if self.stopping.is_cancelled() {
-            return Err(EngineError::ShuttingDown);
-        }
-        let Some(definition) = self.flows.get(&start.flow) else {
-            return Err(EngineError::UnknownFlow(start.flow));
-        };
-        check_size("parameters and context", self.limits.params, &(&start.params, &start.context))?;
-        let (id, owner) = (new_id()?, start.owner.clone());
-        self.take_place(&owner).await?;
-        let session = Session::start(self.started(start, definition));
-        let shared = Shared::fresh(id, session, self.setting(Some(definition)));
-        let slot = Slot::new(shared, Some(Arc::clone(definition)));
-        let started = match self.live.insert(slot) {
-            Some(slot) => self.begin(&slot).await,
-            None => Err(EngineError::Busy),
-        };
-        started.inspect_err(|_| self.counts.give_back(&owner))
-    }
-
-    async fn begin(self: &Arc<Self>, slot: &Arc<Slot>) -> Result<View, EngineError> {
-        let turn = slot.turn.lock().await;
-        let begun = self.begin_in(slot, &turn).await;
-        if begun.is_err() {
-            slot.dead.store(true, std::sync::atomic::Ordering::Release);
-            self.live.remove(slot);
-        } else {
-            self.rested(slot);
-        }
-        begun
-    }
-
-    async fn begin_in(
-        self: &Arc<Self>,
-        slot: &Arc<Slot>,
-        turn: &crate::turn::Turn<'_>,
-    ) -> Result<View, EngineError> {
-        slot.prepare()?;
-        slot.shared.command(Command::Begin)?;
-        slot.poll();
-        // As long as nothing is durable, what was given wrongly can be refused as a whole.
-        let wrong =
-            slot.shared.lock().session.open.as_ref().and_then(|open| {
-                open.violation.clone().map(|violation| (open.key.clone(), violation))
-            });
-        if let Some((key, violation)) = wrong {
-            return Err(EngineError::InvalidParams { key, violation });
-        }
-        if self.commit(slot, turn).await? || slot.shared.is_busy() {
-            self.advance(slot, turn).await?;
-        }
-        Ok(slot.view())
     }
 
     pub(super) async fn respond(
@@ -129,7 +77,7 @@ impl Core {
         }
         let slot = self.slot(id, owner).await?;
         slot.take_rate(&self.limits)?;
-        let turn = slot.turn.lock().await;
+        let turn = self.take_turn(&slot).await;
         if slot.is_dead() {
             return Err(StoreError::Conflict(id).into());
         }
@@ -167,7 +115,7 @@ impl Core {
         command: Command,
     ) -> Result<View, EngineError> {
         let slot = self.slot(id, owner).await?;
-        let turn = slot.turn.lock().await;
+        let turn = self.take_turn(&slot).await;
         if slot.is_dead() {
             return Err(StoreError::Conflict(id).into());
         }
@@ -208,10 +156,10 @@ impl Core {
     ) -> Result<T, EngineError> {
         if let Some(slot) = self.live.get(id) {
             if slot.owner != *owner {
-                return Err(EngineError::NotFound);
+                return Err(self.stranger());
             }
             // Between turns all is durable; nobody is told of what is not.
-            let _turn = slot.turn.lock().await;
+            let _held = slot.turn.lock().await;
             if !slot.is_dead() {
                 return Ok(live(&slot));
             }
@@ -233,7 +181,7 @@ impl Core {
     /// A session in memory, brought there if need be.
     async fn slot(&self, id: SessionId, owner: &Owner) -> Result<Arc<Slot>, EngineError> {
         if let Some(slot) = self.live.get(id) {
-            return if slot.owner == *owner { Ok(slot) } else { Err(EngineError::NotFound) };
+            return if slot.owner == *owner { Ok(slot) } else { Err(self.stranger()) };
         }
         let (events, session) = self.read(id, owner).await?;
         self.revive(id, &events, session)
@@ -250,7 +198,7 @@ impl Core {
         self.live.insert(Slot::new(shared, definition.cloned())).ok_or(EngineError::Busy)
     }
 
-    fn setting(&self, definition: Option<&Arc<Definition>>) -> Setting {
+    pub(super) fn setting(&self, definition: Option<&Arc<Definition>>) -> Setting {
         Setting {
             clock: Arc::clone(&self.clock),
             limits: Arc::clone(&self.limits),
@@ -264,8 +212,17 @@ impl Core {
         id: SessionId,
         owner: &Owner,
     ) -> Result<(Vec<mcp_flow_flow::Event>, Session), EngineError> {
-        let found = self.read_any(id).await?;
-        found.filter(|(_, session)| session.started.owner == *owner).ok_or(EngineError::NotFound)
+        match self.read_any(id).await? {
+            Some(found) if found.1.started.owner == *owner => Ok(found),
+            Some(_) => Err(self.stranger()),
+            None => Err(EngineError::NotFound),
+        }
+    }
+
+    /// Counts an attempt on someone else's session, and answers it like any other (C-53).
+    fn stranger(&self) -> EngineError {
+        self.strangers.fetch_add(1, Ordering::Relaxed);
+        EngineError::NotFound
     }
 
     pub(crate) async fn read_any(
@@ -275,40 +232,6 @@ impl Core {
         let events = self.store.read(id).await?;
         let session = Session::replay(&events).map_err(|_| StoreError::Damaged(id))?;
         Ok(session.map(|session| (events, session)))
-    }
-
-    /// Takes one of the places an owner has for sessions.
-    async fn take_place(&self, owner: &Owner) -> Result<(), EngineError> {
-        let most = self.limits.sessions_per_owner;
-        if !self.counts.known(owner) {
-            let filter = Filter { owner: Some(owner.clone()), phase: Phase::Live };
-            let page = Page { after: None, most };
-            let count = self.store.list(filter, page).await?.len();
-            self.counts.learn(owner, count);
-        }
-        if self.counts.take(owner, most) {
-            Ok(())
-        } else {
-            Err(EngineError::TooManySessions { most })
-        }
-    }
-
-    fn started(&self, start: Start, definition: &Definition) -> Started {
-        let limits = &self.limits;
-        let at = self.clock.now();
-        let patient = definition.is_patient();
-        let inactivity = start.inactivity.or(limits.inactivity.filter(|_| !patient));
-        let inactivity = inactivity.map(|duration| duration.min(limits.longest_inactivity));
-        let duration = limits.duration.filter(|_| !patient);
-        Started {
-            flow: start.flow,
-            owner: start.owner,
-            params: start.params,
-            context: start.context,
-            inactivity: inactivity.map(millis),
-            ends: duration.map(|duration| at.after(duration)),
-            at,
-        }
     }
 }
 
@@ -349,19 +272,11 @@ fn repeated(slot: &Slot, response: &Response) -> Result<Option<Reply>, EngineErr
     Ok(known.then(|| Reply::Repeated(slot.view())))
 }
 
-fn check_size(what: &'static str, most: usize, value: &impl Serialize) -> Result<(), EngineError> {
+pub(super) fn check_size(
+    what: &'static str,
+    most: usize,
+    value: &impl Serialize,
+) -> Result<(), EngineError> {
     let size = serde_json::to_vec(value).map_or(usize::MAX, |bytes| bytes.len());
     if size > most { Err(EngineError::TooLarge { what, most }) } else { Ok(()) }
-}
-
-fn new_id() -> Result<SessionId, EngineError> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        EngineError::Store(StoreError::Backend(Box::new(std::io::Error::other(error.to_string()))))
-    })?;
-    Ok(SessionId::from_random(u128::from_be_bytes(bytes)))
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -21,13 +21,15 @@ pub struct Start {
     pub context: Map<String, Value>,
     /// How long it may wait for an answer; what the engine allows if None.
     pub inactivity: Option<Duration>,
+    /// Whether the flow begins only after the start has been answered.
+    pub in_background: bool,
 }
 
 impl Start {
     /// A flow to be started with nothing but its name.
     pub fn new(flow: impl Into<String>, owner: Owner) -> Self {
         let (params, context) = (Map::new(), Map::new());
-        Self { flow: flow.into(), owner, params, context, inactivity: None }
+        Self { flow: flow.into(), owner, params, context, inactivity: None, in_background: false }
     }
 
     /// Tells the flow something; it need not ask for it (INT-020).
@@ -41,6 +43,14 @@ impl Start {
     #[must_use]
     pub fn context(mut self, context: Map<String, Value>) -> Self {
         self.context = context;
+        self
+    }
+
+    /// Has the start answered at once, with a session that is idle; then the flow begins, and its
+    /// first question comes by itself (INT-027, INT-062).
+    #[must_use]
+    pub fn in_background(mut self) -> Self {
+        self.in_background = true;
         self
     }
 

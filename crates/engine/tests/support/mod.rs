@@ -79,6 +79,55 @@ impl Store for CrashStore {
     }
 }
 
+/// A store that can be told to take its time: what it is handed then is written when released,
+/// whether or not anyone still waits for it.
+#[derive(Debug, Default)]
+pub struct SlowStore {
+    kept: MemoryStore,
+    held: std::sync::Mutex<Option<Vec<Append>>>,
+}
+
+impl SlowStore {
+    pub fn hold(&self) {
+        *self.held.lock().unwrap() = Some(Vec::new());
+    }
+
+    pub async fn release(&self) {
+        let held = self.held.lock().unwrap().take();
+        for append in held.unwrap_or_default() {
+            self.kept.append(append).await.unwrap();
+        }
+    }
+}
+
+impl Store for SlowStore {
+    fn read(&self, id: SessionId) -> StoreReply<'_, Vec<Event>> {
+        self.kept.read(id)
+    }
+
+    fn append(&self, append: Append) -> StoreReply<'_, ()> {
+        match self.held.lock().unwrap().as_mut() {
+            Some(held) => {
+                held.push(append);
+                Box::pin(std::future::pending())
+            }
+            None => self.kept.append(append),
+        }
+    }
+
+    fn list(&self, filter: Filter, page: Page) -> StoreReply<'_, Vec<Listed>> {
+        self.kept.list(filter, page)
+    }
+
+    fn due(&self, time: Timestamp, most: usize) -> StoreReply<'_, Vec<SessionId>> {
+        self.kept.due(time, most)
+    }
+
+    fn erase(&self, id: SessionId) -> StoreReply<'_, ()> {
+        self.kept.erase(id)
+    }
+}
+
 #[derive(Deserialize)]
 pub struct NoParams {}
 
