@@ -115,7 +115,7 @@ impl Offer {
         if self.no_interaction {
             return Ok(flows.disabled().build().add_to(server));
         }
-        let Kept { store, keys } = match self.stateless {
+        let Kept { store, keys, is_lasting } = match self.stateless {
             true => crate::store::keys_only(self.store.as_ref())?,
             false => crate::store::open(self.store.as_ref())?,
         };
@@ -127,6 +127,7 @@ impl Offer {
             true => flows.stateless(keys.clone(), self.replay_guard.then_some(GUARDED_SESSIONS)),
             false => flows,
         };
+        let flows = if is_lasting { flows } else { flows.in_memory() };
         Ok(flows.build().add_to(server).sealing_keys(keys))
     }
 }

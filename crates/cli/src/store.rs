@@ -35,6 +35,8 @@ impl FromStr for StoreUrl {
 pub(crate) struct Kept {
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) keys: KeyRing,
+    /// Whether the keys survive the process.
+    pub(crate) is_lasting: bool,
 }
 
 /// Opens a store. The default one is done without if it cannot be had, because several servers may
@@ -58,7 +60,7 @@ pub(crate) fn keys_only(url: Option<&StoreUrl>) -> anyhow::Result<Kept> {
         None => keys::find(Path::new(DEFAULT)),
     };
     match found {
-        Ok(keys) => Ok(Kept { store: None, keys }),
+        Ok(keys) => Ok(Kept { store: None, keys, is_lasting: true }),
         Err(error) if url.is_none() => {
             tracing::warn!("tokens will not survive a restart: {error}");
             in_memory()
@@ -71,13 +73,14 @@ fn redb(path: &Path) -> anyhow::Result<Kept> {
     let problem = || format!("the store {} cannot be used", path.display());
     let keys = keys::find(path).with_context(problem)?;
     let store = RedbStore::open_with_keys(path, keys.clone()).with_context(problem)?;
-    Ok(Kept { store: Some(Arc::new(store)), keys })
+    Ok(Kept { store: Some(Arc::new(store)), keys, is_lasting: true })
 }
 
 fn in_memory() -> anyhow::Result<Kept> {
     let mut secret = [0; Key::LENGTH];
     getrandom::fill(&mut secret).map_err(|_| anyhow::anyhow!("the system has no randomness"))?;
-    Ok(Kept { store: None, keys: KeyRing::new(Key::from_bytes(secret)) })
+    let keys = KeyRing::new(Key::from_bytes(secret));
+    Ok(Kept { store: None, keys, is_lasting: false })
 }
 
 /// Where conversations are kept if nothing else is said.

@@ -37,6 +37,9 @@ pub(crate) fn about(fault: Fault, session: &str) -> RpcError {
     // A text that long names no session, and need not be sent back in full.
     let end = session.char_indices().nth(LONGEST_NAME).map_or(session.len(), |(end, _)| end);
     let session = &session[..end];
+    if session.is_empty() {
+        return RpcError::new(fault).with("sessionId", session);
+    }
     RpcError::new(fault).message(format!("{}: {session}", fault.message)).with("sessionId", session)
 }
 

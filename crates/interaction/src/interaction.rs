@@ -196,8 +196,11 @@ impl InteractionBuilder {
     ///
     /// With a guard for so many sessions, one small number is kept for each, by which old tokens
     /// are told and refused; without it a session can be gone on with from any of its tokens.
+    /// Sessions survive as long as the keys do: say [`in_memory`](Self::in_memory) if these die with
+    /// the process.
     pub fn stateless(mut self, keys: KeyRing, replay_guard: Option<usize>) -> Self {
         self.stateless = Some((keys, replay_guard));
+        self.is_persistent = true;
         self
     }
 
@@ -248,8 +251,7 @@ impl InteractionBuilder {
             engine,
             flows,
             is_enabled: self.is_enabled,
-            // A session that its client carries survives any restart of ours.
-            is_persistent: self.is_persistent || stateless.is_some(),
+            is_persistent: self.is_persistent,
             stateless,
             patience: self.patience,
             warnings: Warnings::default(),

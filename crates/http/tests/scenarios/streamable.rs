@@ -88,11 +88,11 @@ impl Adapter {
             // Its status may be a refusal; a pipe would be silent.
             connection.response().await;
         } else {
-            // When the server has answered this, it has read what was written before.
-            Request::new("GET", "/healthz").send(self.running.address).await.text().await;
             let outgoing = self.outgoing.clone();
             let reading =
                 tokio::spawn(async move { forward(connection.response().await, &outgoing).await });
+            // When the server has answered this, it has read what was written before.
+            Request::new("GET", "/healthz").send(self.running.address).await.text().await;
             if stands_alone {
                 self.alone.insert(message["id"].to_string(), reading.abort_handle());
             }

@@ -223,7 +223,7 @@ pub async fn what_cannot_be_done_to_a_session_is_named(connect: &Connect) {
             let reply = peer.call(&format!("interaction.{method}"), params).await;
             refused(&reply, -32001, "SESSION_NOT_FOUND", unknown);
             let message = reply["error"]["message"].as_str().unwrap();
-            assert_eq!(message, format!("Session not found: {unknown}"));
+            assert!(message.starts_with("Session not found") && message.ends_with(unknown));
         }
     }
     let reply = peer.call("interaction.start", json!({"toolName": "nobody"})).await;

@@ -1,0 +1,171 @@
+//! What belongs to whom, what runs out, and what clients carry themselves.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mcp_flow_engine::{Clock, Limits};
+use mcp_flow_flow::Timestamp;
+use mcp_flow_proto::Revision;
+use mcp_flow_seal::{Key, KeyRing};
+use mcp_flow_server::{ConnectionInfo, Principal};
+use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::{Peer, memory};
+use serde_json::{Value, json};
+
+/// INT-103, INT-116, C-53: to others a session is as if it were not there, token or id.
+#[tokio::test]
+async fn a_stranger_finds_nothing() {
+    let fixture = Fixture::conversing();
+    let mut ada = connect(&fixture, "ada").await;
+    let mut eve = connect(&fixture, "eve").await;
+    let id = start(&mut ada, "simple").await["sessionId"].clone();
+    for method in ["respond", "continue", "complete", "cancel", "getState"] {
+        let params = json!({"sessionId": id, "response": {"value": "Eve"}});
+        let stolen = eve.call(&format!("interaction.{method}"), params).await;
+        let unknown = "session_00000000000000000000000000000000";
+        let params = json!({"sessionId": unknown, "response": {"value": "Eve"}});
+        let guessed = eve.call(&format!("interaction.{method}"), params).await;
+        let plain = |reply: &Value, name: &str| {
+            let mut error = reply["error"].clone();
+            assert_eq!(error["data"]["sessionId"], name);
+            error["data"]["sessionId"] = Value::Null;
+            error["message"] = error["message"].as_str().unwrap().replace(name, "").into();
+            error
+        };
+        assert_eq!(plain(&stolen, id.as_str().unwrap()), plain(&guessed, unknown));
+    }
+    let listed = eve.call("interaction.list", json!({})).await;
+    assert_eq!(listed["result"]["sessions"], json!([]));
+    assert_eq!(state(&mut ada, &id).await["state"], "waiting_user");
+}
+
+/// INT-022, INT-071 to INT-073, INT-080: a session that nobody answers is warned of, and expires.
+#[tokio::test]
+async fn a_session_expires_after_a_warning() {
+    let clock = Arc::new(ClockByHand::default());
+    let hand = clock.clone();
+    let fixture = Fixture::conversing_with(move |flows| flows.engine(|engine| engine.clock(hand)));
+    let mut peer = connect(&fixture, "ada").await;
+    let params = json!({"toolName": "simple", "timeout": 1000});
+    let started = peer.call("interaction.start", params).await;
+    let id = started["result"]["sessionId"].clone();
+    clock.0.store(900, Ordering::Relaxed);
+    let warning = peer.find(|message| message["method"] == "interaction.timeoutWarning").await;
+    let told = json!({"sessionId": id, "expiresAt": 1000, "remainingMs": 100});
+    assert_eq!(warning["params"], told);
+    clock.0.store(1001, Ordering::Relaxed);
+    let late = respond(&mut peer, json!({"sessionId": id}), "Ada").await;
+    assert_eq!(
+        (&late["error"]["code"], &late["error"]["data"]["limit"]),
+        (&json!(-32002), &json!("inactivity"))
+    );
+    let left = state(&mut peer, &id).await;
+    assert_eq!((&left["state"], &left["history"]), (&json!("error"), &json!([])));
+}
+
+/// INT-107, INT-108: limits are told with what to do about them.
+#[tokio::test]
+async fn limits_are_told() {
+    let rate = mcp_flow_engine::Rate { burst: 1, per_second: 0.001 };
+    let limits = Limits { sessions_per_owner: 2, rate: Some(rate), ..Limits::default() };
+    let fixture = Fixture::conversing_with(|flows| flows.limits(limits));
+    let mut peer = connect(&fixture, "ada").await;
+    let first = start(&mut peer, "simple").await["sessionId"].clone();
+    start(&mut peer, "simple").await;
+    let third = peer.call("interaction.start", json!({"toolName": "simple"})).await;
+    assert_eq!(
+        (&third["error"]["code"], &third["error"]["data"]["limit"]),
+        (&json!(-32000), &json!(2))
+    );
+    respond(&mut peer, json!({"sessionId": first}), "x").await;
+    let often = respond(&mut peer, json!({"sessionId": first}), "x").await;
+    assert_eq!(often["error"]["data"]["name"], "RATE_LIMITED", "{often}");
+    assert!(often["error"]["data"]["retryAfterMs"].as_u64().unwrap() > 0);
+    peer.call("interaction.cancel", json!({"sessionId": first})).await;
+    start(&mut peer, "simple").await;
+}
+
+/// INT-003, INT-094, INT-128 to INT-133, C-43: everything is in the token, which only its owner can
+/// use and nobody can change; with a guard, only the newest of them.
+#[tokio::test]
+async fn a_client_carries_its_session() {
+    let keys = || KeyRing::new(Key::from_bytes([7; 32]));
+    for guarded in [false, true] {
+        let server = || {
+            let guard = guarded.then_some(10);
+            Fixture::conversing_with(|flows| flows.stateless(keys(), guard))
+        };
+        let fixture = server();
+        let mut peer = connect(&fixture, "ada").await;
+        let declared = peer.call("capabilities", json!({})).await["result"]["features"].clone();
+        assert_eq!(
+            (&declared["statefulSessions"], &declared["sessionPersistence"]),
+            (&json!(false), &json!(true))
+        );
+        let started = start(&mut peer, "wizard").await;
+        assert_eq!(started["initialPrompt"]["message"], "Enter name");
+        let (id, first) = (started["sessionId"].clone(), started["sessionToken"].clone());
+        let answered = respond(&mut peer, json!({"sessionToken": first}), "Ada").await;
+        assert_eq!(answered["result"]["next"]["prompt"]["message"], "Enter email");
+        let second = answered["result"]["sessionToken"].clone();
+        let by_id = respond(&mut peer, json!({"sessionId": id}), "a@b").await;
+        assert_eq!(by_id["error"]["code"], -32001);
+        let old = respond(&mut peer, json!({"sessionToken": first}), "Eve").await;
+        assert_eq!(old.get("error").is_some(), guarded, "{old}");
+        let text = second.as_str().unwrap();
+        for place in [0, 40, text.len() / 2, text.len() - 10] {
+            let other = if &text[place..=place] == "B" { "C" } else { "B" };
+            let forged = format!("{}{other}{}", &text[..place], &text[place + 1..]);
+            let reply = respond(&mut peer, json!({"sessionToken": forged}), "a@b").await;
+            assert_eq!(reply["error"]["code"], -32004, "{reply}");
+        }
+        let truncated = respond(&mut peer, json!({"sessionToken": &text[..text.len() - 8]}), "a@b");
+        assert_eq!(truncated.await["error"]["code"], -32004);
+        let mut eve = connect(&fixture, "eve").await;
+        let stolen = respond(&mut eve, json!({"sessionToken": second}), "a@b").await;
+        assert_eq!(stolen["error"]["code"], -32001, "{stolen}");
+        // Another process, with nothing but the keys.
+        let mut other = connect(&server(), "ada").await;
+        let told = other.call("interaction.getState", json!({"sessionId": second})).await;
+        assert_eq!(told["result"]["accumulatedData"], json!({"name": "Ada"}));
+        let done = respond(&mut other, json!({"sessionId": second}), "a@b").await;
+        let complete = &done["result"]["next"]["complete"];
+        assert_eq!(complete["result"]["data"], json!({"name": "Ada", "email": "a@b"}));
+        let cancelled = other.call("interaction.cancel", json!({"sessionToken": second})).await;
+        assert_eq!(cancelled.get("error").is_some(), guarded, "{cancelled}");
+    }
+}
+
+#[derive(Debug, Default)]
+struct ClockByHand(AtomicU64);
+
+impl Clock for ClockByHand {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+async fn connect(fixture: &Fixture, name: &str) -> Peer {
+    let info =
+        ConnectionInfo { principal: Principal::named(name), ..ConnectionInfo::new("memory") };
+    let mut peer = memory::connect_with(&fixture.server, info);
+    peer.initialize(Revision::V2025_11_25).await;
+    peer
+}
+
+async fn start(peer: &mut Peer, flow: &str) -> Value {
+    let reply = peer.call("interaction.start", json!({"toolName": flow})).await;
+    assert!(reply.get("result").is_some(), "{reply}");
+    reply["result"].clone()
+}
+
+async fn respond(peer: &mut Peer, mut session: Value, value: &str) -> Value {
+    session["response"] = json!({"value": value});
+    peer.call("interaction.respond", session).await
+}
+
+async fn state(peer: &mut Peer, id: &Value) -> Value {
+    peer.call("interaction.getState", json!({"sessionId": id})).await["result"].clone()
+}
