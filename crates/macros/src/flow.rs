@@ -36,7 +36,7 @@ pub(crate) fn expand(options: TokenStream, function: ItemFn) -> syn::Result<Toke
     let early = options.early_completion.then(|| quote!(.early_completion()));
     let mut keys = Vec::new();
     find_keys(quote::ToTokens::to_token_stream(&function.block), &mut keys);
-    let keys = keys.iter().map(|key| key.call());
+    let keys = keys.iter().map(Key::call);
     let (marker, visibility) = (marker(ident), &function.vis);
     Ok(quote! {
         #function
