@@ -35,6 +35,11 @@ impl Program {
         self.child.id().expect("the program is running")
     }
 
+    /// Ends the program as a crash would.
+    pub async fn kill(&mut self) {
+        self.child.kill().await.expect("the program can be killed");
+    }
+
     /// Waits until the program has ended.
     pub async fn wait(&mut self) -> ExitStatus {
         self.child.wait().await.expect("the program can be waited for")

@@ -1,0 +1,73 @@
+//! `mcp-flow sessions`, against the real server and its store at rest.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use mcp_flow::Revision;
+use mcp_flow_testkit::process::Program;
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+
+/// INT-098, INT-113, MCP-094: a conversation is begun on one server, survives its sudden end, is
+/// answered at rest and finished on the next, and its answers cannot be read in the file.
+#[tokio::test]
+async fn a_conversation_survives_its_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("redb:{}", folder.path().join("journal.redb").display());
+    let (mut program, mut peer) = Program::start(PROGRAM, &["stdio", "--store", &store]);
+    let declared = peer.call("capabilities", json!({})).await["result"].clone();
+    assert_eq!(declared["features"]["sessionPersistence"], true);
+    peer.initialize(Revision::V2025_11_25).await;
+    let started = peer.call("interaction.start", json!({"toolName": "register"})).await;
+    let id = started["result"]["sessionId"].as_str().unwrap().to_owned();
+    program.kill().await;
+
+    let at_rest = |arguments: &[&str]| sessions(&[arguments, &["--store", &store]].concat());
+    let (listed, code) = at_rest(&["list"]);
+    assert_eq!((listed["sessions"][0]["sessionId"].as_str(), code), (Some(id.as_str()), 0));
+    let (answered, _) = at_rest(&["answer", &id, "Ada Lovelace"]);
+    assert_eq!(answered["next"]["prompt"]["message"], "Enter email");
+    assert!(!holds(&folder.path().join("journal.redb"), "Lovelace"));
+    let (rejected, code) = at_rest(&["answer", &id, "nowhere"]);
+    assert_eq!((&rejected["accepted"], code), (&json!(false), 1));
+
+    let (mut server, url) = serve(&store);
+    let (shown, _) = sessions(&["show", &id, "--url", &url]);
+    assert_eq!(shown["accumulatedData"], json!({"name": "Ada Lovelace"}));
+    let (done, _) = sessions(&["answer", &id, "ada@example.com", "--url", &url]);
+    assert_eq!(done["next"]["complete"]["result"]["success"], true);
+    let (_, code) = sessions(&["cancel", &id, "--url", &url]);
+    assert_eq!(code, 1, "what is over cannot be cancelled");
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+/// Runs the command; what it says for programs, and its exit code.
+fn sessions(arguments: &[&str]) -> (Value, i32) {
+    let output =
+        Command::new(PROGRAM).arg("sessions").args(arguments).args(["--format", "json"]).output();
+    let output = output.unwrap();
+    let value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (value, output.status.code().unwrap())
+}
+
+fn serve(store: &str) -> (Child, String) {
+    let mut program = Command::new(PROGRAM)
+        .args(["serve", "--listen", "127.0.0.1:0", "--json", "--store", store])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let ready: Value = serde_json::from_str(&line).unwrap();
+    (program, ready["mcp"].as_str().unwrap().to_owned())
+}
+
+fn holds(path: &Path, text: &str) -> bool {
+    let bytes = std::fs::read(path).unwrap();
+    bytes.windows(text.len()).any(|part| part == text.as_bytes())
+}
