@@ -8,7 +8,8 @@ use serde_json::Value;
 
 /// How the program is started. With one place for calls, a call after a cancelled one is answered
 /// only if the cancel really stopped the work.
-pub const ARGUMENTS: [&str; 4] = ["stdio", "--diagnostics", "--max-concurrency", "1"];
+pub const ARGUMENTS: [&str; 6] =
+    ["stdio", "--diagnostics", "--max-concurrency", "1", "--store", "memory:"];
 
 /// The program that `MCP_FLOW` names, or else one built here and now.
 pub fn program() -> &'static Path {

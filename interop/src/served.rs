@@ -23,11 +23,8 @@ impl Served {
     /// for the calls of a session.
     pub async fn start() -> Self {
         let mut command = Command::new(program());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--json"]).args([
-            "--diagnostics",
-            "--max-concurrency",
-            "1",
-        ]);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--json", "--store", "memory:"]);
+        command.args(["--diagnostics", "--max-concurrency", "1"]);
         let (child, line) = start(&mut command).await;
         let places = serde_json::from_str(&line)
             .unwrap_or_else(|error| panic!("not a line of JSON: {error}: {line:?}"));

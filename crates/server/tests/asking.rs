@@ -4,8 +4,9 @@
 
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::{
-    ConnectionInfo, Context, Elicited, Handler, Outcome, Principal, Reply, Server,
-    proto::{Params, RpcError},
+    AskError, ConnectionInfo, Context, Elicited, Handler, Principal, Prompt, Reply,
+    ResourceTemplate, Server,
+    proto::{Params, RpcError, model::PromptMessage},
     router::Era,
 };
 use mcp_flow_testkit::fixture::Fixture;
@@ -53,34 +54,56 @@ async fn keys_are_shared_and_rotated() {
     assert_eq!(go_on(&mut connect(&stranger), &newer).await["error"]["code"], -32602);
 }
 
-/// C-06: `prompts/get` and `resources/read` take rounds like `tools/call`, and nothing else does.
+/// C-06: `prompts/get` and `resources/read` take rounds like `tools/call`.
 #[tokio::test]
-async fn other_methods_take_rounds_where_they_may() {
-    for (method, takes_rounds) in
-        [("prompts/get", true), ("resources/read", true), ("other/method", false)]
-    {
-        let server = Server::builder("asking", "1.0.0").method(method, Era::Both, AskForName);
-        let mut peer = memory::connect(&server.build().unwrap());
-        let first = peer.call(method, params(json!({"uri": "file:///a"}))).await;
-        if !takes_rounds {
-            assert_eq!(
-                first["error"]["data"]["details"],
-                "the client cannot be asked anything while this method is served"
-            );
-            continue;
-        }
-        let state = &first["result"]["requestState"];
-        let answers = json!({"elicitation": {"action": "accept", "content": {"name": "Al"}}});
-        let again = |uri| json!({"uri": uri, "requestState": state, "inputResponses": answers});
-        let last = peer.call(method, params(again("file:///a"))).await;
-        assert_eq!(last["result"], "Al");
-        let other = peer.call(method, params(again("file:///b"))).await;
-        assert_eq!(other["error"]["code"], -32602);
-        // Errors of other methods are not results; what the client lacks is told all the same.
-        let mut unable = params(json!({"uri": "file:///a"}));
+async fn prompts_and_resources_take_rounds() {
+    let prompt = Prompt::builder("who").get(async |context: Context, _: Subject| {
+        ask_for_name(&context).await.map(|name| vec![PromptMessage::user(name)])
+    });
+    let resource = ResourceTemplate::builder("file:///{of}")
+        .read(async |context: Context, _: Subject| ask_for_name(&context).await);
+    let server = Server::builder("asking", "1.0.0").prompts(prompt).resources(resource);
+    let mut peer = memory::connect(&server.build().unwrap());
+    let prompt = |of: &str| json!({"name": "who", "arguments": {"of": of}});
+    let resource = |of: &str| json!({"uri": format!("file:///{of}")});
+    for (method, own, foreign, found) in [
+        ("prompts/get", prompt("a"), prompt("b"), "/messages/0/content/text"),
+        ("resources/read", resource("a"), resource("b"), "/contents/0/text"),
+    ] {
+        let first = peer.call(method, params(own.clone())).await;
+        let state = first["result"]["requestState"].clone();
+        let again = |mut of: Value| {
+            of["requestState"] = state.clone();
+            of["inputResponses"] =
+                json!({"elicitation": {"action": "accept", "content": {"name": "Al"}}});
+            params(of)
+        };
+        let last = peer.call(method, again(own.clone())).await;
+        assert_eq!(last["result"].pointer(found), Some(&json!("Al")), "{last}");
+        assert_eq!(peer.call(method, again(foreign)).await["error"]["code"], -32602);
+        // Their errors are not results; what the client lacks is told all the same.
+        let mut unable = params(own);
         unable["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
         assert_eq!(peer.call(method, unable).await["error"]["code"], -32021);
     }
+}
+
+/// C-06: no other method takes rounds.
+#[tokio::test]
+async fn other_methods_take_no_rounds() {
+    let server = Server::builder("asking", "1.0.0").method("other/method", Era::Both, AskForName);
+    let mut peer = memory::connect(&server.build().unwrap());
+    let refused = peer.call("other/method", params(json!({}))).await;
+    assert_eq!(
+        refused["error"]["data"]["details"],
+        "the client cannot be asked anything while this method is served"
+    );
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Subject {
+    #[expect(dead_code, reason = "it only tells two requests apart")]
+    of: String,
 }
 
 struct AskForName;
@@ -88,19 +111,23 @@ struct AskForName;
 impl Handler for AskForName {
     fn call(&self, context: &Context, _: Params<'_>) -> Reply {
         let context = context.clone();
-        Reply::Later(Box::pin(async move { ask_for_name(&context).await }))
+        Reply::Later(Box::pin(async move {
+            match ask_for_name(&context).await {
+                Ok(name) => context.reply(&name),
+                Err(error) => Err(RpcError::internal().details(error.to_string())),
+            }
+        }))
     }
 }
 
-async fn ask_for_name(context: &Context) -> Outcome {
+async fn ask_for_name(context: &Context) -> Result<String, AskError> {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Person {
         name: String,
     }
-    match context.elicit::<Person>("Who are you?").await {
-        Ok(Elicited::Accepted(person)) => context.reply(&person.name),
-        Ok(_) => context.reply("nobody"),
-        Err(error) => Err(RpcError::internal().details(error.to_string())),
+    match context.elicit::<Person>("Who are you?").await? {
+        Elicited::Accepted(person) => Ok(person.name),
+        _ => Ok("nobody".to_owned()),
     }
 }
 
