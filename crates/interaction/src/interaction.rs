@@ -116,7 +116,7 @@ impl Interaction {
 
     fn tool(&self, name: &str, parts: &ToolParts) -> Result<Tool, BadTool> {
         let mut builder =
-            Tool::builder(name).input_schema(parts.schema.clone()).meta("interactive", true);
+            Tool::builder(name).derived_schema(parts.schema.clone()).meta("interactive", true);
         if let Some(title) = &parts.title {
             builder = builder.title(title);
         }

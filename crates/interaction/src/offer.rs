@@ -89,7 +89,16 @@ impl OfferedFlow {
 
     /// Lists the key of a question as an optional argument, with the JSON Schema of its value. One
     /// that is listed already stays as it is.
-    pub fn key(mut self, key: impl Into<String>, schema: Value) -> Self {
+    pub fn key(mut self, key: impl Into<String>, mut schema: Value) -> Self {
+        // Only the question itself knows what a choice, a file or a custom value may be, and some
+        // hosts refuse arguments that say nothing of their type.
+        if let Value::Object(schema) = &mut schema
+            && !TYPED_BY.iter().any(|keyword| schema.contains_key(*keyword))
+        {
+            let kinds = ["string", "number", "boolean", "object", "array"];
+            let kinds: Vec<_> = kinds.iter().map(|kind| json!({"type": kind})).collect();
+            schema.insert("anyOf".to_owned(), kinds.into());
+        }
         let properties = self.schema.entry("properties").or_insert_with(|| json!({}));
         if let Value::Object(properties) = properties {
             properties.entry(key).or_insert(schema);
@@ -130,6 +139,9 @@ impl OfferedFlow {
         Value::Object(schema)
     }
 }
+
+/// What says in a schema which values are meant.
+const TYPED_BY: [&str; 6] = ["type", "anyOf", "oneOf", "enum", "const", "$ref"];
 
 /// What flows can be offered from: one, several, or what `flows![…]` lists.
 #[diagnostic::on_unimplemented(

@@ -55,7 +55,12 @@ impl ToolBuilder {
 
     /// Derives the schema of the arguments from the type they are decoded into.
     pub fn arguments<T: JsonSchema>(self) -> Self {
-        let schema = argument_schema::<T>();
+        self.derived_schema(argument_schema::<T>())
+    }
+
+    /// As [`input_schema`](Self::input_schema), of one that was derived from a type: what may be
+    /// left out may also be null, which is not listed, because some hosts refuse two types.
+    pub fn derived_schema(self, schema: Value) -> Self {
         let listed = without_null(schema.clone());
         Self { listed_schema: Some(listed), ..self.input_schema(schema) }
     }
