@@ -105,7 +105,10 @@ pub async fn a_flow_takes_everything_upfront(connect: &Connect) {
         let listed = peer.call("tools/list", json!({})).await;
         let tools = listed["result"]["tools"].as_array().unwrap();
         let wizard = tools.iter().find(|tool| tool["name"] == "wizard").unwrap();
-        assert_eq!(wizard["inputSchema"]["properties"], json!({"name": {}, "email": {}}));
+        let properties = wizard["inputSchema"]["properties"].as_object().unwrap();
+        assert_eq!(properties.keys().collect::<Vec<_>>(), ["name", "email"]);
+        // Hosts may refuse arguments that say nothing of their type.
+        assert!(properties.values().all(|key| key["anyOf"].is_array()), "{properties:?}");
         assert_eq!(wizard["inputSchema"].get("required"), None);
         if revision.features().structured_content {
             assert_eq!(wizard["_meta"]["interactive"], true);
