@@ -44,7 +44,7 @@ pub(crate) struct Serve {
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
 
-    /// An origin whose pages may speak to the server from a browser, such as https://app.example
+    /// An origin whose pages may speak to the server from a browser, such as `https://app.example`
     #[arg(long = "allow-origin", value_name = "ORIGIN", value_parser = origin)]
     origins: Vec<String>,
 
