@@ -202,6 +202,12 @@ impl Connection {
         self.shared.state().calls.is_idle()
     }
 
+    /// Whether no request is running or waiting, and all output is taken.
+    pub fn is_over(&self) -> bool {
+        // Asked in this order: what is answered is in the queue by then.
+        self.is_idle() && self.shared.outbound.is_empty()
+    }
+
     /// Ends the connection at once: what is running is stopped, and answered with an error.
     pub fn end_now(&self) {
         self.shared.end_now();

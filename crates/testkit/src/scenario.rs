@@ -97,6 +97,7 @@ macro_rules! suite {
             what_cannot_be_cancelled_is_ignored
             progress_rises_and_ends_with_the_call
             log_messages_follow_the_level
+            a_large_notice_is_not_taken_for_the_reply
             the_client_is_asked_and_answers
             a_person_is_asked_in_every_revision
             a_model_is_asked_in_every_revision

@@ -60,7 +60,7 @@ impl Alone {
             None => timeout(keep_alive, self.output()).await,
         };
         let first = match first {
-            Ok(Some(segment)) if self.connection.is_idle() && segment.count() == 1 => {
+            Ok(Some(segment)) if self.connection.is_over() && segment.count() == 1 => {
                 return json(status_of(segment.error_code()), segment.into_message());
             }
             Ok(None) => return empty(StatusCode::ACCEPTED),

@@ -50,6 +50,12 @@ impl Exchange {
         self.lane.done.load(Ordering::Acquire)
     }
 
+    /// Whether everything is answered and taken.
+    pub fn is_over(&self) -> bool {
+        // Asked in this order: what is sent before the end is in the queue by then.
+        self.is_done() && self.lane.outbound.is_empty()
+    }
+
     /// Waits for output; `None` once all is answered and taken. To be awaited by one task only.
     pub async fn output(&self) -> Option<Segment> {
         loop {

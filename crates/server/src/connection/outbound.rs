@@ -147,6 +147,10 @@ impl Outbound {
         self.bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue().segments.is_empty()
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Acquire)
     }

@@ -1,6 +1,7 @@
 //! What the server sends while a call runs.
 
 use mcp_flow_proto::Revision;
+use mcp_flow_server::{Context, Tool};
 use serde_json::{Value, json};
 
 use super::Connect;
@@ -34,6 +35,36 @@ pub async fn progress_rises_and_ends_with_the_call(connect: &Connect) {
         assert_eq!(values, [1.0, 2.0, 3.0]);
         peer.call_tool("report", json!({})).await;
         assert_eq!(peer.settle().await, Vec::<Value>::new());
+    }
+}
+
+/// MCP-056, MCP-087: what is sent before the reply, however large, and the reply both arrive, even
+/// if both are there before anything could be sent.
+pub async fn a_large_notice_is_not_taken_for_the_reply(connect: &Connect) {
+    let detail = "x".repeat(100_000);
+    let told = detail.clone();
+    let loud = Tool::builder("loud").quick(move |context: &Context, _: Value| {
+        context.progress(1.0, None, Some(&told));
+        "done"
+    });
+    let server = Fixture::with(|builder| builder.tools(loud)).server;
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let mut peer = connect(server.clone()).await;
+        let mut meta = json!({});
+        if revision.is_stateless() {
+            meta = stateless();
+        } else {
+            peer.initialize(revision).await;
+        }
+        meta["progressToken"] = json!("token");
+        let id = peer.ask("tools/call", json!({"name": "loud", "_meta": meta}));
+        let notice = peer.next().await;
+        assert_eq!(notice["params"]["message"], detail, "{revision}");
+        let reply = peer.next().await;
+        assert_eq!(
+            (&reply["id"], &reply["result"]["content"][0]["text"]),
+            (&json!(id), &json!("done"))
+        );
     }
 }
 
