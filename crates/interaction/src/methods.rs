@@ -90,20 +90,7 @@ async fn respond(interaction: Interaction, context: Context, mut fields: Fields)
     let answered = answered.map_err(|error| refused(&name, &error))?;
     interaction.do_not_warn(id);
     let mut view = answered.view().clone();
-    let mut result = match &answered {
-        Answered::Accepted(_) | Answered::Repeated(_) => {
-            json!({"accepted": true, "validation": {"valid": true}})
-        }
-        Answered::Rejected { violation, .. } => {
-            json!({"accepted": false, "validation": wire::rejection(violation)})
-        }
-        Answered::Ended(_) => {
-            return Err(about(VALIDATION_FAILED, &name)
-                .with("reason", "attempts")
-                .with("sessionState", State::Error.name())
-                .details("The answer was wrong once too often, and the session is over."));
-        }
-    };
+    let mut result = verdict(&answered, &name)?;
     match delivery {
         Delivery::Push => interaction.deliver(&context, &view, Outlook::of(&view, false)),
         Delivery::Inline => {
@@ -113,6 +100,22 @@ async fn respond(interaction: Interaction, context: Context, mut fields: Fields)
         }
     }
     reply(&context, result)
+}
+
+/// What becomes of an answer.
+fn verdict(answered: &Answered, session: &str) -> Result<Value, RpcError> {
+    match answered {
+        Answered::Accepted(_) | Answered::Repeated(_) => {
+            Ok(json!({"accepted": true, "validation": {"valid": true}}))
+        }
+        Answered::Rejected { violation, .. } => {
+            Ok(json!({"accepted": false, "validation": wire::rejection(violation)}))
+        }
+        Answered::Ended(_) => Err(about(VALIDATION_FAILED, session)
+            .with("reason", "attempts")
+            .with("sessionState", State::Error.name())
+            .details("The answer was wrong once too often, and the session is over.")),
+    }
 }
 
 fn read_response(members: Map<String, Value>) -> Result<Response, RpcError> {

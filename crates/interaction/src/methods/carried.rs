@@ -3,14 +3,14 @@
 //! Every result has a fresh `sessionToken`, and everything that is next is in results: what is
 //! pushed could not be answered without a token.
 
-use mcp_flow_engine::{EngineError, Reply as Answered, Standing, Stateless, View};
+use mcp_flow_engine::{EngineError, Standing, Stateless, View};
 use mcp_flow_flow::State;
 use mcp_flow_proto::RpcError;
 use mcp_flow_server::{Context, Outcome, ServerBuilder};
 use serde_json::{Value, json};
 
 use super::start::{no_such_flow, read, refuse_timeout};
-use super::{method, read_response, reply};
+use super::{method, read_response, reply, verdict};
 use crate::fault::{SESSION_NOT_FOUND, VALIDATION_FAILED, about, refused, transition};
 use crate::fields::Fields;
 use crate::interaction::{Interaction, owner};
@@ -57,20 +57,8 @@ async fn respond(interaction: Interaction, context: Context, mut fields: Fields)
     let answered = sessions.respond(&brought.token, &owner(&context), response).await;
     let (answered, token) = answered.map_err(|error| brought.refused(&error))?;
     let view = answered.view();
-    let mut result = match &answered {
-        Answered::Accepted(_) | Answered::Repeated(_) => {
-            json!({"accepted": true, "validation": {"valid": true}})
-        }
-        Answered::Rejected { violation, .. } => {
-            json!({"accepted": false, "validation": wire::rejection(violation)})
-        }
-        Answered::Ended(_) => {
-            return Err(about(VALIDATION_FAILED, &view.id.to_string())
-                .with("reason", "attempts")
-                .with("sessionState", State::Error.name())
-                .with("sessionToken", token));
-        }
-    };
+    let mut result = verdict(&answered, &view.id.to_string())
+        .map_err(|error| error.with("sessionToken", token.as_str()))?;
     result["sessionId"] = view.id.to_string().into();
     result["next"] = wire::next(view);
     told(&context, result, token)
