@@ -6,7 +6,8 @@ use mcp_flow_server::{Bulk, Context, Limits, Resource, Tool};
 use serde_json::{Value, json};
 
 use super::Connect;
-use super::resources::{Shown, call, read};
+use super::handshake::call;
+use super::resources::{Shown, read};
 use crate::fixture::Fixture;
 
 /// MCP-079: whatever a tool returns to be read is delivered: inline if it is small, and as the

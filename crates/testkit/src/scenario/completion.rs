@@ -5,7 +5,8 @@ use mcp_flow_server::{Context, ResourceTemplate};
 use serde_json::{Value, json};
 
 use super::Connect;
-use super::prompts::{ask, open};
+use super::handshake::call;
+use super::prompts::open;
 use crate::fixture::{Fixture, prompts};
 
 /// Values are suggested out of lists and by functions, at most a hundred at once, for arguments of
@@ -33,7 +34,7 @@ pub async fn arguments_are_completed(connect: &Connect) {
             if settled != json!({}) {
                 params["context"] = json!({"arguments": settled});
             }
-            let reply = ask(&mut peer, revision, "completion/complete", params).await;
+            let reply = call(&mut peer, revision, "completion/complete", params).await;
             let has_more = total > 100;
             assert_eq!(
                 reply["result"]["completion"],
@@ -77,7 +78,7 @@ pub async fn wrong_completions_are_explained(connect: &Connect) {
             "language must be a string",
         ),
     ] {
-        let error = ask(&mut peer, revision, "completion/complete", params.clone()).await;
+        let error = call(&mut peer, revision, "completion/complete", params.clone()).await;
         assert_eq!(error["error"]["code"], -32602, "{params}: {error}");
         assert!(error.to_string().contains(word), "{params}: {error}");
     }

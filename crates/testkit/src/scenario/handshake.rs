@@ -141,6 +141,19 @@ pub async fn stateless_faults_have_their_own_codes(connect: &Connect) {
     }
 }
 
+/// Sends a request as a client of this revision does.
+pub(super) async fn call(
+    peer: &mut crate::Peer,
+    revision: Revision,
+    method: &str,
+    mut params: Value,
+) -> Value {
+    if revision.is_stateless() {
+        params["_meta"] = stateless();
+    }
+    peer.call(method, params).await
+}
+
 /// The `_meta` of a request that stands alone.
 pub fn stateless() -> Value {
     json!({

@@ -6,7 +6,7 @@ use mcp_flow_server::{Limits, Prompt};
 use serde_json::{Value, json};
 
 use super::Connect;
-use super::handshake::stateless;
+use super::handshake::{call, stateless};
 use crate::fixture::{Fixture, prompts};
 use crate::peer::Peer;
 
@@ -14,7 +14,7 @@ use crate::peer::Peer;
 pub async fn a_prompt_is_listed_and_got(connect: &Connect) {
     for revision in Revision::ALL {
         let mut peer = open(connect, &Fixture::with_prompts(), revision).await;
-        let listed = ask(&mut peer, revision, "prompts/list", json!({})).await["result"].clone();
+        let listed = call(&mut peer, revision, "prompts/list", json!({})).await["result"].clone();
         let first = &listed["prompts"][0];
         assert_eq!(
             (&first["name"], &first["description"]),
@@ -30,7 +30,7 @@ pub async fn a_prompt_is_listed_and_got(connect: &Connect) {
         assert_eq!(first["arguments"], json!([data, {"name": "style", "required": false}]));
         assert_eq!(listed["prompts"][1].get("arguments"), None);
         let params = json!({"name": "analyze_data", "arguments": {"data": "x"}});
-        let got = ask(&mut peer, revision, "prompts/get", params).await["result"].clone();
+        let got = call(&mut peer, revision, "prompts/get", params).await["result"].clone();
         assert_eq!(got["description"], "Asks for an analysis");
         let content = json!({"type": "text", "text": "Analyze this data: x"});
         assert_eq!(got["messages"], json!([{"role": "user", "content": content}]));
@@ -69,7 +69,7 @@ pub async fn prompt_content_follows_the_revision(connect: &Connect) {
     for revision in Revision::ALL {
         let mut peer = open(connect, &Fixture::with_prompts(), revision).await;
         let params = json!({"name": "everything"});
-        let got = ask(&mut peer, revision, "prompts/get", params).await["result"].clone();
+        let got = call(&mut peer, revision, "prompts/get", params).await["result"].clone();
         let messages = got["messages"].as_array().unwrap();
         let kinds: Vec<_> = messages.iter().map(|message| &message["content"]["type"]).collect();
         let features = revision.features();
@@ -108,7 +108,7 @@ pub async fn wrong_requests_for_prompts_are_explained(connect: &Connect) {
             (json!({"name": "fail"}), -32603, "PROMPT_FAILED", "no luck"),
             (json!({"name": "panic"}), -32603, "INTERNAL_ERROR", "failed to handle"),
         ] {
-            let reply = ask(&mut peer, revision, "prompts/get", params.clone()).await;
+            let reply = call(&mut peer, revision, "prompts/get", params.clone()).await;
             let error = &reply["error"];
             assert_eq!((&error["code"], &error["data"]["name"]), (&json!(code), &json!(name)));
             assert!(error.to_string().contains(word), "{params}: {error}");
@@ -123,7 +123,7 @@ pub async fn prompts_need_their_capability(connect: &Connect) {
         let fixture = Fixture::new();
         let mut peer = open(connect, &fixture, revision).await;
         for method in ["prompts/list", "prompts/get", "completion/complete"] {
-            let refused = ask(&mut peer, revision, method, json!({"name": "x"})).await;
+            let refused = call(&mut peer, revision, method, json!({"name": "x"})).await;
             assert_eq!(refused["error"]["code"], -32601, "{method}");
         }
     }
@@ -173,7 +173,7 @@ pub async fn hidden_prompts_are_not_there(connect: &Connect) {
             })
         });
         let mut peer = open(connect, &fixture, revision).await;
-        let listed = ask(&mut peer, revision, "prompts/list", json!({})).await["result"].clone();
+        let listed = call(&mut peer, revision, "prompts/list", json!({})).await["result"].clone();
         assert_eq!(names_of(&listed), ["analyze_data", "everything", "fail", "panic"]);
         if revision.is_stateless() {
             assert_eq!(listed["cacheScope"], "private");
@@ -184,11 +184,11 @@ pub async fn hidden_prompts_are_not_there(connect: &Connect) {
             ("nope", "UNKNOWN_PROMPT"),
             ("analyze_data", "ACCESS_DENIED"),
         ] {
-            let got = ask(&mut peer, revision, "prompts/get", json!({"name": name})).await;
+            let got = call(&mut peer, revision, "prompts/get", json!({"name": name})).await;
             assert_eq!(got["error"]["data"]["name"], expected, "{name}");
             let reference = json!({"type": "ref/prompt", "name": name});
             let params = json!({"ref": reference, "argument": argument});
-            let completed = ask(&mut peer, revision, "completion/complete", params).await;
+            let completed = call(&mut peer, revision, "completion/complete", params).await;
             assert_eq!(completed["error"]["data"]["name"], expected, "{name}");
         }
     }
@@ -229,19 +229,6 @@ pub(super) async fn open(connect: &Connect, fixture: &Fixture, revision: Revisio
         peer.initialize(revision).await;
     }
     peer
-}
-
-/// Asks as a client of this revision.
-pub(super) async fn ask(
-    peer: &mut Peer,
-    revision: Revision,
-    method: &str,
-    mut params: Value,
-) -> Value {
-    if revision.is_stateless() {
-        params["_meta"] = stateless();
-    }
-    peer.call(method, params).await
 }
 
 fn names_of(listed: &Value) -> Vec<String> {

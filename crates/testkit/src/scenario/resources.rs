@@ -7,7 +7,7 @@ use mcp_flow_server::{Context, Limits, Resource, ResourceTemplate, Tool};
 use serde_json::{Value, json};
 
 use super::Connect;
-use super::handshake::stateless;
+use super::handshake::{call, stateless};
 use crate::fixture::Fixture;
 use crate::peer::Peer;
 
@@ -300,19 +300,6 @@ impl Shown {
         };
         Self { capabilities: shown["capabilities"].clone() }
     }
-}
-
-/// Sends a request as a client of this revision does.
-pub(super) async fn call(
-    peer: &mut Peer,
-    revision: Revision,
-    method: &str,
-    mut params: Value,
-) -> Value {
-    if revision.is_stateless() {
-        params["_meta"] = stateless();
-    }
-    peer.call(method, params).await
 }
 
 pub(super) async fn read(peer: &mut Peer, revision: Revision, uri: &str) -> Value {
