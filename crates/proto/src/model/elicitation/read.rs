@@ -52,7 +52,8 @@ fn kind(members: &Map<String, Value>) -> Result<FieldKind, String> {
     let own: &[&str] = match (kind, &choices) {
         (_, Some(_)) => &["enum", "enumNames", "oneOf", "const"],
         (Some("string"), None) => &["minLength", "maxLength", "format"],
-        (Some("number" | "integer"), None) => &["minimum", "maximum"],
+        // Of a number the format says how a program keeps it, which bounds no answer.
+        (Some("number" | "integer"), None) => &["minimum", "maximum", "format"],
         (Some("array"), None) => &["minItems", "maxItems", "items"],
         _ => &[],
     };
@@ -171,6 +172,15 @@ mod tests {
             Field::choices("h", [("x", "X"), ("y", "Y")]),
         ]);
         assert_eq!(FormSchema::from_schema(&form.to_schema()).unwrap(), form);
+    }
+
+    /// C-06: what a derived schema says of how a number is kept is nothing to a form.
+    #[test]
+    fn formats_of_numbers_are_left_out() {
+        let property = json!({"type": "number", "format": "double", "minimum": 0});
+        let schema = json!({"type": "object", "properties": {"x": property}});
+        let form = FormSchema::from_schema(&schema).unwrap().to_schema();
+        assert_eq!(form["properties"]["x"], json!({"type": "number", "minimum": 0}));
     }
 
     #[test]
