@@ -7,9 +7,10 @@ use crate::prompt::{Bound, Rules};
 
 pub(super) fn check(rules: &Rules, answer: &Value) -> Result<(), Violation> {
     let Value::String(text) = answer else { return Err(Violation::new("a text is needed")) };
+    let most = count(rules.max.as_ref()).unwrap_or(limits::TEXT).min(limits::TEXT);
     // Before counting, so that a text of any size is refused at once.
     if text.len() > limits::TEXT * 4 {
-        return Err(too_long(limits::TEXT));
+        return Err(too_long(most));
     }
     if text.chars().any(is_forbidden) {
         return Err(Violation::new("control characters are not allowed")
@@ -17,7 +18,6 @@ pub(super) fn check(rules: &Rules, answer: &Value) -> Result<(), Violation> {
     }
     let length = text.chars().count();
     let least = count(rules.min.as_ref()).unwrap_or(0);
-    let most = count(rules.max.as_ref()).unwrap_or(limits::TEXT).min(limits::TEXT);
     if length < least {
         let characters = if least == 1 { "character is" } else { "characters are" };
         return Err(Violation::new(format!("at least {least} {characters} needed")));
