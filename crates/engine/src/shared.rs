@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use mcp_flow_flow::event::{Ending, Event, Fault, FaultName, Outcome};
 use mcp_flow_flow::prompt::{Progress, Prompt};
 use mcp_flow_flow::replay::Known;
-use mcp_flow_flow::session::Answer;
+use mcp_flow_flow::session::{Answer, Turn};
 use mcp_flow_flow::{Command, Refusal, Replay, Session, SessionId, Timestamp, Violation};
 use serde_json::Value;
 
@@ -332,8 +332,11 @@ impl Shared {
 impl Inner {
     fn note(&mut self, mut event: Event) {
         if let Event::Ended(ended) = &mut event {
-            let last = self.session.history.last();
-            ended.last_answer = last.map(|turn| digest::of_answer(self.id, &turn.answered.value));
+            if let Some(Turn { asked, answered }) = self.session.history.last() {
+                ended.last_answer = Some(digest::of_answer(self.id, &answered.value));
+                let by_default = asked.prompt.check(&Value::Null);
+                ended.last_by_default = by_default.is_ok_and(|value| value == answered.value);
+            }
             let definition = self.definition.as_ref();
             if let Some(duration) = definition.and_then(|flow| flow.remembers(&ended.ending)) {
                 ended.until = ended.at.after(duration);

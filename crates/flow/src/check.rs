@@ -75,8 +75,9 @@ impl Prompt {
     }
 }
 
-/// Null and the empty text are what people send who send nothing (INT-120).
-fn is_empty(answer: &Value) -> bool {
+/// Whether an answer says nothing: null and the empty text are what people send who send nothing
+/// (INT-120).
+pub fn is_empty(answer: &Value) -> bool {
     match answer {
         Value::Null => true,
         Value::String(text) => text.is_empty(),

@@ -158,6 +158,9 @@ pub struct Ended {
     /// What the last answer can be recognised by, so that its repetition gets the same result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_answer: Option<String>,
+    /// Whether an empty answer means the last one too: its default is what was answered, or nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub last_by_default: bool,
     /// How it ended.
     pub ending: Ending,
     /// When.

@@ -86,6 +86,7 @@ pub fn ended(owner: &str) -> Event {
         created: Timestamp::from_millis(1),
         turns: 0,
         last_answer: None,
+        last_by_default: false,
         ending: Ending::Cancelled { reason: None },
         at: Timestamp::from_millis(3),
         until: Timestamp::from_millis(4),

@@ -219,7 +219,7 @@ impl Core {
     }
 
     /// Counts an attempt on someone else's session, and answers it like any other (C-53).
-    fn stranger(&self) -> EngineError {
+    pub(crate) fn stranger(&self) -> EngineError {
         self.strangers.fetch_add(1, Ordering::Relaxed);
         EngineError::NotFound
     }
@@ -243,12 +243,10 @@ fn repeated(slot: &Slot, response: &Response) -> Result<Option<Reply>, EngineErr
     let known = match (&session.ended, response.turn) {
         (Some(ended), turn) => {
             let last = turn.is_none_or(|turn| turn.checked_add(1) == Some(ended.turns));
-            let known = ended.last_answer.as_ref().is_some_and(|known| {
-                // A flow that failed or was cancelled over an answer is not asked again.
-                matches!(ended.ending, Ending::Completed { .. })
-                    && *known == digest::of_answer(slot.id, value)
-            });
-            last && known
+            let known = ended.last_by_default && mcp_flow_flow::is_empty(value)
+                || ended.last_answer.as_ref() == Some(&digest::of_answer(slot.id, value));
+            // A flow that failed or was cancelled over an answer is not asked again.
+            last && known && matches!(ended.ending, Ending::Completed { .. })
         }
         (None, None) => false,
         (None, Some(turn)) => {

@@ -157,6 +157,7 @@ impl Session {
             created: self.started.at,
             turns: u32::try_from(self.history.len()).unwrap_or(u32::MAX),
             last_answer: None,
+            last_by_default: false,
             ending,
             at,
             until: at.after(bounds.remembered),
