@@ -120,15 +120,20 @@ impl Stateless {
     /// All there is to know of the session in a token.
     pub async fn inspect(&self, token: &str, owner: &Owner) -> Result<Session, EngineError> {
         let token = Token::open(token, &self.keys)?;
-        let (engine, _) = self.load(&token).await?;
+        let (engine, _) = self.load(&token, owner).await?;
         engine.inspect(token.id, owner).await
     }
 
     /// Where the session in a token stands.
     pub async fn view(&self, token: &str, owner: &Owner) -> Result<View, EngineError> {
         let token = Token::open(token, &self.keys)?;
-        let (engine, _) = self.load(&token).await?;
+        let (engine, _) = self.load(&token, owner).await?;
         engine.view(token.id, owner).await
+    }
+
+    /// Which session a token is of, if it is one of ours.
+    pub fn session(&self, token: &str) -> Option<SessionId> {
+        Token::open(token, &self.keys).ok().map(|token| token.id)
     }
 
     /// One request: unpack the session, do something with it, pack it again.
@@ -140,28 +145,45 @@ impl Stateless {
     ) -> Result<(T, String), EngineError> {
         let token = Token::open(token, &self.keys)?;
         let id = token.id;
-        let (engine, store) = self.load(&token).await?;
         // Before anything is taken: a stranger must not use up someone's turn.
-        engine.view(id, owner).await?;
+        let (engine, store) = self.load(&token, owner).await?;
         let length = token.journal.len();
         let taken = match &self.guard {
-            Some(guard) => Some(guard.take(id, length).ok_or(EngineError::Outdated)?),
-            None => None,
+            // Nothing can follow an end, so there is nothing to guard.
+            Some(guard) if !is_over(&token.journal) => {
+                Some(guard.take(id, length).ok_or(EngineError::Outdated)?)
+            }
+            _ => None,
         };
         let done = work(&engine, id).await;
         engine.shutdown().await;
         let done = done?;
         let journal = store.read(id).await?;
         if let Some(taken) = taken {
-            let over = matches!(journal.last(), Some(Event::Ended(_)));
-            taken.keep(if over { usize::MAX } else { journal.len() });
+            taken.keep(if is_over(&journal) { usize::MAX } else { journal.len() });
         }
         Ok((done, Token { id, journal }.seal(&self.keys)))
     }
 
-    async fn load(&self, token: &Token) -> Result<(Engine, Arc<MemoryStore>), EngineError> {
+    /// Unpacks a session, if it is its owner's and still good (INT-133).
+    async fn load(
+        &self,
+        token: &Token,
+        owner: &Owner,
+    ) -> Result<(Engine, Arc<MemoryStore>), EngineError> {
         let session = Session::replay(&token.journal).map_err(|_| BadToken::Malformed)?;
         let session = session.ok_or(BadToken::Malformed)?;
+        if session.started.owner != *owner {
+            return Err(self.template.core.stranger());
+        }
+        let now = self.template.now();
+        if let Some(limit) = session.overdue(now) {
+            return Err(EngineError::Expired(limit));
+        }
+        // Nobody sweeps what is kept nowhere, so a session that is over is forgotten here (C-11).
+        if session.ended.as_ref().is_some_and(|ended| ended.until <= now) {
+            return Err(EngineError::NotFound);
+        }
         let store = Arc::new(MemoryStore::new());
         let events = token.journal.clone();
         let summary = session.summary();
@@ -188,4 +210,8 @@ impl Stateless {
         let journal = store.read(id).await?;
         Ok(Token { id, journal }.seal(&self.keys))
     }
+}
+
+fn is_over(journal: &[Event]) -> bool {
+    matches!(journal.last(), Some(Event::Ended(_)))
 }

@@ -82,6 +82,10 @@ async fn a_token_is_bound_to_owner_and_time() {
     clock.forward(Duration::from_secs(300));
     let late = stateless.respond(&token, &me(), json!("a@b").into()).await.unwrap_err();
     assert!(matches!(late, EngineError::Expired(Limit::Inactivity)));
+    let late = stateless.view(&token, &me()).await.unwrap_err();
+    assert!(matches!(late, EngineError::Expired(Limit::Inactivity)));
+    assert!(matches!(stateless.inspect(&token, &eve).await, Err(EngineError::NotFound)));
+    assert_eq!(engine.strangers(), 2, "those who tried what is not theirs are counted (C-53)");
 }
 
 /// INT-133: with a guard a turn is taken once, and a cancelled session stays cancelled.

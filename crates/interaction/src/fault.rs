@@ -1,8 +1,8 @@
 //! What can go wrong with a session, as clients are told (C-01, INT-079 to INT-086).
 
-use mcp_flow_engine::EngineError;
+use mcp_flow_engine::{EngineError, Standing, View};
 use mcp_flow_flow::State;
-use mcp_flow_flow::event::{Fault as FlowFault, FaultName, Limit};
+use mcp_flow_flow::event::{Ended, Ending, Fault as FlowFault, FaultName, Limit};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::{Fault, RATE_LIMITED, SHUTTING_DOWN};
 
@@ -65,6 +65,19 @@ pub(crate) fn refused(session: &str, error: &EngineError) -> RpcError {
             .with("sessionState", State::Processing.name())
             .details("The flow took too long. The same request may be sent again."),
         other => unspecific(other),
+    }
+}
+
+/// A session that goes on or has a result; of another, what became of it (C-11).
+pub(crate) fn going_on(view: View) -> Result<View, EngineError> {
+    match &view.standing {
+        Standing::Ended(Ended { ending: Ending::Cancelled { .. }, .. }) => {
+            Err(EngineError::AlreadyCancelled)
+        }
+        Standing::Ended(Ended { ending: Ending::Expired(limit), .. }) => {
+            Err(EngineError::Expired(*limit))
+        }
+        _ => Ok(view),
     }
 }
 

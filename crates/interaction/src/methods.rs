@@ -13,7 +13,7 @@ use mcp_flow_server::{Context, Outcome, Reply, ServerBuilder};
 use serde_json::{Map, Value, json};
 
 use crate::delivery::{Delivery, Outlook};
-use crate::fault::{NOT_INTERACTIVE, VALIDATION_FAILED, about, refused, transition};
+use crate::fault::{NOT_INTERACTIVE, VALIDATION_FAILED, about, going_on, refused, transition};
 use crate::fields::Fields;
 use crate::interaction::{ERA, Interaction, owner};
 use crate::wire;
@@ -134,7 +134,7 @@ async fn proceed(interaction: Interaction, context: Context, mut fields: Fields)
     let (id, name) = fields.session()?;
     let patience = interaction.inner.patience.poll;
     let view = interaction.engine().wait(id, &owner(&context), patience).await;
-    let view = view.map_err(|error| refused(&name, &error))?;
+    let view = view.and_then(going_on).map_err(|error| refused(&name, &error))?;
     reply(&context, json!({"state": view.state.name(), "next": wire::next(&view)}))
 }
 

@@ -61,6 +61,8 @@ async fn a_session_expires_after_a_warning() {
         (&late["error"]["code"], &late["error"]["data"]["limit"]),
         (&json!(-32002), &json!("inactivity"))
     );
+    let polled = peer.call("interaction.continue", json!({"sessionId": id})).await;
+    assert_eq!(polled["error"]["code"], -32002, "{polled}");
     let left = state(&mut peer, &id).await;
     assert_eq!((&left["state"], &left["history"]), (&json!("error"), &json!([])));
 }
@@ -91,7 +93,6 @@ async fn limits_are_told() {
 /// use and nobody can change; with a guard, only the newest of them.
 #[tokio::test]
 async fn a_client_carries_its_session() {
-    let keys = || KeyRing::new(Key::from_bytes([7; 32]));
     for guarded in [false, true] {
         let server = || {
             let guard = guarded.then_some(10);
@@ -136,6 +137,47 @@ async fn a_client_carries_its_session() {
         let cancelled = other.call("interaction.cancel", json!({"sessionToken": second})).await;
         assert_eq!(cancelled.get("error").is_some(), guarded, "{cancelled}");
     }
+}
+
+/// INT-080, INT-084, INT-086, INT-133: what a token's session has become is told by its name, by
+/// every method, with a guard and without.
+#[tokio::test]
+async fn a_token_that_is_no_good_any_more_is_explained() {
+    for guard in [None, Some(10)] {
+        let clock = Arc::new(ClockByHand::default());
+        let hand = clock.clone();
+        let fixture = Fixture::conversing_with(move |flows| {
+            flows.stateless(keys(), guard).engine(|engine| engine.clock(hand))
+        });
+        let mut peer = connect(&fixture, "ada").await;
+        let waiting = start(&mut peer, "simple").await;
+        let other = start(&mut peer, "simple").await;
+        let params = json!({"sessionToken": other["sessionToken"]});
+        let cancelled = peer.call("interaction.cancel", params).await["result"].clone();
+        for method in ["respond", "continue", "complete", "cancel"] {
+            let refused = speak(&mut peer, method, &cancelled["sessionToken"]).await;
+            assert_eq!(refused["error"]["code"], -32006, "{method}: {refused}");
+            assert_eq!(refused["error"]["data"]["sessionId"], other["sessionId"]);
+        }
+        clock.0.store(300_001, Ordering::Relaxed);
+        for method in ["respond", "continue", "complete", "cancel", "getState"] {
+            let refused = speak(&mut peer, method, &waiting["sessionToken"]).await;
+            assert_eq!(refused["error"]["code"], -32002, "{method}: {refused}");
+            assert_eq!(refused["error"]["data"]["sessionId"], waiting["sessionId"]);
+            // The end of a session is remembered for five minutes (C-11).
+            let forgotten = speak(&mut peer, method, &cancelled["sessionToken"]).await;
+            assert_eq!(forgotten["error"]["code"], -32001, "{method}: {forgotten}");
+        }
+    }
+}
+
+async fn speak(peer: &mut Peer, method: &str, token: &Value) -> Value {
+    let params = json!({"sessionToken": token, "response": {"value": "Ada"}});
+    peer.call(&format!("interaction.{method}"), params).await
+}
+
+fn keys() -> KeyRing {
+    KeyRing::new(Key::from_bytes([7; 32]))
 }
 
 #[derive(Debug, Default)]

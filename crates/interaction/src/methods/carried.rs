@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::start::{no_such_flow, read, refuse_timeout};
 use super::{method, read_response, reply, verdict};
-use crate::fault::{SESSION_NOT_FOUND, VALIDATION_FAILED, about, refused, transition};
+use crate::fault::{SESSION_NOT_FOUND, VALIDATION_FAILED, about, going_on, refused, transition};
 use crate::fields::Fields;
 use crate::interaction::{Interaction, owner};
 use crate::wire;
@@ -55,7 +55,7 @@ async fn respond(interaction: Interaction, context: Context, mut fields: Fields)
     let response = read_response(response)?;
     let sessions = sessions(&interaction)?;
     let answered = sessions.respond(&brought.token, &owner(&context), response).await;
-    let (answered, token) = answered.map_err(|error| brought.refused(&error))?;
+    let (answered, token) = answered.map_err(|error| brought.refused(sessions, &error))?;
     let view = answered.view();
     let mut result = verdict(&answered, &view.id.to_string())
         .map_err(|error| error.with("sessionToken", token.as_str()))?;
@@ -66,8 +66,9 @@ async fn respond(interaction: Interaction, context: Context, mut fields: Fields)
 
 async fn proceed(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
     let brought = Brought::take(&mut fields)?;
-    let view = sessions(&interaction)?.view(&brought.token, &owner(&context)).await;
-    let view = view.map_err(|error| brought.refused(&error))?;
+    let sessions = sessions(&interaction)?;
+    let view = sessions.view(&brought.token, &owner(&context)).await;
+    let view = view.and_then(going_on).map_err(|error| brought.refused(sessions, &error))?;
     let result = json!({"state": view.state.name(), "next": wire::next(&view)});
     told(&context, result, brought.token)
 }
@@ -81,11 +82,12 @@ async fn complete(interaction: Interaction, context: Context, mut fields: Fields
         Ok(finished) => finished,
         Err(EngineError::NotEarly) => {
             let view = sessions.view(&brought.token, &owner).await;
-            let View { id, state, .. } = view.map_err(|error| brought.refused(&error))?;
+            let view = view.map_err(|error| brought.refused(sessions, &error))?;
+            let View { id, state, .. } = view;
             let error = transition(&id.to_string(), state, State::Completed);
             return Err(error.details("This flow cannot be finished before its end."));
         }
-        Err(error) => return Err(brought.refused(&error)),
+        Err(error) => return Err(brought.refused(sessions, &error)),
     };
     let next = wire::next(&view);
     let data = &next["complete"]["result"]["data"];
@@ -95,8 +97,9 @@ async fn complete(interaction: Interaction, context: Context, mut fields: Fields
 async fn cancel(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
     let brought = Brought::take(&mut fields)?;
     let reason = fields.optional_text("reason")?;
-    let cancelled = sessions(&interaction)?.cancel(&brought.token, &owner(&context), reason).await;
-    let (_, token) = cancelled.map_err(|error| brought.refused(&error))?;
+    let sessions = sessions(&interaction)?;
+    let cancelled = sessions.cancel(&brought.token, &owner(&context), reason).await;
+    let (_, token) = cancelled.map_err(|error| brought.refused(sessions, &error))?;
     told(&context, json!({"cancelled": true}), token)
 }
 
@@ -104,9 +107,9 @@ async fn get_state(interaction: Interaction, context: Context, mut fields: Field
     let brought = Brought::take(&mut fields)?;
     let (sessions, owner) = (sessions(&interaction)?, owner(&context));
     let session = sessions.inspect(&brought.token, &owner).await;
-    let session = session.map_err(|error| brought.refused(&error))?;
+    let session = session.map_err(|error| brought.refused(sessions, &error))?;
     let view = sessions.view(&brought.token, &owner).await;
-    let view = view.map_err(|error| brought.refused(&error))?;
+    let view = view.map_err(|error| brought.refused(sessions, &error))?;
     told(&context, wire::state(view.id, &session), brought.token)
 }
 
@@ -144,14 +147,17 @@ impl Brought {
         }
     }
 
-    fn refused(&self, error: &EngineError) -> RpcError {
+    fn refused(&self, sessions: &Stateless, error: &EngineError) -> RpcError {
         match error {
             // A name alone says nothing of where its session stands, or whether there is one.
             EngineError::BadToken(_) if !self.as_token => about(SESSION_NOT_FOUND, &self.name),
             EngineError::BadToken(bad) => about(VALIDATION_FAILED, &self.name)
                 .with("field", "sessionToken")
                 .details(bad.to_string()),
-            other => refused(&self.name, other),
+            other => match sessions.session(&self.token) {
+                Some(id) => refused(&id.to_string(), other),
+                None => refused(&self.name, other),
+            },
         }
     }
 }
