@@ -5,13 +5,16 @@ mod form;
 mod output;
 mod rounds;
 
-use mcp_flow_engine::{Engine, Notice, OpenQuestion, Reply as Answered, Standing, Start, View};
+use mcp_flow_engine::{
+    Engine, EngineError, Notice, OpenQuestion, Reply as Answered, Standing, Start, View,
+};
 use mcp_flow_flow::{Owner, SessionId, Violation};
 use mcp_flow_proto::model::{ElicitAction, ElicitResult};
 use mcp_flow_proto::{RpcError, method};
 use mcp_flow_server::ask::Capability;
 use mcp_flow_server::context::ClientError;
 use mcp_flow_server::input::InputRequired;
+use mcp_flow_server::tool::Violation as Argument;
 use mcp_flow_server::{Context, IntoToolOutput, Outcome, ToolOutput};
 use serde_json::{Map, Value};
 
@@ -42,7 +45,7 @@ pub(crate) async fn call(
         (false, true) => call.by_forms().await,
         (_, false) => call.all_at_once().await,
     };
-    called.unwrap_or_else(Called::Refused)
+    called.unwrap_or_else(|refused| refused)
 }
 
 /// How a call is answered.
@@ -50,6 +53,8 @@ pub(crate) enum Called {
     Done(Box<ToolOutput>),
     Asks(InputRequired),
     Refused(RpcError),
+    /// One of the values given upfront breaks the rules of its question.
+    Wrong(Argument),
 }
 
 impl IntoToolOutput for Called {
@@ -58,6 +63,7 @@ impl IntoToolOutput for Called {
             Self::Done(output) => *output,
             Self::Asks(asks) => asks.into_tool_output(),
             Self::Refused(error) => ToolOutput::failure(format!("{error:?}")),
+            Self::Wrong(argument) => ToolOutput::failure(argument.sentence),
         }
     }
 
@@ -66,7 +72,14 @@ impl IntoToolOutput for Called {
             Self::Done(output) => context.reply_output(&output),
             Self::Asks(asks) => asks.reply(context),
             Self::Refused(error) => Err(error),
+            Self::Wrong(argument) => argument.refuse(context),
         }
+    }
+}
+
+impl From<RpcError> for Called {
+    fn from(error: RpcError) -> Self {
+        Self::Refused(error)
     }
 }
 
@@ -99,21 +112,21 @@ impl Call {
     }
 
     /// Asks by one form after another while the call waits.
-    async fn by_forms(&self) -> Result<Called, RpcError> {
+    async fn by_forms(&self) -> Result<Called, Called> {
         let mut view = self.start().await?;
         let unfinished = self.ends_with_call(view.id);
         let output = loop {
             let open = match self.settled(view).await?.standing {
                 Standing::Ended(ended) => break output::of(&ended),
                 Standing::Waiting(open) => open,
-                Standing::Working(_) => return Err(RpcError::internal()),
+                Standing::Working(_) => return Err(RpcError::internal().into()),
             };
             match self.ask_by_form(&open).await? {
                 Ok(Said::Answer(value)) => {
                     view = self.answer(unfinished.id, open.turn, value).await?.view().clone();
                 }
                 Ok(Said::Declined) => {
-                    unfinished.end("the user declined to answer").await;
+                    unfinished.end(DECLINED).await;
                     return Ok(output::declined(&open.key).into());
                 }
                 Err(failed) => break failed,
@@ -141,7 +154,7 @@ impl Call {
     }
 
     /// Runs with what was given, and says what is missing.
-    async fn all_at_once(&self) -> Result<Called, RpcError> {
+    async fn all_at_once(&self) -> Result<Called, Called> {
         let view = self.start().await?;
         let unfinished = self.ends_with_call(view.id);
         match self.settled(view).await?.standing {
@@ -153,14 +166,32 @@ impl Call {
                 unfinished.end("a value was missing").await;
                 Ok(output::missing(&self.flow, &self.arguments, &open).into())
             }
-            Standing::Working(_) => Err(RpcError::internal()),
+            Standing::Working(_) => Err(RpcError::internal().into()),
         }
     }
 
-    async fn start(&self) -> Result<View, RpcError> {
-        let mut start = Start::new(self.flow.as_str(), self.owner.clone());
-        start.params = self.arguments.clone();
-        self.engine.start(start).await.map_err(|error| refused(&self.flow, &error))
+    async fn start(&self) -> Result<View, Called> {
+        self.engine.start(self.beginning()).await.map_err(|error| self.cannot_start(error))
+    }
+
+    fn beginning(&self) -> Start {
+        Start::new(self.flow.as_str(), self.owner.clone()).params(self.arguments.clone())
+    }
+
+    /// What was given upfront are arguments, and is refused as arguments are (C-31).
+    fn cannot_start(&self, error: EngineError) -> Called {
+        match error {
+            EngineError::InvalidParams { key, violation } => {
+                let Violation { error, suggestion } = violation;
+                let wrong = if key.is_empty() { error } else { format!("{key}: {error}") };
+                let sentence = match suggestion {
+                    Some(suggestion) => format!("{wrong}. {suggestion}"),
+                    None => wrong,
+                };
+                Called::Wrong(Argument::named(&key, sentence))
+            }
+            error => Called::Refused(refused(&self.flow, &error)),
+        }
     }
 
     async fn answer(&self, id: SessionId, turn: u32, value: Value) -> Result<Answered, RpcError> {
@@ -250,3 +281,6 @@ fn question_again(message: &str, violation: Option<&Violation>) -> String {
         }
     }
 }
+
+/// Why a session ended whose question nobody would answer.
+const DECLINED: &str = "the user declined to answer";

@@ -125,6 +125,8 @@ macro_rules! suite {
             a_flow_is_asked_by_forms
             a_flow_is_asked_in_rounds
             a_flow_takes_everything_upfront
+            only_an_open_question_can_be_declined
+            the_last_answer_can_be_repeated_in_any_form
             conversations_can_be_switched_off
             a_burst_of_changes_is_told_once
             a_stateless_client_listens_for_changes

@@ -3,13 +3,12 @@
 use mcp_flow_engine::OpenQuestion;
 use mcp_flow_flow::prompt::{Bound, Choice, Prompt, PromptType, Rules};
 use mcp_flow_proto::model::{
-    Choice as FormChoice, ElicitAction, ElicitForm, ElicitResult, Field, FieldKind, FormSchema,
-    TextFormat,
+    Choice as FormChoice, ElicitForm, ElicitResult, Field, FieldKind, FormSchema, TextFormat,
 };
 use mcp_flow_proto::{Revision, RpcError};
 use serde_json::{Map, Number, Value};
 
-use super::{Said, question_again};
+use super::question_again;
 
 /// A question as a form of one field, or of several where one cannot hold the answer.
 #[derive(Debug)]
@@ -56,7 +55,7 @@ impl Form {
             Reading::Field(key) => content.remove(key).unwrap_or_default(),
             Reading::Whole if content.values().all(Value::is_null) => Value::Null,
             Reading::Whole => {
-                content.retain(|_, value| !value.is_null() && *value != "");
+                drop_empty(&mut content);
                 Value::Object(content)
             }
             Reading::Choice(key, choices) => {
@@ -69,17 +68,23 @@ impl Form {
         }
     }
 
-    /// What was said where the question itself is not known any more.
-    pub(super) fn said_to_nothing(key: &str, result: ElicitResult) -> Said {
+    /// What may have been answered, where the question itself is not known any more.
+    pub(super) fn readings(key: &str, result: ElicitResult) -> Vec<Value> {
         let mut content = result.content.unwrap_or_default();
-        match result.action {
-            ElicitAction::Accept => Said::Answer(match content.remove(key) {
-                Some(value) => value,
-                None => Value::Object(content),
-            }),
-            ElicitAction::Decline | ElicitAction::Cancel => Said::Declined,
-        }
+        let field = content.get(key).cloned();
+        // A choice may stand for a value that is no text.
+        let chosen = field.as_ref().and_then(Value::as_str);
+        let chosen = chosen.and_then(|text| serde_json::from_str(text).ok());
+        drop_empty(&mut content);
+        let whole = (!content.is_empty()).then_some(Value::Object(content));
+        let readings = [field, chosen, whole].into_iter().flatten().collect::<Vec<_>>();
+        if readings.is_empty() { vec![Value::Null] } else { readings }
     }
+}
+
+/// Leaves out the fields of a form that were not filled in.
+fn drop_empty(content: &mut Map<String, Value>) {
+    content.retain(|_, value| !value.is_null() && *value != "");
 }
 
 fn field(key: &str, prompt: &Prompt) -> Field {

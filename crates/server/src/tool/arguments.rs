@@ -5,6 +5,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::schema::dotted;
+use crate::context::Context;
+use crate::handler::Outcome;
 
 /// One way in which arguments break their schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +18,21 @@ pub struct Violation {
 }
 
 impl Violation {
+    /// What is wrong with the argument of this name; with all of them, if it is empty.
+    pub fn named(name: &str, sentence: impl Into<String>) -> Self {
+        let pointer = match name {
+            "" => String::new(),
+            name => format!("/{}", name.replace('~', "~0").replace('/', "~1")),
+        };
+        Self { pointer, sentence: sentence.into() }
+    }
+
+    /// Refuses a call for this, the way the caller's revision wants it told (C-31). For tools that
+    /// know more of their arguments than a schema says.
+    pub fn refuse(self, context: &Context) -> Outcome {
+        super::refuse_arguments(context, &[self])
+    }
+
     fn to_value(&self) -> Value {
         json!({"pointer": self.pointer, "message": self.sentence})
     }

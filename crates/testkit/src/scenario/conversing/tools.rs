@@ -97,6 +97,51 @@ pub async fn a_flow_is_asked_in_rounds(connect: &Connect) {
     }
 }
 
+/// C-06, C-11: to decline answers the open question only; what was answered stays answered, and a
+/// decline that is repeated leads to the same end.
+pub async fn only_an_open_question_can_be_declined(connect: &Connect) {
+    let mut peer = connect(Fixture::conversing().server).await;
+    let first = round(&mut peer, None, Value::Null).await["result"].clone();
+    let second = round(&mut peer, Some(&first), filled("name", json!("Ada"))).await;
+    let second = second["result"].clone();
+    let late = round(&mut peer, Some(&first), json!({"name": {"action": "decline"}})).await;
+    assert_eq!(late["error"]["data"]["name"], "INVALID_STATE_TRANSITION", "{late}");
+    let done = round(&mut peer, Some(&second), filled("email", json!("ada@example.com"))).await;
+    assert_eq!(done["result"]["structuredContent"]["name"], "Ada", "{done}");
+    let late = round(&mut peer, Some(&second), json!({"email": {"action": "cancel"}})).await;
+    assert_eq!(late["error"]["data"]["name"], "INVALID_STATE_TRANSITION", "{late}");
+
+    let first = round(&mut peer, None, Value::Null).await["result"].clone();
+    for _ in 0..2 {
+        let reply = round(&mut peer, Some(&first), json!({"name": {"action": "decline"}})).await;
+        let name = &reply["result"]["_meta"]["error"]["data"]["name"];
+        assert_eq!(name, "DECLINED", "{reply}");
+    }
+    let late = round(&mut peer, Some(&first), filled("name", json!("Ada"))).await;
+    assert_eq!(late["error"]["data"]["name"], "ALREADY_CANCELLED", "{late}");
+}
+
+/// C-06, C-11, C-14: a custom question of flat members is a form, and the last answer can be
+/// repeated however it was given: as the text of a choice, or by leaving it to the default.
+pub async fn the_last_answer_can_be_repeated_in_any_form(connect: &Connect) {
+    let mut peer = connect(Fixture::conversing().server).await;
+    for (answer, size) in [(json!({"size": "2"}), 2), (json!({}), 1), (json!({"size": ""}), 1)] {
+        let first = round_of(&mut peer, "places", None, Value::Null).await["result"].clone();
+        let form = &first["inputRequests"]["point"]["params"]["requestedSchema"];
+        assert_eq!(form["properties"]["x"]["type"], "number", "{first}");
+        let point = json!({"point": {"action": "accept", "content": {"x": 1.5, "y": 2.5}}});
+        let second = round_of(&mut peer, "places", Some(&first), point.clone()).await;
+        let again = round_of(&mut peer, "places", Some(&first), point).await;
+        assert_eq!(second["result"]["inputRequests"], again["result"]["inputRequests"]);
+        let answer = json!({"size": {"action": "accept", "content": answer}});
+        for _ in 0..2 {
+            let done = round_of(&mut peer, "places", Some(&second["result"]), answer.clone()).await;
+            let data = json!({"point": {"x": 1.5, "y": 2.5}, "size": size});
+            assert_eq!(done["result"]["structuredContent"], data, "{done}");
+        }
+    }
+}
+
 /// INT-099, INT-100: clients that cannot be asked give everything at once, and are told what is
 /// missing and how to give it.
 pub async fn a_flow_takes_everything_upfront(connect: &Connect) {
@@ -123,8 +168,14 @@ pub async fn a_flow_takes_everything_upfront(connect: &Connect) {
         let reply = peer.call_tool("wizard", all.clone()).await;
         let text = reply["result"]["content"][0]["text"].as_str().unwrap();
         assert_eq!(serde_json::from_str::<Value>(text).unwrap(), all);
+        // C-31: they are arguments, and are refused as those of any tool.
         let reply = peer.call_tool("wizard", json!({"name": "Ada", "email": "x"})).await;
-        assert_eq!(reply["error"]["code"], -32004, "{reply}");
+        let error = match revision.features().argument_faults_as_results {
+            true => &reply["result"]["_meta"]["error"],
+            false => &reply["error"],
+        };
+        assert_eq!(error["code"], -32602, "{reply}");
+        assert_eq!(error["data"]["violations"][0]["pointer"], "/email", "{reply}");
     }
 }
 
@@ -147,10 +198,19 @@ fn call(peer: &mut Peer, flow: &str, arguments: Value) -> i64 {
     peer.ask("tools/call", json!({"name": flow, "arguments": arguments}))
 }
 
+/// A form with one field, filled in.
+fn filled(key: &str, value: Value) -> Value {
+    json!({key: {"action": "accept", "content": {key: value}}})
+}
+
 /// One round of the wizard, going on from the answer to another.
 async fn round(peer: &mut Peer, from: Option<&Value>, responses: Value) -> Value {
+    round_of(peer, "wizard", from, responses).await
+}
+
+async fn round_of(peer: &mut Peer, flow: &str, from: Option<&Value>, responses: Value) -> Value {
     let meta = stateless(json!({"elicitation": {"form": {}}}));
-    let mut params = json!({"name": "wizard", "arguments": {}, "_meta": meta});
+    let mut params = json!({"name": flow, "arguments": {}, "_meta": meta});
     if let Some(from) = from {
         params["requestState"] = from["requestState"].clone();
     }
