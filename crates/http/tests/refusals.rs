@@ -62,7 +62,21 @@ async fn what_is_wrong_is_said() {
         assert!(body.to_string().contains(said), "{shown}: {body}");
         assert!(body["error"]["message"].is_string(), "{shown}: {body}");
     }
-    assert_eq!(running.send(initialize("2025-11-25")).await.status, 200, "others are served");
+    let opened = running.send(initialize("2025-11-25")).await;
+    assert_eq!(opened.status, 200, "others are served");
+    // C-52: a batch is no message of this revision.
+    let session = opened.header("mcp-session-id").unwrap().to_owned();
+    for batch in [json!([ping]), json!([])] {
+        let mut answer = running.send(in_session(&session, batch)).await;
+        assert_eq!((answer.status, &answer.json().await["error"]["code"]), (400, &json!(-32600)));
+    }
+    // A request that stands alone in a revision that has no such requests.
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2025-11-25",
+        "io.modelcontextprotocol/clientCapabilities": {}});
+    let alone =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}});
+    let mut answer = running.send(Request::post("/mcp", alone)).await;
+    assert_eq!((answer.status, &answer.json().await["error"]["code"]), (400, &json!(-32022)));
 }
 
 /// What is too large is refused while it is still coming, announced or not.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderValue};
 use mcp_flow_proto::error::NOT_INITIALIZED;
-use mcp_flow_proto::{Incoming, Message, RpcError};
+use mcp_flow_proto::{Incoming, Message, RpcError, method};
 use mcp_flow_server::{Connection, Principal};
 
 use super::bad_request;
@@ -50,10 +50,14 @@ async fn open(
         Ok(connection) => connection,
         Err(refusal) => return refusal,
     };
+    let begins = matches!(&incoming, Incoming::Message(Message::Request(request))
+        if request.method == method::INITIALIZE);
     connection.receive_decoded(incoming, frame);
     let Some(reply) = connection.output().await else { return empty(StatusCode::ACCEPTED) };
     let status = match reply.error_code() {
         Some(-32600) => StatusCode::BAD_REQUEST,
+        // A version that requests cannot stand alone in; an `initialize` only failed to agree.
+        Some(-32022) if !begins => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     };
     let reply = reply.into_message();
@@ -99,6 +103,7 @@ async fn exchange(
         return busy(&RpcError::invalid_request("too many calls wait already; try again later"));
     }
     let keep_alive = service.options.keep_alive;
+    let is_batch = matches!(incoming, Incoming::Batch(_));
     let exchange = session.connection.exchange(incoming, frame);
     let primes = session.primes();
     let first = match exchange.take_output() {
@@ -120,6 +125,10 @@ async fn exchange(
         Ok(None) => return empty(StatusCode::ACCEPTED),
         Ok(Some(segment)) if exchange.is_over() && segment.count() == 1 => {
             session.touch();
+            // One error for a whole batch: the revision has none, or nothing was in it.
+            if is_batch && segment.error_code().is_some() {
+                return json(StatusCode::BAD_REQUEST, segment.into_message());
+            }
             return json_keeping(segment.into_message(), exchange.take_kept());
         }
         Ok(Some(segment)) => Some(segment),
