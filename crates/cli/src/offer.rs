@@ -74,8 +74,8 @@ enum Form {
 }
 
 impl Offer {
-    /// A server with the built-in tools, which answers in order if it must.
-    pub(crate) fn server(&self, in_order: bool) -> anyhow::Result<ServerBuilder> {
+    /// A server with the built-in tools, which answers in order if it must, and its conversations.
+    pub(crate) fn server(&self, in_order: bool) -> anyhow::Result<(ServerBuilder, Interaction)> {
         let mut limits = Limits::default();
         if in_order {
             limits.concurrency = 1;
@@ -110,10 +110,11 @@ impl Offer {
     }
 
     /// Adds the flows, and what their sessions are kept in.
-    fn converse(&self, server: ServerBuilder) -> anyhow::Result<ServerBuilder> {
+    fn converse(&self, server: ServerBuilder) -> anyhow::Result<(ServerBuilder, Interaction)> {
         let flows = Interaction::builder().flows(mcp_flow_examples::flows());
         if self.no_interaction {
-            return Ok(flows.disabled().build().add_to(server));
+            let interaction = flows.disabled().build();
+            return Ok((interaction.add_to(server), interaction));
         }
         let Kept { store, keys, is_lasting } = match self.stateless {
             true => crate::store::keys_only(self.store.as_ref())?,
@@ -128,7 +129,8 @@ impl Offer {
             false => flows,
         };
         let flows = if is_lasting { flows } else { flows.in_memory() };
-        Ok(flows.build().add_to(server).sealing_keys(keys))
+        let interaction = flows.build();
+        Ok((interaction.add_to(server).sealing_keys(keys), interaction))
     }
 }
 

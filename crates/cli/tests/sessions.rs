@@ -36,7 +36,7 @@ async fn a_conversation_survives_its_server() {
     assert_eq!((&rejected["accepted"], code), (&json!(false), 1));
 
     let (mut server, url) = serve(&store);
-    let (shown, _) = sessions(&["show", &id, "--url", &url]);
+    let (shown, _) = sessions(&["show", &id, "--url", url.strip_suffix("/mcp").unwrap()]);
     assert_eq!(shown["accumulatedData"], json!({"name": "Ada Lovelace"}));
     let (done, _) = sessions(&["answer", &id, "ada@example.com", "--url", &url]);
     assert_eq!(done["next"]["complete"]["result"]["success"], true);
@@ -44,6 +44,40 @@ async fn a_conversation_survives_its_server() {
     assert_eq!(code, 1, "what is over cannot be cancelled");
     server.kill().unwrap();
     server.wait().unwrap();
+}
+
+/// What was interrupted goes on when the server is there again, whether or not anybody comes; whoever
+/// looks into its store at rest sets nothing going, and whoever answers there sees it through.
+#[tokio::test]
+async fn interrupted_work_is_taken_up_by_servers_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal.redb");
+    let store = format!("redb:{}", journal.display());
+    let (mut program, mut peer) = Program::start(PROGRAM, &["stdio", "--store", &store]);
+    peer.initialize(Revision::V2025_11_25).await;
+    let params = json!({"toolName": "countdown", "initialParams": {"from": 30}});
+    let started = peer.call("interaction.start", params).await;
+    let id = started["result"]["sessionId"].as_str().unwrap().to_owned();
+    let other = peer.call("interaction.start", json!({"toolName": "countdown"})).await;
+    let other = other["result"]["sessionId"].as_str().unwrap().to_owned();
+    program.kill().await;
+
+    let at_rest = |arguments: &[&str]| sessions(&[arguments, &["--store", &store]].concat());
+    let before = at_rest(&["show", &id]).0;
+    assert_eq!(before["state"], "active");
+    let (answered, _) = at_rest(&["answer", &other, "5"]);
+    assert_eq!(answered["next"]["prompt"]["message"], "Launch?");
+    assert_eq!(at_rest(&["show", &id]).0, before);
+
+    let (mut server, _) = serve(&store);
+    let ready = std::fs::read(&journal).unwrap();
+    while std::fs::read(&journal).unwrap() == ready {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let after = at_rest(&["show", &id]).0["metadata"]["lastActivityAt"].as_u64().unwrap();
+    assert!(after > before["metadata"]["lastActivityAt"].as_u64().unwrap());
 }
 
 /// Runs the command; what it says for programs, and its exit code.

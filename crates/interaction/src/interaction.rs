@@ -28,6 +28,7 @@ pub(crate) struct Inner {
     pub(crate) stateless: Option<Stateless>,
     pub(crate) flows: BTreeMap<String, Offered>,
     pub(crate) is_enabled: bool,
+    is_at_rest: bool,
     pub(crate) is_persistent: bool,
     pub(crate) patience: Patience,
     pub(crate) warnings: Warnings,
@@ -64,6 +65,7 @@ impl Interaction {
             stateless: None,
             change: None,
             is_enabled: true,
+            is_at_rest: false,
             is_persistent: false,
             patience: Patience { start: START_PATIENCE, poll: POLL_PATIENCE },
         }
@@ -82,7 +84,7 @@ impl Interaction {
         let server = methods::add_to(self, server)
             .declare("interaction", EXTENSION, self.capabilities())
             .tools(self.tools());
-        if !self.inner.is_enabled {
+        if !self.inner.is_enabled || self.inner.is_at_rest {
             return server;
         }
         server.hook(move |_: &ConnectionInfo, event: &Event<'_>| {
@@ -163,6 +165,7 @@ pub struct InteractionBuilder {
     stateless: Option<(KeyRing, Option<usize>)>,
     change: Option<Box<dyn FnOnce(EngineBuilder) -> EngineBuilder>>,
     is_enabled: bool,
+    is_at_rest: bool,
     is_persistent: bool,
     patience: Patience,
 }
@@ -217,6 +220,13 @@ impl InteractionBuilder {
         self
     }
 
+    /// Leaves sessions alone that no request names: what was interrupted is not taken up, and what is
+    /// overdue is not ended. For looking into a store that no server uses.
+    pub fn at_rest(mut self) -> Self {
+        self.is_at_rest = true;
+        self
+    }
+
     /// Switches conversations off: `interaction.*` says so (C-44), and flows are plain tools that
     /// need every value upfront or by forms.
     pub fn disabled(mut self) -> Self {
@@ -251,6 +261,7 @@ impl InteractionBuilder {
             engine,
             flows,
             is_enabled: self.is_enabled,
+            is_at_rest: self.is_at_rest,
             is_persistent: self.is_persistent,
             stateless,
             patience: self.patience,

@@ -103,7 +103,8 @@ impl Serve {
     /// Takes all addresses before it serves any, so that what cannot be had is known at once.
     async fn serve(self) -> anyhow::Result<()> {
         let tokens = self.token_file.as_deref().map(Tokens::read).transpose()?;
-        let server = self.offer.server(false)?.build()?;
+        let (server, interaction) = self.offer.server(false)?;
+        let server = server.build()?;
         let signal = stdio::stop_signal().context("signals cannot be watched")?;
         let (hosts, origins, public_url) = (self.hosts, self.origins, self.public_url);
         let options = http::Options { hosts, origins, public_url, ..http::Options::default() };
@@ -129,6 +130,8 @@ impl Serve {
             let place = || format!("cannot make the Unix socket {}", path.display());
             lines.push(bound.with_context(place)?);
         }
+        // Now, and not with the first client: what was interrupted has waited long enough.
+        interaction.engine().run();
         announce(&places, self.json)?;
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
@@ -140,6 +143,7 @@ impl Serve {
         signal.await;
         stop.send_replace(true);
         tasks.join_all().await;
+        interaction.engine().shutdown().await;
         Ok(())
     }
 }

@@ -146,15 +146,41 @@ impl Place {
         }
     }
 
-    /// Answers with JSON if the answer is some and the question does not ask for text.
+    /// Answers the question that is open now, and no other that may follow it meanwhile.
     async fn answer(&mut self, id: &str, text: &str) -> anyhow::Result<Value> {
         let state = self.call(id, "interaction.getState", json!({})).await?;
-        let wants_text = matches!(state["currentPrompt"]["type"].as_str(), Some("text" | "date"));
-        let value = match serde_json::from_str::<Value>(text) {
-            Ok(value) if !wants_text => value,
-            _ => text.into(),
-        };
-        self.call(id, "interaction.respond", json!({"response": {"value": value}})).await
+        let prompt = &state["currentPrompt"];
+        let mut response = json!({"value": typed(prompt, text)});
+        if prompt.is_object() {
+            response["turnId"] = prompt["metadata"]["turnId"].clone();
+        }
+        let mut result =
+            self.call(id, "interaction.respond", json!({"response": response})).await?;
+        // Nobody else goes on with a store at rest, so what the answer leads to is done here.
+        while matches!(self, Self::Resting(_)) && result["next"]["pending"] == true {
+            let mut polled = self.call(id, "interaction.continue", json!({})).await?;
+            result["next"] = polled["next"].take();
+        }
+        Ok(result)
+    }
+}
+
+/// What a person means who types this as the answer to a question: JSON, or plain text if it is none
+/// or that is asked for (INT-123).
+fn typed(prompt: &Value, text: &str) -> Value {
+    let parsed = serde_json::from_str(text).unwrap_or_else(|_| text.into());
+    let is_chosen = |choice: &Value| choice["value"] == text;
+    match prompt["type"].as_str() {
+        Some("text" | "date") => text.into(),
+        Some("choice") if prompt["choices"].as_array().is_some_and(|c| c.iter().any(is_chosen)) => {
+            text.into()
+        }
+        Some("confirm") => match text.to_lowercase().as_str() {
+            "y" | "yes" => true.into(),
+            "n" | "no" => false.into(),
+            _ => parsed,
+        },
+        _ => parsed,
     }
 }
 
@@ -236,3 +262,28 @@ fn meta() -> Value {
 }
 
 const DEFAULT_URL: &str = "http://127.0.0.1:4433/mcp";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    /// INT-123, INT-122: what is typed becomes what the question asks for.
+    #[test]
+    fn answers_are_typed_as_people_do() {
+        let choice = json!({"type": "choice", "choices": [{"value": "1"}, {"value": 2}]});
+        for (prompt, text, value) in [
+            (json!({"type": "text"}), "42", json!("42")),
+            (json!({"type": "number"}), "42", json!(42)),
+            (json!({"type": "number"}), "many", json!("many")),
+            (json!({"type": "confirm"}), "Yes", json!(true)),
+            (json!({"type": "confirm"}), "n", json!(false)),
+            (json!({"type": "confirm"}), "true", json!(true)),
+            (choice.clone(), "1", json!("1")),
+            (choice, "2", json!(2)),
+            (json!({"type": "custom"}), "{\"x\": 1}", json!({"x": 1})),
+            (Value::Null, "x", json!("x")),
+        ] {
+            assert_eq!(super::typed(&prompt, text), value, "{prompt} {text}");
+        }
+    }
+}

@@ -70,7 +70,10 @@ impl Remote {
         let unreachable = || format!("no server answers at {}", self.uri);
         let stream = TcpStream::connect((host, port)).await.with_context(unreachable)?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        let path = self.uri.path_and_query().map_or("/mcp", |path| path.as_str());
+        let path = match self.uri.path_and_query().map(|path| path.as_str()) {
+            None | Some("/") => "/mcp",
+            Some(path) => path,
+        };
         let authority = self.uri.authority().map_or("", |authority| authority.as_str());
         let mut request = Request::post(path)
             .header(HOST, authority)

@@ -26,7 +26,9 @@ impl Resting {
         let Kept { store, .. } = open(Some(url))?;
         let store = store.context("what is kept in memory is gone; name a store on disk")?;
         let flows = mcp_flow_examples::flows();
-        let interaction = Interaction::builder().flows(flows).store(store.clone()).build();
+        let flows = Interaction::builder().flows(flows).store(store.clone());
+        // Whoever looks must not set steps going that end in the middle, with this process.
+        let interaction = flows.at_rest().build();
         let server = interaction.add_to(Server::builder("mcp-flow", env!("CARGO_PKG_VERSION")));
         Ok(Self { store, server: server.build()? })
     }
