@@ -75,7 +75,8 @@ async fn what_is_wrong_is_said() {
         "io.modelcontextprotocol/clientCapabilities": {}});
     let alone =
         json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}});
-    let mut answer = running.send(Request::post("/mcp", alone)).await;
+    let alone = Request::post("/mcp", alone).header("mcp-method", "tools/list");
+    let mut answer = running.send(alone.header("mcp-protocol-version", "2025-11-25")).await;
     assert_eq!((answer.status, &answer.json().await["error"]["code"]), (400, &json!(-32022)));
 }
 

@@ -283,10 +283,17 @@ pub struct WireError<'a> {
     stateless: bool,
 }
 
+impl WireError<'_> {
+    /// The number that is written.
+    pub fn code(&self) -> i32 {
+        let fault = &self.error.parts.fault;
+        if self.stateless { fault.stateless_code } else { fault.code }
+    }
+}
+
 impl Serialize for WireError<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Parts { fault, message, .. } = &*self.error.parts;
-        let code = if self.stateless { fault.stateless_code } else { fault.code };
+        let (code, message) = (self.code(), &self.error.parts.message);
         let mut map = serializer.serialize_map(Some(3))?;
         map.serialize_entry("code", &code)?;
         map.serialize_entry("message", message)?;

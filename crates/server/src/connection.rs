@@ -329,7 +329,7 @@ impl Shared {
             None => {
                 let hint = match outcome {
                     Ok(payload) => Hint::from(payload.0.len()),
-                    Err(error) => Hint::of_error(error),
+                    Err(error) => Hint::of_error(error, revision),
                 };
                 self.send(route, hint, claim, write);
                 if is_first {
@@ -357,7 +357,8 @@ impl Shared {
         if route.batch.is_some() {
             return self.gather(route, Some(reply));
         }
-        self.send(route, Hint::of_error(error), || true, |out| out.extend_from_slice(&reply));
+        let hint = Hint::of_error(error, revision);
+        self.send(route, hint, || true, |out| out.extend_from_slice(&reply));
         self.close_route(route);
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderValue};
 use mcp_flow_proto::error::NOT_INITIALIZED;
-use mcp_flow_proto::{Incoming, Message, RpcError, method};
+use mcp_flow_proto::{Incoming, Message, RpcError};
 use mcp_flow_server::{Connection, Principal};
 
 use super::bad_request;
@@ -50,14 +50,10 @@ async fn open(
         Ok(connection) => connection,
         Err(refusal) => return refusal,
     };
-    let begins = matches!(&incoming, Incoming::Message(Message::Request(request))
-        if request.method == method::INITIALIZE);
     connection.receive_decoded(incoming, frame);
     let Some(reply) = connection.output().await else { return empty(StatusCode::ACCEPTED) };
     let status = match reply.error_code() {
         Some(-32600) => StatusCode::BAD_REQUEST,
-        // A version that requests cannot stand alone in; an `initialize` only failed to agree.
-        Some(-32022) if !begins => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     };
     let reply = reply.into_message();

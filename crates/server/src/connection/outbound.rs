@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mcp_flow_proto::RpcError;
+use mcp_flow_proto::{Revision, RpcError};
 
 /// Encoded messages, one after the other.
 #[derive(Debug, Default)]
@@ -29,8 +29,8 @@ pub(crate) struct Hint {
 }
 
 impl Hint {
-    pub(crate) fn of_error(error: &RpcError) -> Self {
-        Self { size: 0, error: Some(error.code()) }
+    pub(crate) fn of_error(error: &RpcError, revision: Revision) -> Self {
+        Self { size: 0, error: Some(error.wire(revision).code()) }
     }
 }
 
