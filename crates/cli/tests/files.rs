@@ -57,6 +57,21 @@ async fn what_is_too_large_for_a_pipe_is_refused() {
     assert_eq!((&data["name"], &data["limit"]), (&json!("PAYLOAD_TOO_LARGE"), &json!(16_777_216)));
 }
 
+/// PAT-017: what nobody could read as text comes as bytes, and takes no more room than those.
+#[tokio::test]
+async fn zeros_are_no_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = std::fs::File::create(folder.path().join("zeros")).unwrap();
+    file.set_len(3 * 1024 * 1024).unwrap();
+    let (_program, mut peer) = start(&["stdio", "--root", folder.path().to_str().unwrap()]).await;
+    let uri = format!("file://{}/zeros", folder.path().canonicalize().unwrap().display());
+    let read = peer.call("resources/read", json!({"uri": uri})).await;
+    let blob = read["result"]["contents"][0]["blob"].as_str().unwrap();
+    assert_eq!(blob.len(), 4 * 1024 * 1024);
+    let read = peer.call_tool("read_file", json!({"path": "zeros"})).await;
+    assert_eq!(read["result"]["content"][0]["resource"]["blob"], blob);
+}
+
 /// A root that is not there is named before anything is served.
 #[test]
 fn a_root_that_is_not_there_is_named() {

@@ -263,6 +263,15 @@ fn size_of(size: Option<u64>, limit: usize) -> String {
     }
 }
 
+/// Bytes as the text they are, or as they came. What has a zero in it is no text, though UTF-8 would
+/// allow it: nobody could read it, and in JSON each takes six bytes.
+pub(crate) fn text_of(bytes: Vec<u8>) -> Result<String, Vec<u8>> {
+    if bytes.contains(&0) {
+        return Err(bytes);
+    }
+    String::from_utf8(bytes).map_err(std::string::FromUtf8Error::into_bytes)
+}
+
 /// How something is delivered.
 #[derive(Debug)]
 pub(crate) enum Delivery {
@@ -280,11 +289,11 @@ impl Context {
     pub async fn deliver(&self, bulk: Bulk) -> Result<Content, DeliveryError> {
         Ok(match self.route_bulk(bulk).await? {
             Delivery::Link(link) => Content::ResourceLink(link),
-            Delivery::Inline { bytes, uri, mime_type } => match String::from_utf8(bytes) {
+            Delivery::Inline { bytes, uri, mime_type } => match text_of(bytes) {
                 Ok(text) => Content::text(text),
                 Err(bytes) => {
                     let uri = uri.as_deref().unwrap_or(ResourceContents::INLINE_URI);
-                    let resource = ResourceContents::bytes(uri, bytes.into_bytes());
+                    let resource = ResourceContents::bytes(uri, bytes);
                     let mime_type = mime_type.as_deref().unwrap_or("application/octet-stream");
                     Content::embedded(resource.with_mime_type(mime_type))
                 }

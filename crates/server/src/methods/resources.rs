@@ -11,7 +11,7 @@ use mcp_flow_proto::{Params, RpcError, method};
 use serde_json::json;
 
 use super::{bad_cursor, standing};
-use crate::bulk::{Bulk, Delivery, DeliveryError};
+use crate::bulk::{Bulk, Delivery, DeliveryError, text_of};
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 use crate::resource::Contents;
@@ -218,9 +218,9 @@ async fn deliver(context: &Context, uri: &str, bulk: Bulk) -> Result<ResourceCon
         Delivery::Link(link) => linked(uri, &link),
         Delivery::Inline { bytes, uri: own, mime_type } => {
             let uri = own.as_deref().unwrap_or(uri);
-            let contents = match String::from_utf8(bytes) {
+            let contents = match text_of(bytes) {
                 Ok(text) => ResourceContents::text(uri, text),
-                Err(bytes) => ResourceContents::bytes(uri, bytes.into_bytes()),
+                Err(bytes) => ResourceContents::bytes(uri, bytes),
             };
             ResourceContents { mime_type, ..contents }
         }
