@@ -37,7 +37,14 @@ impl Core {
             let due = self.store.due(now, PAGE).await?;
             let mut done = 0;
             for id in &due {
-                done += usize::from(self.settle_due(*id).await?);
+                match self.settle_due(*id).await {
+                    Ok(settled) => done += usize::from(settled),
+                    // It can neither be ended nor told to be over; the others can.
+                    Err(EngineError::Store(StoreError::Damaged(id))) => {
+                        tracing::error!(session = %id, "the journal of a session is damaged");
+                    }
+                    Err(error) => return Err(error),
+                }
             }
             // What could not be settled will come up again; there may be more behind it, but
             // looking again at once would find the same.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use mcp_flow_engine::{Definition, EngineError, Flow, FlowResult, Limits, Notice, Rate};
 use mcp_flow_flow::event::{Ending, FaultName, Limit};
 use mcp_flow_flow::question::confirm;
-use mcp_flow_flow::store::{Page, Phase};
-use mcp_flow_flow::{MemoryStore, Owner, State};
+use mcp_flow_flow::store::{Append, Page, Phase};
+use mcp_flow_flow::{Event, MemoryStore, Owner, Session, State, Store};
 use serde_json::json;
 use support::{NoParams, StillClock, answer, builder, ended, fault, forgetful, me, open, start};
 
@@ -36,6 +36,25 @@ async fn a_session_expires_when_nobody_answers() {
         assert!(matches!(cancel, EngineError::Expired(_)), "{cancel:?}");
         assert_eq!(engine.view(id, &me()).await.unwrap().state, State::Error);
     }
+}
+
+/// INT-074: a journal that makes no sense holds up no other session.
+#[tokio::test]
+async fn a_damaged_session_holds_up_no_other() {
+    let (store, clock) = (Arc::new(MemoryStore::new()), StillClock::new());
+    let engine = builder(store.clone()).clock(clock.clone()).limits(forgetful()).build();
+    let damaged = engine.start(start("register")).await.unwrap().id;
+    clock.forward(Duration::from_secs(1));
+    let sound = engine.start(start("register")).await.unwrap().id;
+    let journal = store.read(damaged).await.unwrap();
+    let summary = Session::replay(&journal).unwrap().unwrap().summary();
+    // It has begun already, so it cannot begin now.
+    let events = vec![Event::Began { at: engine.now() }];
+    let append = Append { id: damaged, length: journal.len(), events, summary, replace: false };
+    store.append(append).await.unwrap();
+    clock.forward(Duration::from_secs(300));
+    engine.sweep().await.unwrap();
+    assert_eq!(engine.view(sound, &me()).await.unwrap().state, State::Error);
 }
 
 /// INT-023: a wait beyond what the server allows is cut, and the client can see to what.
