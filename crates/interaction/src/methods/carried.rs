@@ -9,7 +9,7 @@ use mcp_flow_proto::RpcError;
 use mcp_flow_server::{Context, Outcome, ServerBuilder};
 use serde_json::{Value, json};
 
-use super::start::{no_such_flow, read, refuse_timeout};
+use super::start::{check_given, no_such_flow, read, refuse_timeout};
 use super::{method, read_response, reply, verdict};
 use crate::fault::{SESSION_NOT_FOUND, VALIDATION_FAILED, about, going_on, refused, transition};
 use crate::fields::Fields;
@@ -32,6 +32,7 @@ async fn start(interaction: Interaction, context: Context, mut fields: Fields) -
     if !interaction.inner.flows.contains_key(&flow) {
         return Err(no_such_flow(&context, &flow));
     }
+    check_given(&context, &start)?;
     let started = sessions(&interaction)?.start(start).await;
     let (view, token) = started.map_err(|error| refused(&flow, &error))?;
     refuse_timeout(&view)?;

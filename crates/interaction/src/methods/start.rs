@@ -2,16 +2,16 @@
 
 use mcp_flow_engine::{EngineError, Standing, Start, View};
 use mcp_flow_flow::event::{Ending, FaultName};
-use mcp_flow_flow::{Owner, State};
-use mcp_flow_proto::RpcError;
+use mcp_flow_flow::{Owner, State, Violation};
 use mcp_flow_proto::error::UNKNOWN_TOOL;
+use mcp_flow_proto::{Raw, RpcError};
 use mcp_flow_server::{Context, Outcome};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::reply;
 use crate::delivery::{Delivery, Outlook};
-use crate::fault::{NOT_INTERACTIVE, refused, timed_out};
+use crate::fault::{NOT_INTERACTIVE, invalid, refused, timed_out};
 use crate::fields::Fields;
 use crate::interaction::{Interaction, owner};
 use crate::wire;
@@ -26,6 +26,7 @@ pub(super) async fn start(
     let Some(offered) = interaction.inner.flows.get(&flow) else {
         return Err(no_such_flow(&context, &flow));
     };
+    check_given(&context, &start)?;
     let delivery = Delivery::of(&context);
     let owner = start.owner.clone();
     let begun = begin(&interaction, start).await;
@@ -67,6 +68,21 @@ pub(super) fn read(context: &Context, fields: &mut Fields) -> Result<Start, RpcE
     start.context = fields.object("context")?.unwrap_or_default();
     start.inactivity = fields.duration("timeout")?;
     Ok(start)
+}
+
+/// Refuses at once what the arguments of the flow do not allow, though it may not be asked for until
+/// later (INT-020).
+pub(super) fn check_given(context: &Context, start: &Start) -> Result<(), RpcError> {
+    let Some(tool) = context.server().find_tool(&start.flow) else { return Ok(()) };
+    let mut given = start.params.clone();
+    // What is null is not given.
+    given.retain(|_, value| !value.is_null());
+    let given = Value::Object(given).to_string();
+    let violations = tool.check(Raw::Json(&given)).err().unwrap_or_default();
+    violations.into_iter().next().map_or(Ok(()), |first| {
+        let key = first.pointer.split('/').nth(1).unwrap_or_default();
+        Err(invalid(&key.replace("~1", "/").replace("~0", "~"), &Violation::new(first.sentence)))
+    })
 }
 
 /// Starts the flow even if the caller goes away meanwhile; what it has begun is then ended again,

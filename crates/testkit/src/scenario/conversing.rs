@@ -242,6 +242,13 @@ pub async fn what_cannot_be_done_to_a_session_is_named(connect: &Connect) {
         (&reply["error"]["code"], &reply["error"]["data"]["field"]),
         (&json!(-32004), &json!("email"))
     );
+    // What is asked for later is refused at once where the arguments say what they allow.
+    let wrong = json!({"toolName": "kinds", "initialParams": {"count": "many", "day": null}});
+    let reply = peer.call("interaction.start", wrong).await;
+    assert_eq!(
+        (&reply["error"]["code"], &reply["error"]["data"]["field"]),
+        (&json!(-32004), &json!("count"))
+    );
 
     let id = start(&mut peer, "simple", json!({})).await["sessionId"].clone();
     let name = id.as_str().unwrap().to_owned();
