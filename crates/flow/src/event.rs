@@ -252,6 +252,4 @@ pub enum FaultName {
     TooMuchData,
     /// An operation of the flow took too long.
     Timeout,
-    /// This program has no flow of that name any more.
-    UnknownFlow,
 }

@@ -153,7 +153,6 @@ pub(crate) fn fault_name(fault: &FlowFault) -> &'static str {
         FaultName::BadPrompt => "BAD_PROMPT",
         FaultName::TooManyPrompts => "TOO_MANY_PROMPTS",
         FaultName::TooMuchData => "TOO_MUCH_DATA",
-        FaultName::UnknownFlow => "UNKNOWN_FLOW",
     }
 }
 

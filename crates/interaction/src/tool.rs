@@ -12,7 +12,6 @@ use mcp_flow_flow::{Owner, SessionId, Violation};
 use mcp_flow_proto::model::{ElicitAction, ElicitResult};
 use mcp_flow_proto::{RpcError, method};
 use mcp_flow_server::ask::Capability;
-use mcp_flow_server::context::ClientError;
 use mcp_flow_server::input::InputRequired;
 use mcp_flow_server::tool::Violation as Argument;
 use mcp_flow_server::{Context, IntoToolOutput, Outcome, ToolOutput};
@@ -129,7 +128,10 @@ impl Call {
                     unfinished.end(DECLINED).await;
                     return Ok(output::declined(&open.key).into());
                 }
-                Err(failed) => break failed,
+                Err(failed) => {
+                    unfinished.end("the client could not be asked").await;
+                    return Ok(failed.into());
+                }
             }
         };
         unfinished.disarm();
@@ -145,7 +147,6 @@ impl Call {
         let asked = client.request_within(limit, method::ELICITATION_CREATE, &params).await;
         Ok(match asked {
             Ok(result) => Ok(form.said(result)),
-            Err(ClientError::Malformed(_)) => Ok(Said::Answer(Value::Null)),
             Err(error) => {
                 let message = format!("`{}` could not be asked: {error}", open.key);
                 Err(ToolOutput::failure(message))

@@ -46,6 +46,16 @@ pub async fn a_flow_is_asked_by_forms(connect: &Connect) {
         let reply = peer.reply_to(id).await;
         assert_eq!(reply["result"]["isError"], true);
         assert_eq!(reply["result"]["_meta"]["error"]["data"]["name"], "DECLINED");
+
+        // What is no answer is not taken for one that leaves the question to its default.
+        let given = json!({"family": "f", "animal": "cod", "count": 2, "price": 1.5,
+            "day": "2024-02-29"});
+        let id = call(&mut peer, "kinds", given);
+        let request = peer.find(|message| message.get("method").is_some()).await;
+        peer.send(json!({"jsonrpc": "2.0", "id": request["id"], "result": {"action": "zap"}}));
+        let reply = peer.reply_to(id).await;
+        assert_eq!(reply["result"]["isError"], true, "{reply}");
+
         let left = peer.call("interaction.list", json!({})).await;
         let sessions = left["result"]["sessions"].as_array().unwrap().clone();
         assert!(sessions.iter().all(|one| one["state"] != "waiting_user"), "{sessions:?}");
