@@ -70,9 +70,9 @@ impl Remote {
         let unreachable = || format!("no server answers at {}", self.uri);
         let stream = TcpStream::connect((host, port)).await.with_context(unreachable)?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        let path = match self.uri.path_and_query().map(|path| path.as_str()) {
-            None | Some("/") => "/mcp",
-            Some(path) => path,
+        let path = match self.uri.path_and_query() {
+            Some(path) if path.as_str() != "/" => path.as_str(),
+            _ => "/mcp",
         };
         let authority = self.uri.authority().map_or("", |authority| authority.as_str());
         let mut request = Request::post(path)
