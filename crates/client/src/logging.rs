@@ -1,0 +1,49 @@
+//! Log messages of the server.
+
+use std::sync::PoisonError;
+
+use mcp_flow_proto::model::LogLevel;
+use mcp_flow_proto::{Params, Raw, method};
+use serde_json::{Map, Value, json};
+
+use crate::client::{Client, Shared};
+use crate::error::Error;
+use crate::event::Event;
+use crate::request::Request;
+
+impl Client {
+    /// Sets the least severe level of log messages wanted, now and after a reconnection. They come
+    /// as [`Event::Log`]. Under 2026-07-28 every request says so by itself.
+    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), Error> {
+        *self.shared.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+        if self.shared.link().await?.revision().is_stateless() {
+            return Ok(());
+        }
+        let params = json!({"level": level});
+        let request = Request::new(self, method::LOGGING_SET_LEVEL.into(), params, ignore);
+        request.repeatable().await
+    }
+}
+
+fn ignore(_: Raw<'_>) -> Result<(), Error> {
+    Ok(())
+}
+
+impl Shared {
+    /// The member of a stateless request's `_meta` that says which log messages are wanted.
+    pub(crate) fn log_level_member(&self, stateless: bool) -> Option<String> {
+        if !stateless {
+            return None;
+        }
+        let level = *self.log_level.lock().unwrap_or_else(PoisonError::into_inner);
+        level.map(|level| format!("\"io.modelcontextprotocol/logLevel\":\"{level}\""))
+    }
+}
+
+/// Reads `notifications/message`.
+pub(crate) fn read(params: Params<'_>) -> Option<Event> {
+    let mut members: Map<String, Value> = params.decode().ok()?;
+    let level = serde_json::from_value(members.remove("level")?).ok()?;
+    let logger = members.get("logger").and_then(Value::as_str).map(str::to_owned);
+    Some(Event::Log { level, logger, data: members.remove("data").unwrap_or_default() })
+}

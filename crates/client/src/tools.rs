@@ -1,0 +1,179 @@
+//! Listing and calling tools.
+
+use std::sync::{Arc, PoisonError};
+
+use mcp_flow_proto::model::{Meta, ToolDefinition};
+use mcp_flow_proto::{Raw, method};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::client::Client;
+use crate::content::{Piece, texts};
+use crate::error::Error;
+use crate::host::ProposedCall;
+use crate::pages::Pages;
+use crate::request::{Params, Request};
+
+impl Client {
+    /// The server's tools, page by page.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let tools = client.tools().all().await?;
+    /// assert!(tools.iter().any(|tool| tool.name == "math.add"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tools(&self) -> Pages<ToolDefinition> {
+        Pages::new(self, method::TOOLS_LIST, "tools")
+    }
+
+    /// One tool by its name; `None` if the server has none of that name.
+    pub async fn tool(&self, name: &str) -> Result<Option<Arc<ToolDefinition>>, Error> {
+        let known = |client: &Self| {
+            let tools = client.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
+            tools.get(name).cloned()
+        };
+        if let Some(tool) = known(self) {
+            return Ok(Some(tool));
+        }
+        let listed = self.tools().all().await?;
+        {
+            let mut tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
+            tools.clear();
+            tools.extend(listed.into_iter().map(|tool| (tool.name.clone(), Arc::new(tool))));
+        }
+        Ok(known(self))
+    }
+
+    /// Calls a tool. That a tool failed is an outcome, not an error; see
+    /// [`ToolOutcome::into_result`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # use serde_json::json;
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let outcome = client.call_tool("math.add", json!({"a": 1, "b": 1})).await?;
+    /// assert_eq!(outcome.text(), "2");
+    ///
+    /// let outcome = client.call_tool("fail", json!({})).await?;
+    /// assert!(outcome.is_error);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn call_tool(&self, name: &str, arguments: Value) -> Request<CallParams, ToolOutcome> {
+        let params = CallParams { name: name.to_owned(), arguments };
+        Request::new(self, method::TOOLS_CALL.into(), params, ToolOutcome::read).about(name)
+    }
+}
+
+impl Client {
+    /// Has a call approved, and finds what has to be repeated beside it.
+    pub(crate) async fn prepare_call(
+        &self,
+        tool: &str,
+        arguments: &Value,
+    ) -> Result<Vec<(String, String)>, Error> {
+        let nothing = Map::new();
+        let arguments = match arguments {
+            Value::Object(arguments) => arguments,
+            Value::Null => &nothing,
+            _ => return Err(Error::Usage("the arguments of a tool are an object".to_owned())),
+        };
+        let link = self.shared.link().await?;
+        let definition = {
+            let tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
+            tools.get(tool).cloned()
+        };
+        let call = ProposedCall { tool, arguments, definition: definition.as_deref() };
+        let asker = self.shared.asker(&link);
+        self.shared.host.approve(&asker, &call).await.map_err(Error::Denied)?;
+        Ok(Vec::new())
+    }
+}
+
+/// The params of `tools/call`.
+#[derive(Clone, Debug, Serialize)]
+pub struct CallParams {
+    name: String,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    arguments: Value,
+}
+
+impl Params for CallParams {
+    fn proposal(&self) -> Option<(&str, &Value)> {
+        Some((&self.name, &self.arguments))
+    }
+}
+
+/// What came of calling a tool.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ToolOutcome {
+    /// What it returned.
+    pub content: Vec<Piece>,
+    /// The same for programs, if it says so.
+    pub structured: Option<Value>,
+    /// Whether it failed.
+    pub is_error: bool,
+    /// Why, where there is no content to say so (C-24).
+    pub error_message: Option<String>,
+    /// Anything else.
+    pub meta: Meta,
+}
+
+impl ToolOutcome {
+    /// The texts it returned, one per line.
+    pub fn text(&self) -> String {
+        texts(&self.content)
+    }
+
+    /// What a failed tool says of its failure: its text, or else its message.
+    pub fn error_text(&self) -> String {
+        match (self.text(), &self.error_message) {
+            (text, Some(message)) if text.is_empty() => message.clone(),
+            (text, None) if text.is_empty() => "it gave no reason".to_owned(),
+            (text, _) => text,
+        }
+    }
+
+    /// The outcome, if the tool did not fail.
+    pub fn into_result(self) -> Result<Self, Error> {
+        if self.is_error { Err(Error::Tool(Box::new(self))) } else { Ok(self) }
+    }
+
+    fn read(raw: Raw<'_>) -> Result<Self, Error> {
+        let wire: Wire = raw.decode()?;
+        let meta = wire.meta.unwrap_or_default();
+        let in_meta = meta.get("errorMessage").and_then(Value::as_str).map(str::to_owned);
+        Ok(Self {
+            content: wire.content.unwrap_or_default(),
+            structured: wire.structured_content,
+            is_error: wire.is_error.unwrap_or_default(),
+            error_message: wire.error_message.or(in_meta),
+            meta,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire {
+    #[serde(default)]
+    content: Option<Vec<Piece>>,
+    #[serde(default)]
+    structured_content: Option<Value>,
+    #[serde(default)]
+    is_error: Option<bool>,
+    #[serde(default)]
+    error_message: Option<String>,
+    #[serde(rename = "_meta", default)]
+    meta: Option<Map<String, Value>>,
+}
