@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::Stream;
 use futures_util::stream;
 use hashbrown::HashMap;
-use mcp_flow_proto::model::{LogLevel, ToolDefinition};
+use mcp_flow_proto::model::{ClientCapabilities, LogLevel, ToolDefinition};
 use mcp_flow_proto::{Notification, Raw, method};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -105,7 +105,17 @@ impl Client {
             }
             _ => None,
         };
-        let request = Request::new(self, method.into(), params, |raw: Raw<'_>| Ok(raw.decode()?));
+        let method = method.into();
+        let subject = match &*method {
+            method::TOOLS_CALL | method::PROMPTS_GET => params.get("name"),
+            method::RESOURCES_READ => params.get("uri"),
+            _ => None,
+        };
+        let subject = subject.and_then(Value::as_str).map(str::to_owned);
+        let mut request = Request::new(self, method, params, |raw: Raw<'_>| Ok(raw.decode()?));
+        if let Some(subject) = subject {
+            request = request.about(&subject);
+        }
         match meta {
             Some(Value::Object(members)) => request.meta(members),
             _ => request,
@@ -261,6 +271,17 @@ impl Shared {
         Asker { target: self.target.clone(), name, revision: link.revision() }
     }
 
+    /// What servers are told this client can do. Conversations are always held here, and found
+    /// in results rather than sent: nobody else is asked.
+    pub(crate) fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities { inline_interaction: true, ..self.host.capabilities() }
+    }
+
+    /// Forgets which tools there are, so that they are listed anew.
+    pub(crate) fn forget_tools(&self) {
+        self.tools.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     pub(crate) fn tell(&self, event: Event) {
         // Without listeners there is nobody to miss it.
         let _ = self.events.send(event);
@@ -271,7 +292,7 @@ impl Shared {
         let params = notification.params;
         let event = match &*notification.method {
             method::TOOLS_LIST_CHANGED => {
-                self.tools.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                self.forget_tools();
                 Event::ToolsChanged
             }
             method::PROMPTS_LIST_CHANGED => Event::PromptsChanged,
@@ -288,9 +309,6 @@ impl Shared {
                 return self.subscriptions.acknowledged(params);
             }
             other => {
-                if self.conversations.notified(other, params) {
-                    return;
-                }
                 let params = params.decode().unwrap_or_default();
                 Event::Other { method: other.chars().take(128).collect(), params }
             }

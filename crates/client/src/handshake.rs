@@ -208,7 +208,7 @@ impl Talk<'_> {
     fn ask_initialize(&self, revision: Revision) -> Result<Exchange, Disagreement> {
         let params = json!({
             "protocolVersion": revision.name(),
-            "capabilities": declare(self.shared.host.capabilities(), revision),
+            "capabilities": declare(self.shared.capabilities(), revision),
             "clientInfo": self.shared.options.client.for_revision(revision),
         });
         let asked = self.link.request(method::INITIALIZE.into(), &params, &Beside::default());
@@ -257,7 +257,7 @@ impl Talk<'_> {
 
     /// What every stateless request says of itself.
     fn own_meta(&self, revision: Revision) -> String {
-        let capabilities = declare(self.shared.host.capabilities(), revision);
+        let capabilities = declare(self.shared.capabilities(), revision);
         let client = self.shared.options.client.for_revision(revision);
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": revision.name(),

@@ -8,6 +8,7 @@
 //! Everything a server sends is hostile: bounded, checked where it arrives, and its texts are
 //! shown to people only through [`neutral`].
 
+mod arguments;
 mod client;
 mod completion;
 mod connect;
@@ -15,11 +16,13 @@ mod content;
 mod era;
 pub mod error;
 pub mod event;
+pub mod guard;
 mod handshake;
 pub mod host;
 pub mod interaction;
 mod link;
 mod logging;
+mod mirrored;
 pub mod neutral;
 mod options;
 mod pages;
@@ -33,6 +36,7 @@ mod subscription;
 mod tools;
 pub mod transport;
 
+pub use arguments::check_arguments;
 pub use client::{Client, ClientBuilder};
 pub use completion::{Completion, CompletionReference};
 pub use content::Piece;

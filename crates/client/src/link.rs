@@ -187,6 +187,28 @@ impl Link {
         }
     }
 
+    /// Takes what answers one request, whatever id it gives.
+    pub(crate) fn receive_for(self: &Arc<Self>, id: i64, frame: &[u8]) -> bool {
+        match Incoming::decode(frame, self.encoding()) {
+            Ok(Incoming::Message(Message::Response(Response { outcome: Err(error), .. }))) => {
+                self.pending.settle(id, Err(Failed::Server(ServerError::from_raw(error))));
+                true
+            }
+            Ok(incoming) => {
+                match incoming {
+                    Incoming::Message(message) => self.take(message),
+                    Incoming::Batch(batch) => self.take_batch(batch),
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    pub(crate) fn waits_for(&self, id: i64) -> bool {
+        self.pending.waits_for(id)
+    }
+
     fn take_batch(self: &Arc<Self>, batch: Raw<'_>) {
         let Ok(Some(elements)) = batch.elements(MOST_IN_BATCH) else {
             return self.complain("a batch of too many messages", batch.bytes());

@@ -38,11 +38,20 @@ impl<T: DeserializeOwned + Send + 'static> Pages<T> {
         let pages = stream::try_unfold(state, |mut walk| async move {
             Ok::<_, Error>(walk.next::<T>().await?.map(|page| (stream::iter(page), walk)))
         });
-        Self { entries: Box::pin(pages.map_ok(|page| page.map_ok(|entry| entry)).try_flatten()) }
+        Self { entries: Box::pin(pages.try_flatten()) }
     }
 }
 
 impl<T> Pages<T> {
+    /// Leaves out entries.
+    pub(crate) fn retain(self, keep: impl Fn(&T) -> bool + Send + 'static) -> Self
+    where
+        T: Send + 'static,
+    {
+        let kept = self.entries.try_filter(move |entry| std::future::ready(keep(entry)));
+        Self { entries: Box::pin(kept) }
+    }
+
     /// All entries, or the first error.
     pub async fn all(self) -> Result<Vec<T>, Error> {
         self.try_collect().await

@@ -103,6 +103,10 @@ impl Pending {
         self.lock().waiters.remove(&id).is_some()
     }
 
+    pub(crate) fn waits_for(&self, id: i64) -> bool {
+        self.lock().waiters.contains_key(&id)
+    }
+
     pub(crate) fn report(&self, id: i64, progress: Progress) {
         let sink = self.lock().waiters.get(&id).and_then(|waiter| waiter.progress.clone());
         if let Some(sink) = sink {

@@ -132,10 +132,23 @@ where
         if let Some((tool, arguments)) = self.params.proposal() {
             self.headers = self.client.prepare_call(tool, arguments).await?;
         }
+        let mut refreshed = false;
         let mut input: Input = Vec::new();
         let mut rounds = 0;
         loop {
-            let (link, raw) = self.exchange(&input).await?;
+            let (link, raw) = match self.exchange(&input).await {
+                Err(Error::Server(error)) if error.code == HEADER_MISMATCH && !refreshed => {
+                    // The tool wants other headers than when it was listed.
+                    refreshed = true;
+                    if let Some((tool, arguments)) = self.params.proposal() {
+                        self.client.shared.forget_tools();
+                        self.headers = self.client.prepare_call(tool, arguments).await?;
+                        continue;
+                    }
+                    return Err(error.into());
+                }
+                exchanged => exchanged?,
+            };
             let Some(needed) = rounds::needed(&link, &self.method, raw.as_raw())? else {
                 return (self.read)(raw.as_raw());
             };
@@ -339,6 +352,9 @@ impl<R> std::fmt::Debug for Progressing<R> {
         formatter.debug_struct("Progressing").finish_non_exhaustive()
     }
 }
+
+/// Header and body of a request differ.
+const HEADER_MISMATCH: i64 = -32020;
 
 /// How many reports of progress are kept for who does not look.
 const MOST_STEPS: usize = 64;

@@ -2,15 +2,19 @@
 
 use std::sync::{Arc, PoisonError};
 
+use futures_util::future::BoxFuture;
 use mcp_flow_proto::model::{Meta, ToolDefinition};
 use mcp_flow_proto::{Raw, method};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::client::Client;
+use crate::client::{Client, Shared};
 use crate::content::{Piece, texts};
 use crate::error::Error;
+use crate::event::Event;
 use crate::host::ProposedCall;
+use crate::link::Link;
+use crate::mirrored;
 use crate::pages::Pages;
 use crate::request::{Params, Request};
 
@@ -29,7 +33,10 @@ impl Client {
     /// # }
     /// ```
     pub fn tools(&self) -> Pages<ToolDefinition> {
-        Pages::new(self, method::TOOLS_LIST, "tools")
+        let shared = Arc::downgrade(&self.shared);
+        Pages::new(self, method::TOOLS_LIST, "tools").retain(move |tool| {
+            shared.upgrade().is_none_or(|shared| shared.notes(tool))
+        })
     }
 
     /// One tool by its name; `None` if the server has none of that name.
@@ -41,12 +48,7 @@ impl Client {
         if let Some(tool) = known(self) {
             return Ok(Some(tool));
         }
-        let listed = self.tools().all().await?;
-        {
-            let mut tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
-            tools.clear();
-            tools.extend(listed.into_iter().map(|tool| (tool.name.clone(), Arc::new(tool))));
-        }
+        self.tools().all().await?;
         Ok(known(self))
     }
 
@@ -88,14 +90,51 @@ impl Client {
             _ => return Err(Error::Usage("the arguments of a tool are an object".to_owned())),
         };
         let link = self.shared.link().await?;
-        let definition = {
-            let tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
-            tools.get(tool).cloned()
+        let definition = match self.shared.wants_headers(&link) {
+            // What to repeat is in its definition. A server that cannot list it has to do without.
+            true => self.tool_boxed(tool).await.unwrap_or_default(),
+            false => {
+                let tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
+                tools.get(tool).cloned()
+            }
         };
         let call = ProposedCall { tool, arguments, definition: definition.as_deref() };
         let asker = self.shared.asker(&link);
         self.shared.host.approve(&asker, &call).await.map_err(Error::Denied)?;
-        Ok(Vec::new())
+        match definition {
+            Some(tool) if self.shared.wants_headers(&link) => {
+                mirrored::values(&tool, arguments).map_err(Error::Protocol)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// A tool by its name, behind a box: listing is a request, which begins by preparing.
+    fn tool_boxed<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<ToolDefinition>>, Error>> {
+        Box::pin(self.tool(name))
+    }
+}
+
+impl Shared {
+    fn wants_headers(&self, link: &Link) -> bool {
+        link.revision().is_stateless()
+            && link.transport().is_some_and(|transport| transport.wants_headers())
+    }
+
+    /// Remembers a tool that was listed; false if it may not be used.
+    fn notes(&self, tool: &ToolDefinition) -> bool {
+        if self.current().is_some_and(|link| self.wants_headers(&link))
+            && let Some(fault) = mirrored::fault(tool)
+        {
+            let name = crate::neutral::shorten(&tool.name, 100);
+            self.tell(Event::Warning(format!("the tool {name} was left out: {fault}")));
+            return false;
+        }
+        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        if tools.len() < self.options.most_entries {
+            tools.insert(tool.name.clone(), Arc::new(tool.clone()));
+        }
+        true
     }
 }
 

@@ -190,6 +190,17 @@ impl Inbox {
         }
     }
 
+    /// Takes one message that is the answer to a request, whatever id it gives: a server that
+    /// could not read the request could not read that either. False if it is no message.
+    pub fn receive_for(&self, request: i64, frame: &[u8]) -> bool {
+        self.link.upgrade().is_some_and(|link| link.receive_for(request, frame))
+    }
+
+    /// Whether the response to a request is still waited for.
+    pub fn waits_for(&self, request: i64) -> bool {
+        self.link.upgrade().is_some_and(|link| link.waits_for(request))
+    }
+
     /// Says that the response to one request will not come.
     pub fn fail(&self, request: i64, error: TransportError) {
         if let Some(link) = self.link.upgrade() {

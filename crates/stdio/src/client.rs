@@ -2,8 +2,9 @@
 //!
 //! One task carries a connection. Messages that are ready together go out by one write.
 
-mod child;
 mod carry;
+mod child;
+mod model;
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::lines;
 use carry::Carried;
 pub use child::{Program, Stderr};
+pub use model::CommandModel;
 
 /// A server at a TCP port that speaks in lines.
 #[derive(Clone, Debug)]

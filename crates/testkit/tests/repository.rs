@@ -17,7 +17,7 @@ const MAY_USE: [(&str, &[&str]); 17] = [
     ("mcp-flow-engine", &["mcp-flow-flow", "mcp-flow-seal"]),
     ("mcp-flow-store-redb", &["mcp-flow-flow", "mcp-flow-seal"]),
     ("mcp-flow-server", &["mcp-flow-proto", "mcp-flow-seal"]),
-    ("mcp-flow-client", &["mcp-flow-proto"]),
+    ("mcp-flow-client", &["mcp-flow-flow", "mcp-flow-proto"]),
     ("mcp-flow-stdio", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-http", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server"]),
     (
@@ -27,6 +27,7 @@ const MAY_USE: [(&str, &[&str]); 17] = [
     (
         "mcp-flow-testkit",
         &[
+            "mcp-flow-client",
             "mcp-flow-engine",
             "mcp-flow-flow",
             "mcp-flow-interaction",
