@@ -75,6 +75,17 @@ impl Client {
     }
 
     /// What was agreed with the server last, and what it says of itself.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// assert_eq!(client.server().await?.implementation.name, "fixture");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn server(&self) -> Result<Arc<ServerInfo>, Error> {
         let link = self.shared.link().await?;
         link.info().cloned().ok_or(Error::Closed)
@@ -91,6 +102,18 @@ impl Client {
     }
 
     /// Sends any request; `params` is an object. Its result comes as it is.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let result = client.request("tools/list", serde_json::json!({})).await?;
+    /// assert!(result["tools"].is_array());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn request(
         &self,
         method: impl Into<Cow<'static, str>>,
@@ -123,6 +146,17 @@ impl Client {
     }
 
     /// Sends any notification.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// client.notify("notifications/x", &serde_json::json!({"level": 7})).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn notify<P: Serialize + Sync>(
         &self,
         method: impl Into<Cow<'static, str>>,
@@ -134,16 +168,56 @@ impl Client {
 
     /// Asks whether the server is there. Under 2026-07-28, which has no ping, by asking what it
     /// is.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// client.ping().limit(std::time::Duration::from_secs(5)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ping(&self) -> Request<Map<String, Value>, ()> {
         Request::new(self, method::PING.into(), Map::new(), |_: Raw<'_>| Ok(())).repeatable()
     }
 
     /// Tells the server that the host's roots are others than before.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// client.roots_changed().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn roots_changed(&self) -> Result<(), Error> {
         self.notify("notifications/roots/list_changed", &json!({})).await
     }
 
     /// What happens from now on. Whoever does not look often enough misses the oldest.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// use futures_util::StreamExt;
+    /// use mcp_flow_client::Event;
+    /// use mcp_flow_client::model::LogLevel;
+    ///
+    /// let mut events = client.events();
+    /// client.set_log_level(LogLevel::Error).await?;
+    /// client.call_tool("report", serde_json::json!({})).await?;
+    /// assert!(matches!(events.next().await, Some(Event::Log { level: LogLevel::Error, .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn events(&self) -> impl Stream<Item = Event> + Send + Unpin + use<> {
         let receiver = self.shared.events.subscribe();
         Box::pin(stream::unfold(receiver, |mut receiver| async move {
@@ -180,6 +254,18 @@ impl Client {
     }
 
     /// Ends the connection politely. Every clone of the client is of no use after that.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// client.close().await;
+    /// assert!(client.ping().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn close(&self) {
         let last = self.shared.state.send_replace(State::Closed);
         if let State::Up(link) = last {

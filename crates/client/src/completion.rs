@@ -34,6 +34,21 @@ pub struct Completion {
 
 impl Client {
     /// Asks what an argument could go on to be, given what the others are already.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::with_prompts().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// use mcp_flow_client::CompletionReference;
+    ///
+    /// let prompt = CompletionReference::Prompt("pick".into());
+    /// let found = client.complete(&prompt, "language", "py", Default::default()).await?;
+    /// assert_eq!(found.values, ["python"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn complete(
         &self,
         reference: &CompletionReference,

@@ -118,6 +118,7 @@ impl Talk<'_> {
         match self.judge(reply)? {
             Verdict::Modern(result) => self.take_discovered(&result),
             Verdict::Handshake(revision) => self.initialize(revision).await,
+            Verdict::Again => self.discover_only().await,
         }
     }
 
@@ -133,6 +134,7 @@ impl Talk<'_> {
                     self.take_initialized(old.reply().await)
                 }
                 Verdict::Handshake(revision) => self.initialize(revision).await,
+                Verdict::Again => self.discover_only().await,
             },
             reply = old.reply() => {
                 probe.is_quiet = true;
@@ -173,6 +175,8 @@ impl Talk<'_> {
                 let versions = listed(&error);
                 match choose(&versions) {
                     Some(revision) if !revision.is_stateless() => Ok(Verdict::Handshake(revision)),
+                    // It refuses what it says it speaks; perhaps not twice.
+                    Some(_) => Ok(Verdict::Again),
                     _ if versions.is_empty() => Err(Disagreement::Failed(error.into())),
                     _ => Err(Disagreement::Failed(no_common(&versions))),
                 }
@@ -293,6 +297,7 @@ impl Talk<'_> {
 enum Verdict {
     Modern(OwnedRaw),
     Handshake(Revision),
+    Again,
 }
 
 fn quiet(mut exchange: Exchange) -> Exchange {

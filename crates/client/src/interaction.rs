@@ -57,6 +57,18 @@ pub struct Features {
 impl Client {
     /// What the server can do in conversations; `None` if it knows nothing of them (INT-092,
     /// INT-093, C-10).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let support = client.interaction_support().await?;
+    /// assert!(support.is_some_and(|support| support.features.validation));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn interaction_support(&self) -> Result<Option<Support>, Error> {
         let declared = self.server().await?.interaction().cloned();
         let declared = match declared {

@@ -14,6 +14,19 @@ use crate::request::Request;
 impl Client {
     /// Sets the least severe level of log messages wanted, now and after a reconnection. They come
     /// as [`Event::Log`]. Under 2026-07-28 every request says so by itself.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// use mcp_flow_client::model::LogLevel;
+    ///
+    /// client.set_log_level(LogLevel::Warning).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn set_log_level(&self, level: LogLevel) -> Result<(), Error> {
         *self.shared.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
         if self.shared.link().await?.revision().is_stateless() {

@@ -12,11 +12,35 @@ use crate::request::Request;
 
 impl Client {
     /// The server's prompts, page by page.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::with_prompts().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let prompts = client.prompts().all().await?;
+    /// assert!(prompts.iter().any(|prompt| prompt.name == "analyze_data"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn prompts(&self) -> Pages<PromptDefinition> {
         Pages::new(self, method::PROMPTS_LIST, "prompts")
     }
 
     /// Gets a prompt, filled in. Arguments are texts.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::with_prompts().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let prompt = client.get_prompt("analyze_data", [("data", "1, 2, 3")]).await?;
+    /// assert!(prompt.messages[0].content.as_text().is_some_and(|text| text.contains("1, 2, 3")));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get_prompt<N: Into<String>, V: Into<String>>(
         &self,
         name: &str,

@@ -12,16 +12,51 @@ use crate::request::Request;
 
 impl Client {
     /// The server's resources, page by page.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::with(|builder| builder.resources(mcp_flow_server::Resource::builder("x:/a").text("hi").unwrap())).server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let resources = client.resources().all().await?;
+    /// assert_eq!(resources[0].uri, "x:/a");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn resources(&self) -> Pages<ResourceDefinition> {
         Pages::new(self, method::RESOURCES_LIST, "resources")
     }
 
     /// The forms of resources that are not listed one by one, page by page.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::with(|builder| builder.resources(mcp_flow_server::Resource::builder("x:/a").text("hi").unwrap())).server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// assert!(client.resource_templates().all().await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn resource_templates(&self) -> Pages<TemplateDefinition> {
         Pages::new(self, method::RESOURCES_TEMPLATES_LIST, "resourceTemplates")
     }
 
     /// Reads a resource.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::with(|builder| builder.resources(mcp_flow_server::Resource::builder("x:/a").text("hi").unwrap())).server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let outcome = client.read_resource("x:/a").await?;
+    /// assert_eq!(outcome.contents.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn read_resource(&self, uri: &str) -> Request<Value, ReadOutcome> {
         let params = json!({"uri": uri});
         let request = Request::new(self, method::RESOURCES_READ.into(), params, |raw: Raw<'_>| {
@@ -63,6 +98,17 @@ impl<'de> Deserialize<'de> for Contents {
 
 impl Client {
     /// What a resource holds, if it is text.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::with(|builder| builder.resources(mcp_flow_server::Resource::builder("x:/a").text("hi").unwrap())).server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// assert_eq!(client.read_text("x:/a").await?, "hi");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn read_text(&self, uri: &str) -> Result<String, Error> {
         use mcp_flow_proto::model::ResourceBody;
         let outcome = self.read_resource(uri).await?;

@@ -129,6 +129,23 @@ impl Client {
     ///
     /// The stream goes on after a reconnection, which it tells of; it ends with an error when the
     /// server cannot be reached any more.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::with(|builder| builder.resources(mcp_flow_server::Resource::builder("x:/a").text("hi").unwrap())).server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// use futures_util::StreamExt;
+    /// use mcp_flow_client::{Change, Watched};
+    ///
+    /// let mut changes = client.listen(Watched::new().resource("x:/a")).await?;
+    /// server.resource_changed("x:/a");
+    /// let change = changes.next().await.expect("a subscription goes on")?;
+    /// assert_eq!(change, Change::Resource("x:/a".into()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn listen(&self, watched: Watched) -> Result<Subscription, Error> {
         let (sender, changes) = mpsc::channel(MOST_CHANGES);
         let entry = Arc::new(Entry {

@@ -40,6 +40,18 @@ impl Client {
     }
 
     /// One tool by its name; `None` if the server has none of that name.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let tool = client.tool("math.add").await?;
+    /// assert!(tool.is_some_and(|tool| tool.description.as_deref() == Some("Adds")));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn tool(&self, name: &str) -> Result<Option<Arc<ToolDefinition>>, Error> {
         let known = |client: &Self| {
             let tools = client.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
