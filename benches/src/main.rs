@@ -3,7 +3,8 @@
 //! Every number is a ratio to a neighbour measured in the same minute, because a number alone says
 //! more about the machine than about the code. `stdio` compares a small call with a bare loop and
 //! with the official SDK, `http` with a bare axum handler and with the official SDK; `memory`
-//! compares a flooded server with itself at rest, and `many` one with thousands of idle
+//! compares a flooded server with itself at rest, `client` our client library with the official
+//! SDK's, and `many` one with thousands of idle
 //! connections; `resources` compares a large download with a bare handler; `compile` is the one that counts seconds, those a crate with a hundred tools takes
 //! to build.
 //!
@@ -12,6 +13,7 @@
 
 mod binary;
 mod call;
+mod client;
 mod compile;
 mod driver;
 mod http;
@@ -40,12 +42,16 @@ enum Command {
     Many(many::Arguments),
     Resources(resources::Arguments),
     Compile(compile::Arguments),
+    Client(client::Arguments),
     /// Serve `calculator.add` from a plain blocking loop
     #[command(hide = true)]
     ServeBare,
     /// Serve `calculator.add` with the official SDK
     #[command(hide = true)]
     ServeRmcp(servers::rmcp::Settings),
+    /// Call `calculator.add` many times at once with the official SDK
+    #[command(hide = true)]
+    CallRmcp(client::Calls),
     /// Serve `calculator.add` over HTTP from a plain axum handler
     #[command(hide = true)]
     ServeAxum(servers::axum::Settings),
@@ -65,6 +71,8 @@ fn main() -> anyhow::Result<()> {
         Command::Many(arguments) => print(&arguments.run()?),
         Command::Resources(arguments) => print(&arguments.run()?),
         Command::Compile(arguments) => print(&arguments.run()?),
+        Command::Client(arguments) => print(&arguments.run()?),
+        Command::CallRmcp(calls) => print(&client::call_by_rmcp(calls)?.to_string()),
         Command::ServeBare => servers::bare::serve()?,
         Command::ServeRmcp(settings) => servers::rmcp::serve(settings)?,
         Command::ServeAxum(settings) => servers::axum::serve(settings)?,
