@@ -46,7 +46,9 @@ impl Arguments {
             let mut command = Command::new(&ours);
             command.arg(self.calls.to_string()).arg("--").arg(&target.benches).arg("serve-bare");
             flow.push(seconds(&mut command)?);
-            rmcp.push(seconds(Command::new(&target.benches).args(["call-rmcp", &self.calls.to_string()]))?);
+            rmcp.push(seconds(
+                Command::new(&target.benches).args(["call-rmcp", &self.calls.to_string()]),
+            )?);
         }
         let per_second = |samples: &[f64]| f64::from(self.calls) / median(samples.to_vec());
         let (flow_rate, rmcp_rate) = (per_second(&flow), per_second(&rmcp));
@@ -55,7 +57,11 @@ impl Arguments {
             calls: self.calls,
             flow: flow_rate,
             rmcp: rmcp_rate,
-            holds: vec![Hold::at_least("mcp-flow / rmcp calls per second", 3.0, flow_rate / rmcp_rate)],
+            holds: vec![Hold::at_least(
+                "mcp-flow / rmcp calls per second",
+                3.0,
+                flow_rate / rmcp_rate,
+            )],
         };
         let saved = report::save(&target, "client.json", &results)?;
         Ok(format!("{results}\n{saved}"))

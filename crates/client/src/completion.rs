@@ -60,8 +60,7 @@ impl Client {
             CompletionReference::Prompt(name) => json!({"type": "ref/prompt", "name": name}),
             CompletionReference::Template(uri) => json!({"type": "ref/resource", "uri": uri}),
         };
-        let mut params =
-            json!({"ref": reference, "argument": {"name": argument, "value": value}});
+        let mut params = json!({"ref": reference, "argument": {"name": argument, "value": value}});
         if !others.is_empty() {
             params["context"] = json!({"arguments": others});
         }

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, PoisonError};
 
-
 use crate::client::Shared;
 use crate::error::Error;
 use crate::event::Event;
@@ -113,7 +112,8 @@ async fn open(shared: Arc<Shared>, first: bool) {
         let delay = match &error {
             // A server that says how long knows best, within reason.
             Error::Connect {
-                source: TransportError::Refused { retry_after: Some(asked), .. }, ..
+                source: TransportError::Refused { retry_after: Some(asked), .. },
+                ..
             } => (*asked).min(backoff.most),
             _ => backoff.delay(attempt - 1, fastrand::f64()),
         };
@@ -250,5 +250,4 @@ impl Shared {
     pub(crate) fn connector(&self) -> Arc<dyn Connector> {
         self.connector.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-
 }

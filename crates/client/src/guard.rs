@@ -40,7 +40,11 @@ pub trait Person: Send + Sync + 'static {
     }
 
     /// Is shown a call of a tool, with everything that would leave, and says whether it may be.
-    fn review_call<'a>(&'a self, asker: &'a Asker, call: &'a ProposedCall<'a>) -> BoxFuture<'a, bool> {
+    fn review_call<'a>(
+        &'a self,
+        asker: &'a Asker,
+        call: &'a ProposedCall<'a>,
+    ) -> BoxFuture<'a, bool> {
         let _ = (asker, call);
         Box::pin(async { false })
     }
@@ -67,13 +71,21 @@ pub trait Person: Send + Sync + 'static {
     }
 
     /// Answers a question of a server.
-    fn elicit<'a>(&'a self, asker: &'a Asker, question: Elicitation) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(
+        &'a self,
+        asker: &'a Asker,
+        question: Elicitation,
+    ) -> BoxFuture<'a, ElicitAnswer> {
         let _ = (asker, question);
         Box::pin(async { ElicitAnswer::Cancel })
     }
 
     /// Answers a question of a conversation.
-    fn answer<'a>(&'a self, asker: &'a Asker, question: &'a Question) -> BoxFuture<'a, PromptAnswer> {
+    fn answer<'a>(
+        &'a self,
+        asker: &'a Asker,
+        question: &'a Question,
+    ) -> BoxFuture<'a, PromptAnswer> {
         let _ = (asker, question);
         Box::pin(async { PromptAnswer::Cancel(Some("nobody is there to answer".to_owned())) })
     }
@@ -190,7 +202,9 @@ impl Guard {
                 Review::Denied(why) => Err(SampleRefusal::Denied(why)),
             },
             // Who allowed the request without a person to ask has allowed the answer.
-            Policy::Deny if policy == Policy::Allow && !self.policies.answers.denies(&asker.target) => {
+            Policy::Deny
+                if policy == Policy::Allow && !self.policies.answers.denies(&asker.target) =>
+            {
                 Ok(answer)
             }
             Policy::Deny => Err(SampleRefusal::Denied("answers may not be passed on".to_owned())),
@@ -215,7 +229,11 @@ impl Host for Guard {
         }
     }
 
-    fn elicit<'a>(&'a self, asker: &'a Asker, question: Elicitation) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(
+        &'a self,
+        asker: &'a Asker,
+        question: Elicitation,
+    ) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
             match self.decide(&self.policies.questions, asker) {
                 Policy::Deny => ElicitAnswer::Decline,
@@ -257,7 +275,11 @@ impl Host for Guard {
         })
     }
 
-    fn answer<'a>(&'a self, asker: &'a Asker, question: &'a Question) -> BoxFuture<'a, PromptAnswer> {
+    fn answer<'a>(
+        &'a self,
+        asker: &'a Asker,
+        question: &'a Question,
+    ) -> BoxFuture<'a, PromptAnswer> {
         self.person.answer(asker, question)
     }
 }

@@ -41,7 +41,11 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// Asks the person. Defaults to [`ElicitAnswer::Cancel`]: nobody is there.
-    fn elicit<'a>(&'a self, asker: &'a Asker, question: Elicitation) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(
+        &'a self,
+        asker: &'a Asker,
+        question: Elicitation,
+    ) -> BoxFuture<'a, ElicitAnswer> {
         let _ = (asker, question);
         Box::pin(async { ElicitAnswer::Cancel })
     }
@@ -74,7 +78,11 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// Answers a question of a conversation. Defaults to [`PromptAnswer::Cancel`].
-    fn answer<'a>(&'a self, asker: &'a Asker, question: &'a Question) -> BoxFuture<'a, PromptAnswer> {
+    fn answer<'a>(
+        &'a self,
+        asker: &'a Asker,
+        question: &'a Question,
+    ) -> BoxFuture<'a, PromptAnswer> {
         let _ = (asker, question);
         Box::pin(async { PromptAnswer::Cancel(Some("nobody is there to answer".to_owned())) })
     }

@@ -70,7 +70,8 @@ fn collect<'a>(
             found.push(Marked { header, path: path.clone() });
         }
         collect(schema.get("properties"), path, found)?;
-        for (_, within) in schema.iter().filter(|(name, _)| *name != "properties" && *name != MARK) {
+        for (_, within) in schema.iter().filter(|(name, _)| *name != "properties" && *name != MARK)
+        {
             forbid(within)?;
         }
         path.pop();

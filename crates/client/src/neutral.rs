@@ -47,7 +47,8 @@ pub fn shorten(untrusted: &str, most: usize) -> String {
     match end {
         None => line(untrusted).into_owned(),
         Some(_) => {
-            let kept = untrusted.char_indices().nth(most.saturating_sub(1)).map_or(0, |(end, _)| end);
+            let kept =
+                untrusted.char_indices().nth(most.saturating_sub(1)).map_or(0, |(end, _)| end);
             format!("{}…", line(&untrusted[..kept]))
         }
     }

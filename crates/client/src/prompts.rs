@@ -51,9 +51,13 @@ impl Client {
             .map(|(name, value)| (name.into(), Value::String(value.into())))
             .collect();
         let params = json!({"name": name, "arguments": arguments});
-        let request = Request::new(self, method::PROMPTS_GET.into(), params, |raw: Raw<'_>| {
-            Ok(raw.decode()?)
-        });
+        let request =
+            Request::new(
+                self,
+                method::PROMPTS_GET.into(),
+                params,
+                |raw: Raw<'_>| Ok(raw.decode()?),
+            );
         request.about(name).repeatable()
     }
 }

@@ -199,8 +199,8 @@ where
             (meta, Some(level)) => Cow::Owned(format!("{meta},{level}")),
         };
         // Progress shows that the server is at work, so it is asked for where it may take long.
-        let sink = (self.progress.is_some())
-            .then(|| Arc::new(ProgressSink::new(self.progress.clone())));
+        let sink =
+            (self.progress.is_some()).then(|| Arc::new(ProgressSink::new(self.progress.clone())));
         let beside = Beside {
             meta: &meta,
             input,

@@ -27,7 +27,8 @@ pub(crate) fn needed(link: &Link, method: &str, result: Raw<'_>) -> Result<Optio
     if !link.revision().is_stateless() {
         return Ok(None);
     }
-    let Ok([kind, requests, state]) = result.members(["resultType", "inputRequests", "requestState"])
+    let Ok([kind, requests, state]) =
+        result.members(["resultType", "inputRequests", "requestState"])
     else {
         return Ok(None);
     };

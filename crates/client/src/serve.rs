@@ -4,9 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hashbrown::HashMap;
 use mcp_flow_proto::error::{Fault, RATE_LIMITED};
-use mcp_flow_proto::model::{
-    CreateMessage, ElicitationCapability, FormSchema, ListRootsResult,
-};
+use mcp_flow_proto::model::{CreateMessage, ElicitationCapability, FormSchema, ListRootsResult};
 use mcp_flow_proto::{Request, RequestId, RpcError, method, write};
 use serde_json::{Map, Value, json};
 use tokio::task::AbortHandle;
@@ -114,9 +112,8 @@ pub(crate) async fn question(
             if capabilities.sampling.is_none() {
                 return Err(not_offered(method));
             }
-            let request: CreateMessage = serde_json::from_value(params).map_err(|error| {
-                Unanswered::Wrong(RpcError::invalid_params(error.to_string()))
-            })?;
+            let request: CreateMessage = serde_json::from_value(params)
+                .map_err(|error| Unanswered::Wrong(RpcError::invalid_params(error.to_string())))?;
             let answering = shared.host.sample(&asker, request);
             let answer = tokio::time::timeout(limit, answering).await;
             let answer = answer.unwrap_or(Err(SampleRefusal::Timeout));
@@ -174,10 +171,7 @@ fn with_defaults(mut content: Map<String, Value>, schema: &Value) -> Map<String,
     content
 }
 
-fn elicitation(
-    mut params: Value,
-    offered: ElicitationCapability,
-) -> Result<Elicitation, RpcError> {
+fn elicitation(mut params: Value, offered: ElicitationCapability) -> Result<Elicitation, RpcError> {
     let text = |params: &Value, name: &str| {
         let found = params.get(name).and_then(Value::as_str).map(str::to_owned);
         found.ok_or_else(|| RpcError::invalid_params(format!("{name} must be a string")))

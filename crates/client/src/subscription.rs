@@ -79,8 +79,9 @@ impl Watched {
     /// A server may tell of what is inside a resource that is subscribed to.
     fn covers(&self, uri: &str) -> bool {
         self.filter.resources.iter().any(|subscribed| {
-            uri.strip_prefix(subscribed.as_str())
-                .is_some_and(|rest| rest.is_empty() || subscribed.ends_with('/') || rest.starts_with('/'))
+            uri.strip_prefix(subscribed.as_str()).is_some_and(|rest| {
+                rest.is_empty() || subscribed.ends_with('/') || rest.starts_with('/')
+            })
         })
     }
 }
@@ -227,7 +228,11 @@ impl From<RequestError> for Ended {
 
 /// Subscribes on one connection, and comes back when that does not hold any more.
 async fn hold(client: &Client, link: &Arc<Link>, entry: &Arc<Entry>) -> Result<Never, Ended> {
-    if link.revision().is_stateless() { listen(link, entry).await } else { subscribe(client, link, entry).await }
+    if link.revision().is_stateless() {
+        listen(link, entry).await
+    } else {
+        subscribe(client, link, entry).await
+    }
 }
 
 async fn listen(link: &Arc<Link>, entry: &Arc<Entry>) -> Result<Never, Ended> {
@@ -285,8 +290,11 @@ impl Drop for Unsubscribe<'_> {
                 continue;
             }
             let params = json!({"uri": uri});
-            let asked =
-                self.link.request(method::RESOURCES_UNSUBSCRIBE.into(), &params, &Beside::default());
+            let asked = self.link.request(
+                method::RESOURCES_UNSUBSCRIBE.into(),
+                &params,
+                &Beside::default(),
+            );
             // Nobody waits for the answer; the request must not be cancelled for that.
             if let Ok(mut exchange) = asked {
                 exchange.is_quiet = true;
@@ -342,7 +350,8 @@ impl Subscriptions {
     pub(crate) fn acknowledged(&self, params: Params<'_>) {
         if let Some(id) = subscription_id(params) {
             for entry in self.live() {
-                let is_it = *entry.request.lock().unwrap_or_else(PoisonError::into_inner) == Some(id);
+                let is_it =
+                    *entry.request.lock().unwrap_or_else(PoisonError::into_inner) == Some(id);
                 if is_it {
                     entry.agree();
                 }

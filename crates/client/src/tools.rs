@@ -34,9 +34,8 @@ impl Client {
     /// ```
     pub fn tools(&self) -> Pages<ToolDefinition> {
         let shared = Arc::downgrade(&self.shared);
-        Pages::new(self, method::TOOLS_LIST, "tools").retain(move |tool| {
-            shared.upgrade().is_none_or(|shared| shared.notes(tool))
-        })
+        Pages::new(self, method::TOOLS_LIST, "tools")
+            .retain(move |tool| shared.upgrade().is_none_or(|shared| shared.notes(tool)))
     }
 
     /// One tool by its name; `None` if the server has none of that name.
@@ -122,7 +121,10 @@ impl Client {
     }
 
     /// A tool by its name, behind a box: listing is a request, which begins by preparing.
-    fn tool_boxed<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<ToolDefinition>>, Error>> {
+    fn tool_boxed<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Arc<ToolDefinition>>, Error>> {
         Box::pin(self.tool(name))
     }
 }

@@ -45,7 +45,8 @@ async fn garbage_is_named() {
         "{\"jsonrpc\":\"1.0\",\"id\":2,\"result\":{}}\n",
     ] {
         let script = Script::new(move |_, peer: &Scripted| peer.send_text(garbage));
-        let builder = Client::builder().with(|options| options.speak = Speak::Only(Revision::V2025_11_25));
+        let builder =
+            Client::builder().with(|options| options.speak = Speak::Only(Revision::V2025_11_25));
         let error = builder.connect(script.connector()).await.unwrap_err();
         assert!(matches!(error, Error::Timeout { .. }), "{garbage:?}: {error}");
     }
@@ -97,14 +98,16 @@ async fn deep_and_odd_results_are_errors_or_read() {
         (r#"{"tools":[],"nextCursor":7}"#.to_owned(), true),
     ] {
         let text = answer.clone();
-        let script = Script::new(move |message, peer: &Scripted| match message["method"].as_str() {
-            Some("tools/list") => peer.send_text(&format!(
-                "{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{text}}}\n",
-                message["id"]
-            )),
-            _ => handshake(message, peer),
-        });
-        let builder = Client::builder().with(|options| options.request_limit = Duration::from_secs(1));
+        let script =
+            Script::new(move |message, peer: &Scripted| match message["method"].as_str() {
+                Some("tools/list") => peer.send_text(&format!(
+                    "{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{text}}}\n",
+                    message["id"]
+                )),
+                _ => handshake(message, peer),
+            });
+        let builder =
+            Client::builder().with(|options| options.request_limit = Duration::from_secs(1));
         let client = builder.connect(script.connector()).await.unwrap();
         let listed = client.tools().all().await;
         assert_eq!(listed.is_ok(), good, "{answer:.60} {listed:?}");
@@ -114,17 +117,18 @@ async fn deep_and_odd_results_are_errors_or_read() {
 #[tokio::test]
 async fn endless_pages_are_stopped_and_circles_found() {
     for (circular, word) in [(false, "more than 20 pages"), (true, "again and again")] {
-        let script = Script::new(move |message, peer: &Scripted| match message["method"].as_str() {
-            Some("tools/list") => {
-                let next = match circular {
-                    true => "same".to_owned(),
-                    false => format!("{}", message["id"]),
-                };
-                let tool = json!({"name": "a", "inputSchema": {}});
-                peer.send(result(message, json!({"tools": [tool], "nextCursor": next})));
-            }
-            _ => handshake(message, peer),
-        });
+        let script =
+            Script::new(move |message, peer: &Scripted| match message["method"].as_str() {
+                Some("tools/list") => {
+                    let next = match circular {
+                        true => "same".to_owned(),
+                        false => format!("{}", message["id"]),
+                    };
+                    let tool = json!({"name": "a", "inputSchema": {}});
+                    peer.send(result(message, json!({"tools": [tool], "nextCursor": next})));
+                }
+                _ => handshake(message, peer),
+            });
         let builder = Client::builder().with(|options| options.most_pages = 20);
         let client = builder.connect(script.connector()).await.unwrap();
         let error = client.tools().all().await.unwrap_err();
@@ -145,7 +149,11 @@ async fn requests_of_the_server_are_answered() {
         ("elicitation/create", json!({"message": "?"}), Err(-32601)),
         ("roots/list", json!({}), Err(-32601)),
         // INT-033: a forged session.
-        ("interaction.prompt", json!({"sessionId": "x", "prompt": {"type": "text", "message": "?"}}), Err(-32001)),
+        (
+            "interaction.prompt",
+            json!({"sessionId": "x", "prompt": {"type": "text", "message": "?"}}),
+            Err(-32001),
+        ),
     ];
     for (number, (method, params, expected)) in asked.into_iter().enumerate() {
         let id = format!("s{number}");
@@ -163,7 +171,9 @@ async fn requests_of_the_server_are_answered() {
 async fn stray_responses_change_nothing() {
     let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
         Some("tools/call") => {
-            for id in [json!(9999), json!("x"), Value::Null, message["id"].clone(), message["id"].clone()] {
+            for id in
+                [json!(9999), json!("x"), Value::Null, message["id"].clone(), message["id"].clone()]
+            {
                 peer.send(json!({"jsonrpc": "2.0", "id": id, "result":
                     {"content": [{"type": "text", "text": id.to_string()}, {"type": "hologram", "x": 1}]}}));
             }
@@ -207,16 +217,21 @@ async fn a_lost_connection_is_opened_again() {
     let error = client.call_tool("buy", json!({})).await.unwrap_err();
     assert!(matches!(&error, Error::Lost { method, .. } if method == "tools/call"), "{error}");
     client.call_tool("buy", json!({})).await.unwrap();
-    let bought = script.received().iter().filter(|message| message["method"] == "tools/call").count();
+    let bought =
+        script.received().iter().filter(|message| message["method"] == "tools/call").count();
     assert_eq!(bought, 2, "the lost one was not repeated");
 
-    let client = Client::builder().connect(Script::new(|message, peer: &Scripted| {
-        match message["method"].as_str() {
-            Some("tools/call") if peer.connection() == 1 => peer.hang_up(),
-            Some("tools/call") => peer.send(result(message, json!({"content": []}))),
-            _ => handshake(message, peer),
-        }
-    }).connector()).await.unwrap();
+    let client = Client::builder()
+        .connect(
+            Script::new(|message, peer: &Scripted| match message["method"].as_str() {
+                Some("tools/call") if peer.connection() == 1 => peer.hang_up(),
+                Some("tools/call") => peer.send(result(message, json!({"content": []}))),
+                _ => handshake(message, peer),
+            })
+            .connector(),
+        )
+        .await
+        .unwrap();
     client.call_tool("look", json!({})).repeatable().await.unwrap();
 }
 
@@ -312,7 +327,10 @@ async fn the_era_of_a_server_is_found() {
         _ => handshake(message, peer),
     });
     let client = Client::builder().connect(script.connector()).await.unwrap();
-    assert_eq!((client.server().await.unwrap().revision, script.connections()), (Revision::V2025_11_25, 2));
+    assert_eq!(
+        (client.server().await.unwrap().revision, script.connections()),
+        (Revision::V2025_11_25, 2)
+    );
     // A version nobody here speaks.
     let script = Script::new(|message, peer: &Scripted| {
         peer.send(result(message, json!({"protocolVersion": "1999-01-01", "capabilities": {}})));
@@ -327,8 +345,11 @@ async fn a_slow_modern_server_stays_modern() {
     let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
         Some("server/discover") => peer.send_after(
             Duration::from_secs(5),
-            result(message, json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
-                "capabilities": {}})),
+            result(
+                message,
+                json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "capabilities": {}}),
+            ),
         ),
         Some("initialize") => {}
         _ => handshake(message, peer),
@@ -343,20 +364,27 @@ async fn endless_rounds_are_stopped() {
     for (input, word) in [
         (json!({"requestState": "again"}), "asked for input"),
         (json!({"inputRequests": {"a": {"method": "tools/call", "params": {}}}}), "may not ask"),
-        (json!({"inputRequests": {"a": {"method": "elicitation/create", "params": {}}}}), "may not ask"),
+        (
+            json!({"inputRequests": {"a": {"method": "elicitation/create", "params": {}}}}),
+            "may not ask",
+        ),
         (json!({}), "inputRequests or requestState"),
         (json!({"requestState": 7}), "must be a text"),
     ] {
-        let script = Script::new(move |message, peer: &Scripted| match message["method"].as_str() {
-            Some("server/discover") => peer.send(result(message, json!({
-                "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}}))),
-            Some("tools/call") => {
-                let mut input = input.clone();
-                input["resultType"] = "input_required".into();
-                peer.send(result(message, input));
-            }
-            _ => handshake(message, peer),
-        });
+        let script =
+            Script::new(move |message, peer: &Scripted| match message["method"].as_str() {
+                Some("server/discover") => peer.send(result(
+                    message,
+                    json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}}),
+                )),
+                Some("tools/call") => {
+                    let mut input = input.clone();
+                    input["resultType"] = "input_required".into();
+                    peer.send(result(message, input));
+                }
+                _ => handshake(message, peer),
+            });
         let client = Client::builder().connect(script.connector()).await.unwrap();
         let error = client.call_tool("x", json!({})).await.unwrap_err();
         assert!(error.to_string().contains(word), "{error}");

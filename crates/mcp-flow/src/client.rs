@@ -26,9 +26,7 @@ use crate::client::transport::Connector;
 
 pub use mcp_flow_client::*;
 pub use mcp_flow_http::client::{BadTarget, ChatModel, HttpOptions, Trust};
-pub use mcp_flow_stdio::client::{
-    CommandModel, Program, Stderr, attach, in_process, tcp, unix,
-};
+pub use mcp_flow_stdio::client::{CommandModel, Program, Stderr, attach, in_process, tcp, unix};
 
 /// Connects to the server at a URL, with the usual options. See [`connector`] for which there are.
 pub async fn connect(target: &str) -> Result<Client, Error> {

@@ -20,7 +20,8 @@ use tokio::net::TcpListener;
 /// A server whose tool asks for the model it is told to.
 fn fixture() -> Fixture {
     let tool = Tool::builder("ask").handler(async |context: Context, arguments: Value| {
-        let hints = arguments["hint"].as_str().map(|hint| ModelHint { name: Some(hint.to_owned()) });
+        let hints =
+            arguments["hint"].as_str().map(|hint| ModelHint { name: Some(hint.to_owned()) });
         let preferences = ModelPreferences {
             hints: hints.into_iter().collect(),
             intelligence_priority: arguments["clever"].as_f64(),

@@ -107,7 +107,8 @@ impl Models {
         let hints = preferences.hints.iter().filter_map(|hint| hint.name.as_deref());
         for hint in hints.filter(|hint| !hint.is_empty()).take(MOST_HINTS) {
             let hint = hint.to_lowercase();
-            let fitting = self.list.iter().filter(|model| model.name.to_lowercase().contains(&hint));
+            let fitting =
+                self.list.iter().filter(|model| model.name.to_lowercase().contains(&hint));
             if let Some(model) = best(fitting, preferences) {
                 return Some(model);
             }

@@ -50,9 +50,8 @@ impl Limiter {
     fn admits_at(&self, server: &str, now: Instant) -> bool {
         let Rate { times, within } = self.rate;
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        let bucket = buckets
-            .entry(server.to_owned())
-            .or_insert_with(|| Bucket { left: times, filled: now });
+        let bucket =
+            buckets.entry(server.to_owned()).or_insert_with(|| Bucket { left: times, filled: now });
         let passed = now.saturating_duration_since(bucket.filled).as_secs_f64();
         bucket.left = (bucket.left + passed / within.as_secs_f64() * times).min(times);
         bucket.filled = now;
@@ -73,9 +72,8 @@ mod tests {
     fn a_burst_is_cut_and_time_makes_room() {
         let limiter = Limiter::new(Rate::per_minute(3));
         let start = Instant::now();
-        let admitted = |server: &str, seconds| {
-            limiter.admits_at(server, start + Duration::from_secs(seconds))
-        };
+        let admitted =
+            |server: &str, seconds| limiter.admits_at(server, start + Duration::from_secs(seconds));
         let burst: Vec<_> = (0..5).map(|_| admitted("a", 0)).collect();
         assert_eq!(burst, [true, true, true, false, false]);
         assert!(admitted("b", 0), "another server has its own count");

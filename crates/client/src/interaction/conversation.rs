@@ -267,7 +267,8 @@ impl Conversation {
             return;
         }
         let state = result.get("state").and_then(Value::as_str);
-        if matches!(state, Some("completed" | "cancelled" | "error")) && result.get("next").is_none()
+        if matches!(state, Some("completed" | "cancelled" | "error"))
+            && result.get("next").is_none()
         {
             let mut finished = Finished::read(result);
             finished.success &= state == Some("completed");

@@ -115,7 +115,11 @@ pub fn explain(error: &ServerError) -> Option<&'static str> {
         (-1, "SESSION_NOT_FOUND", "the server knows no such session; it may have been erased"),
         (-2, "SESSION_EXPIRED", "the session has expired; start it again"),
         (-3, "INVALID_STATE_TRANSITION", "the session stands where this cannot be done"),
-        (-4, "VALIDATION_FAILED", "a value breaks its rules, and there is no question to go back to"),
+        (
+            -4,
+            "VALIDATION_FAILED",
+            "a value breaks its rules, and there is no question to go back to",
+        ),
         (-5, "TIMEOUT", "the server took too long over this step; try again"),
         (-6, "ALREADY_CANCELLED", "the session was cancelled before"),
         (-7, "NOT_INTERACTIVE", "this tool asks nothing; call it with all its parameters"),

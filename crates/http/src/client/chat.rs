@@ -91,7 +91,8 @@ impl ChatModel {
         let choice = answer.get("choices")?.get(0)?;
         let message = choice.get("message")?;
         let mut content = Vec::new();
-        if let Some(text) = message.get("content").and_then(Value::as_str).filter(|text| !text.is_empty())
+        if let Some(text) =
+            message.get("content").and_then(Value::as_str).filter(|text| !text.is_empty())
         {
             content.push(SamplingContent::from(text));
         }

@@ -10,6 +10,7 @@ pub(super) struct EventDecoder {
     at_start: bool,
     event: Event,
     has_data: bool,
+    has_id: bool,
     limit: usize,
 }
 
@@ -39,6 +40,7 @@ impl EventDecoder {
             at_start: true,
             event: Event::default(),
             has_data: false,
+            has_id: false,
             limit,
         }
     }
@@ -100,9 +102,10 @@ impl EventDecoder {
             self.event.data.pop();
         }
         // An event that only says when to come back, or by which id, is told as well.
-        if self.has_data || self.event.retry.is_some() {
+        if self.has_data || self.has_id || self.event.retry.is_some() {
             take(&self.event);
         }
+        self.has_id = false;
         let id = self.event.id.take();
         self.event = Event { id, ..Event::default() };
         self.has_data = false;
@@ -129,6 +132,7 @@ impl EventDecoder {
             }
             b"id" if !value.contains(&0) && value.len() <= LONGEST_ID => {
                 self.event.id = Some(String::from_utf8_lossy(value).into());
+                self.has_id = true;
             }
             b"retry" if value.iter().all(u8::is_ascii_digit) => {
                 let digits = std::str::from_utf8(value).unwrap_or_default();
@@ -162,6 +166,7 @@ mod tests {
             ("id: 7\ndata: x\n\ndata: y\n\n", vec!["|x|7", "|y|7"]),
             ("id: 7\nretry: 10\n\n", vec!["||7"]),
             ("id: 1\ndata: \n\n", vec!["||1"]),
+            ("id: 2\n\n", vec!["||2"]),
             ("\u{feff}data: x\n\n", vec!["|x|"]),
             ("id\ndata: x\n\n", vec!["|x|"]),
             ("nonsense\ndata: x", vec![]),

@@ -123,7 +123,8 @@ pub(super) async fn open(
     }
     let media_type = media_type(answer.headers());
     let size = answer.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    let size = size.and_then(|text| text.parse().ok()).or_else(|| answer.body().size_hint().exact());
+    let size =
+        size.and_then(|text| text.parse().ok()).or_else(|| answer.body().size_hint().exact());
     let mime_type = (!media_type.is_empty()).then_some(media_type);
     Ok(Opened { size, mime_type, bytes: pieces(answer) })
 }

@@ -39,6 +39,9 @@ struct Inner {
     revision: OnceLock<Revision>,
     /// Whether the server knows that the handshake is over; what comes next must not overtake it.
     initialized: watch::Sender<bool>,
+    /// Whether the stream for what the server says unasked is open, or will not be: many servers
+    /// lose what they say before.
+    listening: watch::Sender<bool>,
     running: Mutex<Running>,
 }
 
@@ -58,6 +61,7 @@ pub(super) fn open(wire: Arc<Wire>, url: Url, inbox: Inbox) -> Arc<dyn Transport
         session: Mutex::new(None),
         revision: OnceLock::new(),
         initialized: watch::Sender::new(false),
+        listening: watch::Sender::new(false),
         running: Mutex::default(),
     };
     Arc::new(Streamable { inner: Arc::new(inner) })
@@ -219,21 +223,36 @@ impl Inner {
         }
     }
 
+    /// Waits until the server can say what it has to say, but not for one that keeps its headers
+    /// back until then.
+    async fn until_listening(&self) {
+        if !self.is_stateless() && !*self.listening.borrow() {
+            let mut listening = self.listening.subscribe();
+            let opened = listening.wait_for(|listening| *listening);
+            let _ = tokio::time::timeout(HEAD_START, opened).await;
+            self.listening.send_replace(true);
+        }
+    }
+
     /// Sends a request and hands over everything its answer holds.
     async fn exchange(&self, id: i64, message: Outgoing) {
         let opening = matches!(&message.kind, OutgoingKind::Request { method, .. }
             if [method::INITIALIZE, method::SERVER_DISCOVER].contains(&&**method));
         if !opening {
             self.until_initialized().await;
+            self.until_listening().await;
         }
         let taken = match self.post(message).await {
             Ok(answer) => self.take(id, answer, opening).await,
             Err(error) => Err(error),
         };
         // Nothing happens here if the response has come.
-        self.inbox.fail(id, taken.err().unwrap_or_else(|| {
-            TransportError::Lost("the answer ended without a response".to_owned())
-        }));
+        self.inbox.fail(
+            id,
+            taken.err().unwrap_or_else(|| {
+                TransportError::Lost("the answer ended without a response".to_owned())
+            }),
+        );
     }
 
     async fn take(
@@ -361,7 +380,9 @@ impl Place {
     /// How long to wait before coming back: as long as the server says, and longer each time.
     fn delay(&self, attempt: u32) -> Duration {
         let asked = Duration::from_millis(self.retry.unwrap_or(500)).min(LONGEST_DELAY);
-        asked.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1).min(10))).min(LONGEST_DELAY)
+        asked
+            .saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1).min(10)))
+            .min(LONGEST_DELAY)
     }
 }
 
@@ -374,10 +395,13 @@ async fn listen(inner: Weak<Inner>) {
         inner.until_initialized().await;
         let mut request = sending::get_events(&inner.url);
         inner.add_headers(request.headers_mut(), None);
-        if let Some(last) = place.last.as_deref().and_then(|last| HeaderValue::from_str(last).ok()) {
+        if let Some(last) = place.last.as_deref().and_then(|last| HeaderValue::from_str(last).ok())
+        {
             request.headers_mut().insert(sending::LAST_EVENT, last);
         }
-        match inner.wire.send(request).await {
+        let answer = inner.wire.send(request).await;
+        inner.listening.send_replace(true);
+        match answer {
             Ok(answer) if answer.status().is_success() => {
                 if sending::media_type(answer.headers()) != "text/event-stream" {
                     return;
@@ -404,6 +428,9 @@ async fn listen(inner: Weak<Inner>) {
         tokio::time::sleep(place.delay(attempt)).await;
     }
 }
+
+/// How long the stream for what the server says unasked may take to open before requests go ahead.
+const HEAD_START: Duration = Duration::from_millis(500);
 
 /// How long the server may take to hear that a session is over.
 const FAREWELL: Duration = Duration::from_secs(2);

@@ -56,9 +56,8 @@ pub(super) async fn open(
     }
     request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("mcp"));
     let limit = inbox.frame_limit();
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(limit))
-        .max_frame_size(Some(limit));
+    let config =
+        WebSocketConfig::default().max_message_size(Some(limit)).max_frame_size(Some(limit));
     let stream = wire.dial(request.uri().clone()).await?;
     let upgraded = client_async_with_config(request, stream, Some(config)).await;
     let socket = match upgraded {

@@ -79,7 +79,8 @@ impl Wire {
     /// Opens a connection of its own, for what is not HTTP any more after the first answer.
     pub(super) async fn dial(&self, uri: Uri) -> Result<TokioIo<Stream>, TransportError> {
         let dialled = self.plain.clone().call(uri).await;
-        let stream = dialled.map_err(|error| TransportError::unreachable("no connection", error))?;
+        let stream =
+            dialled.map_err(|error| TransportError::unreachable("no connection", error))?;
         Ok(TokioIo::new(stream))
     }
 }
@@ -107,8 +108,8 @@ fn roots(trust: &Trust) -> Result<RootCertStore, BadTarget> {
         }
         Trust::File(path) => {
             let bad = |why: String| BadTarget::new(format!("{}: {why}", path.display()));
-            let certificates = CertificateDer::pem_file_iter(path)
-                .map_err(|error| bad(error.to_string()))?;
+            let certificates =
+                CertificateDer::pem_file_iter(path).map_err(|error| bad(error.to_string()))?;
             for certificate in certificates {
                 let certificate = certificate.map_err(|error| bad(error.to_string()))?;
                 store.add(certificate).map_err(|error| bad(error.to_string()))?;

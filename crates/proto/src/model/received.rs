@@ -94,9 +94,9 @@ fn description(mut members: Members, uri: &str) -> Description {
 
 impl ServerCapabilities {
     fn from_members(mut members: Members) -> Result<Self, String> {
-        let list = |members: Option<Meta>| members.map(|members| ListCapability {
-            list_changed: is_true(&members, "listChanged"),
-        });
+        let list = |members: Option<Meta>| {
+            members.map(|members| ListCapability { list_changed: is_true(&members, "listChanged") })
+        };
         Ok(Self {
             tools: list(members.take("tools")),
             resources: members.take("resources").map(|members: Meta| ResourceCapability {

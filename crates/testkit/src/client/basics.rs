@@ -126,9 +126,8 @@ pub async fn errors_are_passed_on(reach: &Reach) {
 pub async fn lists_come_whole_from_pages(reach: &Reach) {
     for revision in [Revision::V2024_11_05, Revision::V2026_07_28] {
         let fixture = Fixture::with(|builder| {
-            let resources = (0..25).map(|number| {
-                Resource::builder(format!("x:/{number}")).text("t").unwrap()
-            });
+            let resources =
+                (0..25).map(|number| Resource::builder(format!("x:/{number}")).text("t").unwrap());
             let limits = Limits { page: 10, ..Limits::default() };
             builder.limits(limits).resources(resources.collect::<Vec<_>>())
         });
@@ -153,8 +152,7 @@ pub async fn prompts_are_got_and_completed(reach: &Reach) {
         assert!(analyze.arguments.iter().any(|one| one.name == "data" && one.required));
         let got = client.get_prompt("analyze_data", [("data", "1, 2")]).await.unwrap();
         assert!(got.messages[0].content.as_text().unwrap().contains("1, 2"));
-        let everything =
-            client.get_prompt("everything", None::<(String, String)>).await.unwrap();
+        let everything = client.get_prompt("everything", None::<(String, String)>).await.unwrap();
         assert_eq!(everything.messages.len(), 5);
         let pick = CompletionReference::Prompt("pick".to_owned());
         let found = client.complete(&pick, "language", "r", Map::new()).await.unwrap();

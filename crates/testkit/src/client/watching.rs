@@ -16,7 +16,8 @@ pub async fn changes_are_told(reach: &Reach) {
         let mut changes = client.listen(Watched::new().tools()).await.unwrap();
         // Over HTTP what is told unasked has a stream of its own, which may still be opening.
         for number in 0.. {
-            let late = Tool::builder(format!("late.{number}")).quick(|_: &Context, _: Value| "here");
+            let late =
+                Tool::builder(format!("late.{number}")).quick(|_: &Context, _: Value| "here");
             fixture.server.add_tools(late.unwrap()).unwrap();
             let soon = std::time::Duration::from_secs(1);
             if let Ok(change) = tokio::time::timeout(soon, changes.next()).await {

@@ -5,8 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{
     CreateMessage, IncludeContext, ModelPreferences, Role, SampleResult, SamplingContent,
-    SamplingMessage,
-    ToolChoice, ToolResult, ToolUse,
+    SamplingMessage, ToolChoice, ToolResult, ToolUse,
 };
 use crate::model::{ContentForm, ContentList, Meta, ToolDefinition};
 use crate::revision::Revision;
@@ -62,10 +61,7 @@ impl SampleResult {
         let most = if revision.features().sampling_tools { usize::MAX } else { 1 };
         WireSample {
             role: self.role,
-            content: WireContents {
-                list: &self.content[..self.content.len().min(most)],
-                revision,
-            },
+            content: WireContents { list: &self.content[..self.content.len().min(most)], revision },
             model: &self.model,
             stop_reason: self.stop_reason.as_deref(),
             meta: self.meta.as_ref(),
