@@ -173,7 +173,10 @@ async fn open_by(shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
         let disagreement = loop {
             let link = dial(shared, &*connector).await?;
             match handshake::agree(shared, &link, connector.origin(), legacy).await {
-                Ok(()) => return Ok(link),
+                Ok(()) => {
+                    crate::logging::restore(shared, &link).await;
+                    return Ok(link);
+                }
                 // Some old servers do not survive a request they do not know.
                 Err(Disagreement::DiedOfProbe) if connector.reconnects() && !legacy => {
                     legacy = true;
@@ -222,17 +225,16 @@ fn close_in_background(link: Arc<Link>) {
 /// Asks the server now and then whether it is there, and gives it up if it is not (MCP-070).
 fn watch_health(shared: &Arc<Shared>, link: &Arc<Link>) {
     let Some(health) = shared.options.health else { return };
-    let (shared, link) = (Arc::downgrade(shared), link.clone());
+    // It watches the connection, and does not keep it.
+    let (mut over, link) = (link.end(), Arc::downgrade(link));
     tokio::spawn(async move {
         let mut missed = 0;
         loop {
             tokio::select! {
-                () = link.over() => return,
+                _ = over.wait_for(|over| *over) => return,
                 () = tokio::time::sleep(health.interval) => {}
             }
-            if shared.strong_count() == 0 {
-                return;
-            }
+            let Some(link) = link.upgrade() else { return };
             match handshake::ping(&link, health.interval).await {
                 true => missed = 0,
                 false => missed += 1,

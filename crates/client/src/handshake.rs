@@ -72,9 +72,10 @@ pub(crate) async fn agree(
         Speak::Any if legacy => talk.initialize(NEWEST_HANDSHAKE).await,
         Speak::Any if era::is_legacy(origin) => {
             let agreed = talk.initialize(NEWEST_HANDSHAKE).await;
-            if agreed.is_err() {
-                // What was remembered may not be true any more.
+            if let Err(Disagreement::Failed(Error::Server(_))) = agreed {
+                // What was remembered is not true any more.
                 era::remember(origin, false);
+                return talk.probe().await;
             }
             agreed
         }

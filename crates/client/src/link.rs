@@ -327,8 +327,12 @@ impl Link {
 
     /// Completes when the connection is over.
     pub(crate) async fn over(&self) {
-        let mut over = self.over.subscribe();
-        let _ = over.wait_for(|over| *over).await;
+        let _ = self.end().wait_for(|over| *over).await;
+    }
+
+    /// What becomes true when the connection is over, for those who do not keep it.
+    pub(crate) fn end(&self) -> watch::Receiver<bool> {
+        self.over.subscribe()
     }
 }
 

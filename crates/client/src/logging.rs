@@ -1,6 +1,6 @@
 //! Log messages of the server.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use mcp_flow_proto::model::LogLevel;
 use mcp_flow_proto::{Params, Raw, method};
@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::client::{Client, Shared};
 use crate::error::Error;
 use crate::event::Event;
+use crate::link::{Beside, Link};
 use crate::request::Request;
 
 impl Client {
@@ -50,6 +51,18 @@ impl Shared {
         }
         let level = *self.log_level.lock().unwrap_or_else(PoisonError::into_inner);
         level.map(|level| format!("\"io.modelcontextprotocol/logLevel\":\"{level}\""))
+    }
+}
+
+/// Tells a new connection which log messages are wanted. A server that minds is left alone.
+pub(crate) async fn restore(shared: &Shared, link: &Arc<Link>) {
+    let level = *shared.log_level.lock().unwrap_or_else(PoisonError::into_inner);
+    let can = link.info().is_some_and(|info| info.capabilities.logging.is_some());
+    let Some(level) = level.filter(|_| can && !link.revision().is_stateless()) else { return };
+    let params = json!({"level": level});
+    let asked = link.request(method::LOGGING_SET_LEVEL.into(), &params, &Beside::default());
+    if let Ok(mut exchange) = asked {
+        let _ = tokio::time::timeout(shared.options.request_limit, exchange.reply()).await;
     }
 }
 

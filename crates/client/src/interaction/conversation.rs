@@ -1,6 +1,6 @@
 //! A conversation, held step by step.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mcp_flow_flow::Violation;
 use serde_json::{Map, Value, json};
@@ -146,7 +146,9 @@ impl Conversation {
 
     /// What comes next, waiting for it as long as the server says that it is at work.
     pub async fn next(&mut self) -> Result<Turn, Error> {
-        loop {
+        let limit = self.client.shared.options.total_limit;
+        let begun = Instant::now();
+        while begun.elapsed() < limit {
             match &self.next {
                 Next::Question(question) => return Ok(Turn::Question(question.clone())),
                 Next::Finished(finished) => return Ok(Turn::Finished(finished.clone())),
@@ -160,6 +162,7 @@ impl Conversation {
                 Ok(None) | Err(_) => self.poll().await?,
             }
         }
+        Err(Error::Timeout { what: "the next question".to_owned(), limit })
     }
 
     /// Answers the question.

@@ -1,5 +1,6 @@
 //! HTTP+SSE of 2024-11-05: messages come on one stream, and go to an address it names.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
@@ -23,6 +24,9 @@ struct Legacy {
     wire: Arc<Wire>,
     url: Url,
     messages: mpsc::UnboundedSender<Outgoing>,
+    /// How many answers to the server's requests are on their way.
+    answering: Arc<AtomicUsize>,
+    inbox: Inbox,
     tasks: [AbortHandle; 2],
 }
 
@@ -47,9 +51,16 @@ pub(super) async fn open(
     // Bounded by what callers wait for; see `Transport::send`.
     let (messages, outgoing) = mpsc::unbounded_channel();
     let reading = tokio::spawn(async move { stream.read().await });
-    let posting = tokio::spawn(post_all(wire.clone(), endpoint, outgoing, inbox));
+    let answering = Arc::new(AtomicUsize::new(0));
+    let posting = Posting {
+        wire: wire.clone(),
+        endpoint,
+        inbox: inbox.clone(),
+        answering: answering.clone(),
+    };
+    let posting = tokio::spawn(posting.post_all(outgoing));
     let tasks = [reading.abort_handle(), posting.abort_handle()];
-    Ok(Arc::new(Legacy { wire, url, messages, tasks }))
+    Ok(Arc::new(Legacy { wire, url, messages, answering, inbox, tasks }))
 }
 
 impl Transport for Legacy {
@@ -58,6 +69,13 @@ impl Transport for Legacy {
     }
 
     fn send(&self, message: Outgoing) {
+        if matches!(message.kind, OutgoingKind::Response)
+            && self.answering.fetch_add(1, Ordering::Relaxed) >= MOST_ANSWERS
+        {
+            // A server can ask without end, and take no answer.
+            let what = "the server asks and does not take the answers".to_owned();
+            return self.inbox.closed(TransportError::Garbage(what));
+        }
         // A task that has ended has said so to the inbox.
         let _ = self.messages.send(message);
     }
@@ -156,40 +174,49 @@ fn resolve(url: &Url, text: &str) -> Result<Url, TransportError> {
     Ok(endpoint)
 }
 
-/// Posts messages one after the other, so that they arrive in order.
-async fn post_all(
+/// What posts messages.
+struct Posting {
     wire: Arc<Wire>,
     endpoint: Url,
-    mut outgoing: mpsc::UnboundedReceiver<Outgoing>,
     inbox: Inbox,
-) {
-    while let Some(message) = outgoing.recv().await {
-        let request = match message.kind {
-            OutgoingKind::Request { id, .. } => Some(id),
-            _ => None,
-        };
-        let error = match wire.send(sending::post(&endpoint, message.frame)).await {
-            Ok(answer) if answer.status().is_success() => {
-                // The connection is free for the next one once the body is read.
-                let _ = sending::whole(answer.into_body(), sending::LONGEST_REFUSAL).await;
-                continue;
+    answering: Arc<AtomicUsize>,
+}
+
+impl Posting {
+    /// Posts messages one after the other, so that they arrive in order.
+    async fn post_all(self, mut outgoing: mpsc::UnboundedReceiver<Outgoing>) {
+        while let Some(Outgoing { frame, kind }) = outgoing.recv().await {
+            let request = match kind {
+                OutgoingKind::Request { id, .. } => Some(id),
+                OutgoingKind::Notification { .. } | OutgoingKind::Response => None,
+            };
+            match (self.post(request, frame).await, request) {
+                (Ok(()), _) => {}
+                (Err(error), Some(id)) => self.inbox.fail(id, error),
+                (Err(error), None) => tracing::debug!(%error, "a message could not be sent"),
             }
-            Ok(answer) => {
-                let (head, body) = answer.into_parts();
-                let body = sending::whole(body, sending::LONGEST_REFUSAL).await.unwrap_or_default();
-                if request.is_some_and(|id| inbox.receive_for(id, &body)) {
-                    continue;
-                }
-                sending::refusal(head.status, &head.headers, &body)
+            if matches!(kind, OutgoingKind::Response) {
+                self.answering.fetch_sub(1, Ordering::Relaxed);
             }
-            Err(error) => error,
-        };
-        match request {
-            Some(id) => inbox.fail(id, error),
-            None => tracing::debug!(%error, "a message could not be sent"),
+        }
+    }
+
+    async fn post(&self, request: Option<i64>, frame: Vec<u8>) -> Result<(), TransportError> {
+        let answer = self.wire.send(sending::post(&self.endpoint, frame)).await?;
+        let (head, body) = answer.into_parts();
+        // The connection is free for the next one once the body is read.
+        let body = sending::whole(body, sending::LONGEST_REFUSAL).await.unwrap_or_default();
+        let is_answered =
+            head.status.is_success() || request.is_some_and(|id| self.inbox.receive_for(id, &body));
+        match is_answered {
+            true => Ok(()),
+            false => Err(sending::refusal(head.status, &head.headers, &body)),
         }
     }
 }
+
+/// How many answers to the server's requests may be on their way.
+const MOST_ANSWERS: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,7 @@
 //! Under 2026-07-28 there is nothing else. Before, there is a session, a stream for what the server
 //! says unasked, and streams that are taken up again where they broke off.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ struct Inner {
     /// Whether the stream for what the server says unasked is open, or will not be: many servers
     /// lose what they say before.
     listening: watch::Sender<bool>,
+    /// How many answers to the server's requests are on their way.
+    answering: AtomicUsize,
     running: Mutex<Running>,
 }
 
@@ -62,6 +65,7 @@ pub(super) fn open(wire: Arc<Wire>, url: Url, inbox: Inbox) -> Arc<dyn Transport
         revision: OnceLock::new(),
         initialized: watch::Sender::new(false),
         listening: watch::Sender::new(false),
+        answering: AtomicUsize::new(0),
         running: Mutex::default(),
     };
     Arc::new(Streamable { inner: Arc::new(inner) })
@@ -88,8 +92,19 @@ impl Transport for Streamable {
                 // Under the same lock as its end, which therefore comes after.
                 running.requests.insert(id, task.abort_handle());
             }
-            OutgoingKind::Notification { .. } | OutgoingKind::Response => {
+            OutgoingKind::Notification { .. } => {
                 tokio::spawn(async move { inner.tell(message).await });
+            }
+            OutgoingKind::Response => {
+                // A server can ask without end, and take no answer.
+                if inner.answering.fetch_add(1, Ordering::Relaxed) >= MOST_ANSWERS {
+                    let what = "the server asks and does not take the answers".to_owned();
+                    return inner.inbox.closed(TransportError::Garbage(what));
+                }
+                tokio::spawn(async move {
+                    inner.tell(message).await;
+                    inner.answering.fetch_sub(1, Ordering::Relaxed);
+                });
             }
         }
     }
@@ -431,6 +446,9 @@ async fn listen(inner: Weak<Inner>) {
 
 /// How long the stream for what the server says unasked may take to open before requests go ahead.
 const HEAD_START: Duration = Duration::from_millis(500);
+
+/// How many answers to the server's requests may be on their way.
+const MOST_ANSWERS: usize = 256;
 
 /// How long the server may take to hear that a session is over.
 const FAREWELL: Duration = Duration::from_secs(2);

@@ -125,14 +125,10 @@ enum Step {
     Send(VecDeque<Vec<u8>>),
     Close,
     Wait,
-    Overrun,
 }
 
 fn next(outbox: &Outbox) -> Step {
     let mut waiting = outbox.lock();
-    if waiting.answers > MOST_ANSWERS {
-        return Step::Overrun;
-    }
     waiting.answers = 0;
     match std::mem::take(&mut waiting.messages) {
         messages if !messages.is_empty() => Step::Send(messages),
@@ -149,6 +145,10 @@ async fn carry(
     let (mut sink, mut stream) = socket.split();
     let reading = async {
         while let Some(message) = stream.next().await {
+            if outbox.lock().answers > MOST_ANSWERS {
+                let what = "the server asks and does not read the answers";
+                return TransportError::Garbage(what.to_owned());
+            }
             match message {
                 Ok(Message::Text(text)) => inbox.receive(text.as_bytes()),
                 Ok(Message::Binary(bytes)) => inbox.receive(&bytes),
@@ -184,10 +184,6 @@ async fn carry(
                 Step::Close => {
                     let _ = tokio::time::timeout(FAREWELL, sink.close()).await;
                     return TransportError::Lost("the client closed the connection".to_owned());
-                }
-                Step::Overrun => {
-                    let what = "the server asks and does not read the answers";
-                    return TransportError::Garbage(what.to_owned());
                 }
                 Step::Wait => outbox.changed.notified().await,
             }

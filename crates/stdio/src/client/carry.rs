@@ -126,22 +126,22 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Carrier<R, W> {
         let mut sending: Vec<u8> = Vec::new();
         let mut sent = 0;
         loop {
+            if self.outbox.lock().answers > MOST_ANSWERS {
+                let what = "the server asks and does not read the answers";
+                return Ok(TransportError::Garbage(what.to_owned()));
+            }
             if sent == sending.len() {
                 sending.clear();
                 sent = 0;
                 let mut waiting = self.outbox.lock();
-                if waiting.answers > MOST_ANSWERS {
-                    let what = "the server asks and does not read the answers";
-                    return Ok(TransportError::Garbage(what.to_owned()));
-                }
                 std::mem::swap(&mut sending, &mut waiting.lines);
                 waiting.answers = 0;
                 if sending.is_empty() && waiting.is_closing {
                     return Ok(TransportError::Lost("the client closed the connection".to_owned()));
                 }
             }
+            // In no fixed order, so that neither direction can starve the other.
             tokio::select! {
-                biased;
                 read = self.reader.read(&mut input) => {
                     let read = read?;
                     decoder.buffer().extend_from_slice(&input[..read]);
