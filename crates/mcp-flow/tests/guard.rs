@@ -173,7 +173,8 @@ impl Person for Editor {
     }
 }
 
-/// PAT-049, PAT-051: what the person changes is what is sent, in both directions.
+/// PAT-049, PAT-051, PAT-054: what the person changes is what is sent, in both directions, and what
+/// is shown names the server that asks.
 #[tokio::test]
 async fn what_is_reviewed_can_be_changed() {
     let (url, asked) = endpoint("200 OK", paris()).await;
