@@ -7,15 +7,26 @@
 //! schema asks for more is only named.
 
 use std::io::{self, Write};
+use std::process::ExitCode;
 
 use mcp_flow::client::{Client, Error, Program, check_arguments, connect, neutral};
 use mcp_flow::model::ToolDefinition;
 use serde_json::{Map, Value};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let client = match arguments.as_slice() {
+    match run(&arguments).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: &[String]) -> Result<(), Box<dyn std::error::Error>> {
+    let client = match arguments {
         [url] if url.contains("://") => connect(url).await?,
         [program, rest @ ..] => {
             Client::builder().connect(Program::new(program).arguments(rest)).await?
@@ -24,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let outcome = show(&client, &mut io::stderr()).await;
     client.close().await;
-    Ok(outcome?)
+    outcome
 }
 
 /// Writes what the server offers, and what its tools return.
