@@ -23,7 +23,7 @@ use mcp_flow_proto::model::{
 use crate::host::{Asker, ElicitAnswer, Elicitation, Host, ProposedCall, SampleRefusal};
 use crate::interaction::{PromptAnswer, Question};
 use models::Models;
-pub use policy::{Policies, Policy, Rules};
+pub use policy::{Policies, Policy, Rules, UnknownPolicy};
 use rate::Limiter;
 pub use rate::Rate;
 

@@ -3,7 +3,7 @@
 //! Follow a request: a typed method of [`Client`] (`tools`, `resources`, `prompts`, …) makes a
 //! [`Request`], which finds the connection or opens it (`connect`, `handshake`), sends one message
 //! over the [`transport`] and waits for its response (`link`), answering the server's questions on
-//! the way by the [`Host`](host::Host). [`interaction`] holds conversations.
+//! the way by the [`Host`]. [`interaction`] holds conversations, [`guard`] rules.
 //!
 //! Everything a server sends is hostile: bounded, checked where it arrives, and its texts are
 //! shown to people only through [`neutral`].
