@@ -62,11 +62,11 @@ impl ProgressSink {
     fn report(&self, progress: Progress) {
         {
             let mut last = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            // Also false for what is no number at all.
-            if !(progress.progress > *last) {
-                return;
+            match progress.progress.partial_cmp(&*last) {
+                Some(std::cmp::Ordering::Greater) => *last = progress.progress,
+                // What does not rise, and what is no number at all.
+                _ => return,
             }
-            *last = progress.progress;
         }
         self.count.fetch_add(1, Ordering::Relaxed);
         if let Some(sender) = &self.sender {
