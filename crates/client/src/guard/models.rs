@@ -75,7 +75,9 @@ impl Model {
 
     /// How well it fits, by what the server finds important.
     fn worth(&self, preferences: &ModelPreferences) -> f64 {
-        let weight = |priority: Option<f64>| priority.unwrap_or(0.0).clamp(0.0, 1.0);
+        // What is no number says nothing about what is important.
+        let number = |priority: Option<f64>| priority.filter(|number| number.is_finite());
+        let weight = |priority| number(priority).unwrap_or(0.0).clamp(0.0, 1.0);
         weight(preferences.cost_priority) * self.cheap
             + weight(preferences.speed_priority) * self.fast
             + weight(preferences.intelligence_priority) * self.clever
