@@ -15,6 +15,13 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::request::Request;
 
+impl Client {
+    /// The entries of any list, as the server wrote them: `member` of what `method` gives.
+    pub fn entries(&self, method: &'static str, member: &'static str) -> Pages<Value> {
+        Pages::new(self, method, member)
+    }
+}
+
 /// The entries of a list. The next page is asked for when the one before is used up.
 ///
 /// A server that goes on for ever is stopped, and one that goes in circles is found out.

@@ -79,6 +79,22 @@ impl<P, R> Request<P, R> {
         self
     }
 
+    /// The same request, whose result comes as the server wrote it: for showing it to programs.
+    pub fn raw(self) -> Request<P, Value> {
+        Request {
+            client: self.client,
+            method: self.method,
+            params: self.params,
+            read: |raw: Raw<'_>| Ok(raw.decode()?),
+            name: self.name,
+            headers: self.headers,
+            meta: self.meta,
+            limit: self.limit,
+            repeatable: self.repeatable,
+            progress: self.progress,
+        }
+    }
+
     /// Adds members to the request's `_meta`.
     pub fn meta(mut self, members: Map<String, Value>) -> Self {
         self.meta.extend(members);
@@ -241,7 +257,9 @@ where
                 return Ok(reply);
             }
             let reports = sink.as_ref().map_or(0, |sink| sink.count());
-            if reports == seen || begun.elapsed() >= options.total_limit {
+            // The server cannot go on before somebody here has answered, who has a limit of their own.
+            let is_asking = link.questions().are_open();
+            if (reports == seen && !is_asking) || begun.elapsed() >= options.total_limit {
                 break;
             }
             seen = reports;

@@ -228,6 +228,11 @@ impl Questions {
         Self { open: Mutex::default(), most }
     }
 
+    /// Whether somebody is being asked.
+    pub(crate) fn are_open(&self) -> bool {
+        !self.lock().tasks.is_empty()
+    }
+
     /// Takes a place; none if all are taken, or the id is.
     fn enter(&self, id: &RequestId) -> Option<u64> {
         let mut open = self.lock();
