@@ -3,16 +3,17 @@
 //! Every number is a ratio to a neighbour measured in the same minute, because a number alone says
 //! more about the machine than about the code. `stdio` compares a small call with a bare loop and
 //! with the official SDK, `http` with a bare axum handler and with the official SDK; `memory`
-//! compares a flooded server with itself at rest, `client` our client library with the official
-//! SDK's, and `many` one with thousands of idle
-//! connections; `resources` compares a large download with a bare handler; `compile` is the one that counts seconds, those a crate with a hundred tools takes
-//! to build.
+//! compares a flooded server with itself at rest, and `many` one with thousands of idle
+//! connections; `resources` compares a large download with a bare handler, `client` our client
+//! library with the official SDK's, and `cli` the command line with `curl`; `compile` is the one
+//! that counts seconds, those a crate with a hundred tools takes to build.
 //!
 //! The neighbours are hidden subcommands of this binary, so they are built with the same compiler
 //! and the same profile as what they are compared with.
 
 mod binary;
 mod call;
+mod cli;
 mod client;
 mod compile;
 mod driver;
@@ -41,6 +42,7 @@ enum Command {
     Memory(memory::Arguments),
     Many(many::Arguments),
     Resources(resources::Arguments),
+    Cli(cli::Arguments),
     Compile(compile::Arguments),
     Client(client::Arguments),
     /// Serve `calculator.add` from a plain blocking loop
@@ -70,6 +72,7 @@ fn main() -> anyhow::Result<()> {
         Command::Memory(arguments) => print(&arguments.run()?),
         Command::Many(arguments) => print(&arguments.run()?),
         Command::Resources(arguments) => print(&arguments.run()?),
+        Command::Cli(arguments) => print(&arguments.run()?),
         Command::Compile(arguments) => print(&arguments.run()?),
         Command::Client(arguments) => print(&arguments.run()?),
         Command::CallRmcp(calls) => print(&client::call_by_rmcp(calls)?.to_string()),
