@@ -52,6 +52,34 @@ fn a_person_books_a_trip() {
     terminal.ends_with(0);
 }
 
+/// INT-097, INT-118: one question of every kind, a file found by tab among them.
+#[test]
+fn every_kind_of_question_has_its_widget() {
+    let place = Place::new();
+    std::fs::write(place.folder.path().join("notes-1.txt"), "hi").unwrap();
+    let mut terminal = place.call(&["all_prompts"]);
+    terminal.expect("A word in small letters");
+    terminal.enter("abc");
+    terminal.expect("Select option");
+    terminal.press(DOWN);
+    terminal.press(ENTER);
+    terminal.expect("Are you sure?");
+    terminal.enter("y");
+    terminal.expect("Enter amount");
+    terminal.enter("2.5");
+    terminal.expect("Select date");
+    terminal.press(ENTER);
+    terminal.expect("Send a small file");
+    terminal.press(&format!("{}/not", place.folder.path().display()));
+    terminal.press(TAB);
+    terminal.press(ENTER);
+    terminal.expect("Where on the map?");
+    terminal.enter(r#"{"x": 1, "y": 2}"#);
+    terminal.expect(r#""choice": "b""#);
+    terminal.expect("notes-1.txt: 2 bytes");
+    terminal.ends_with(0);
+}
+
 /// INT-098, MCP-094: ctrl-c in the middle leaves the conversation where it is, and says how to
 /// take it up again: answer by answer, or in the terminal until its end.
 #[test]
@@ -124,7 +152,7 @@ fn a_running_call_is_cancelled() {
 
 /// A server's store, away from all others.
 struct Place {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     store: String,
 }
 
@@ -132,7 +160,7 @@ impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = format!("redb:{}", folder.path().join("journal.redb").display());
-        Self { _folder: folder, store }
+        Self { folder, store }
     }
 
     /// `mcp-flow call`, with a server that is started for it.
@@ -198,6 +226,7 @@ impl Terminal {
 
 const ENTER: &str = "\r";
 const ALT_ENTER: &str = "\u{1b}\r";
+const TAB: &str = "\t";
 const DOWN: &str = "\u{1b}[B";
 const BACKSPACE: &str = "\u{7f}";
 const CTRL_C: &str = "\u{3}";
