@@ -1,7 +1,7 @@
 //! A conversation with a flow, held in the terminal.
 
 use mcp_flow::client::interaction::{Conversation, Finished, Turn, Verdict};
-use mcp_flow::client::{Client, Error, Progress};
+use mcp_flow::client::{Client, Error, Progress, ServerError};
 use serde_json::{Map, Value, json};
 
 use crate::ask::question::Question;
@@ -33,7 +33,7 @@ impl From<anyhow::Error> for Broken {
 
 impl From<Error> for Broken {
     fn from(error: Error) -> Self {
-        match error.server().and_then(|error| error.name()) {
+        match error.server().and_then(ServerError::name) {
             Some("SESSION_EXPIRED" | "SESSION_NOT_FOUND") => Self::Expired(error),
             _ => Self::Failed(explain(error)),
         }
