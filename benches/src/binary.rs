@@ -81,4 +81,20 @@ impl Target {
     }
 }
 
+impl Target {
+    /// Builds an example of ours, and says where it is.
+    pub(crate) fn build_example(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let status = Command::new(cargo)
+            .args(["build", "--release", "-p", "mcp-flow-examples", "--example", name])
+            .arg("--target-dir")
+            .arg(&self.directory)
+            .current_dir(WORKSPACE)
+            .status()
+            .context("cannot run cargo to build an example")?;
+        ensure!(status.success(), "the example {name} does not build; cargo says why above");
+        Ok(self.directory.join("release/examples").join(name))
+    }
+}
+
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");

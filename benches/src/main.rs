@@ -4,14 +4,17 @@
 //! more about the machine than about the code. `stdio` compares a small call with a bare loop and
 //! with the official SDK, `http` with a bare axum handler and with the official SDK; `memory`
 //! compares a flooded server with itself at rest, and `many` one with thousands of idle
-//! connections; `resources` compares a large download with a bare handler; `compile` is the one that counts seconds, those a crate with a hundred tools takes
-//! to build.
+//! connections; `resources` compares a large download with a bare handler, `client` our client
+//! library with the official SDK's, and `cli` the command line with `curl`; `compile` is the one
+//! that counts seconds, those a crate with a hundred tools takes to build.
 //!
 //! The neighbours are hidden subcommands of this binary, so they are built with the same compiler
 //! and the same profile as what they are compared with.
 
 mod binary;
 mod call;
+mod cli;
+mod client;
 mod compile;
 mod driver;
 mod http;
@@ -39,13 +42,18 @@ enum Command {
     Memory(memory::Arguments),
     Many(many::Arguments),
     Resources(resources::Arguments),
+    Cli(cli::Arguments),
     Compile(compile::Arguments),
+    Client(client::Arguments),
     /// Serve `calculator.add` from a plain blocking loop
     #[command(hide = true)]
     ServeBare,
     /// Serve `calculator.add` with the official SDK
     #[command(hide = true)]
     ServeRmcp(servers::rmcp::Settings),
+    /// Call `calculator.add` many times at once with the official SDK
+    #[command(hide = true)]
+    CallRmcp(client::Calls),
     /// Serve `calculator.add` over HTTP from a plain axum handler
     #[command(hide = true)]
     ServeAxum(servers::axum::Settings),
@@ -64,7 +72,10 @@ fn main() -> anyhow::Result<()> {
         Command::Memory(arguments) => print(&arguments.run()?),
         Command::Many(arguments) => print(&arguments.run()?),
         Command::Resources(arguments) => print(&arguments.run()?),
+        Command::Cli(arguments) => print(&arguments.run()?),
         Command::Compile(arguments) => print(&arguments.run()?),
+        Command::Client(arguments) => print(&arguments.run()?),
+        Command::CallRmcp(calls) => print(&client::call_by_rmcp(calls)?.to_string()),
         Command::ServeBare => servers::bare::serve()?,
         Command::ServeRmcp(settings) => servers::rmcp::serve(settings)?,
         Command::ServeAxum(settings) => servers::axum::serve(settings)?,

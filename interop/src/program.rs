@@ -31,6 +31,16 @@ pub fn everything() -> &'static Path {
     })
 }
 
+/// The example client that `MCP_FLOW_EVERYTHING_CLIENT` names, or else one built here and now.
+pub fn everything_client() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let named = std::env::var_os("MCP_FLOW_EVERYTHING_CLIENT").map(PathBuf::from);
+        let example = ["--package", "mcp-flow-examples", "--example", "everything_client"];
+        named.unwrap_or_else(|| build(&example))
+    })
+}
+
 /// Cargo hands a package the path of its own programs only, so these have to be asked for.
 fn build(what: &[&str]) -> PathBuf {
     let output = Command::new(env!("CARGO"))

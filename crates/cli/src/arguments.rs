@@ -1,12 +1,21 @@
 //! What can be typed after `mcp-flow`.
 
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::command::call::Call;
+use crate::command::list::{Prompts, Resources, Tools};
+use crate::command::manual::{Completions, Man};
+use crate::command::ping::Ping;
+use crate::command::prompt::Prompt;
+use crate::command::read::{Read, Watch};
 use crate::command::serve::Serve;
 use crate::command::sessions::Sessions;
 use crate::command::stdio::Stdio;
 
-/// MCP tools, served to clients of every revision
+/// MCP servers: serve your own, and use any other from the terminal
 #[derive(Debug, Parser)]
 #[command(name = "mcp-flow", version, propagate_version = true, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -23,7 +32,44 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Serve(Box<Serve>),
     Stdio(Stdio),
+    Tools(Tools),
+    Resources(Resources),
+    Prompts(Prompts),
+    Call(Call),
+    Read(Read),
+    Watch(Watch),
+    Prompt(Prompt),
+    Ping(Ping),
     Sessions(Sessions),
+    Completions(Completions),
+    Man(Man),
+}
+
+impl Arguments {
+    /// What was typed; a mistake is explained, and ends the program with 2.
+    pub(crate) fn read() -> Self {
+        let typed: Vec<OsString> = std::env::args_os().collect();
+        Self::understand(&typed).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Options that only `serve` has are meant for it, since it is what is done if nothing is said.
+    fn understand(typed: &[OsString]) -> Result<Self, clap::Error> {
+        let mistake = match Self::try_parse_from(typed) {
+            Err(mistake) if mistake.kind() == ErrorKind::UnknownArgument => mistake,
+            understood => return understood,
+        };
+        let is_option = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
+        let Some((program, options)) =
+            typed.split_first().filter(|(_, rest)| rest.first().is_some_and(is_option))
+        else {
+            return Err(mistake);
+        };
+        let served = [program.clone(), "serve".into()].into_iter().chain(options.iter().cloned());
+        match Self::try_parse_from(served) {
+            Err(other) if other.kind() == ErrorKind::UnknownArgument => Err(mistake),
+            understood => understood,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,12 +88,43 @@ Examples:
   mcp-flow serve --listen 127.0.0.1:0 --json
                                       on a free port, telling a program where
   mcp-flow stdio                      serve the built-in tools to the program that started this
+  mcp-flow tools http://127.0.0.1:4433/mcp
+                                      what a server offers
+  mcp-flow call calculator.add a=2 b=3 -- mcp-flow stdio
+                                      call a tool of a server that is started for it
   mcp-flow sessions list              the conversations of the server on this machine
   mcp-flow sessions answer ID VALUE   answer the question one of them waits with
   mcp-flow stdio --diagnostics        with echo, sleep, fail and panic for trying a client out
 
 Exit codes:
-  0  the client left, or asked for shutdown; a signal ended the server
-  1  the client sent exit without shutdown, or went away in the middle; the server cannot start;
-     a session cannot be read, or its answer was refused
-  2  the command line is wrong";
+  0    done; a server ended as it was asked to
+  1    a tool failed, a session is not there or refused an answer, a server cannot start or lost
+       its client
+  2    the command line is wrong, or an argument the tool requires is missing
+  3    nobody answers at the target
+  4    what answers does not keep to the protocol, or refused the request
+  5    denied: the server wants other credentials, or a person said no
+  130  interrupted by ctrl-c";
+
+#[cfg(test)]
+mod tests {
+    use super::{Arguments, Command};
+
+    fn understand(typed: &[&str]) -> Result<Arguments, clap::Error> {
+        let typed: Vec<_> = typed.iter().map(|word| (*word).into()).collect();
+        Arguments::understand(&typed)
+    }
+
+    #[test]
+    fn serve_is_what_is_done_if_nothing_is_said() {
+        for options in [&["--json"][..], &["--listen", "127.0.0.1:0", "--diagnostics"]] {
+            let typed = [&["mcp-flow"], options].concat();
+            let understood = understand(&typed).unwrap();
+            assert!(matches!(understood.command, Some(Command::Serve(_))), "{typed:?}");
+        }
+        assert!(understand(&["mcp-flow"]).unwrap().command.is_none());
+        for wrong in [&["mcp-flow", "--nonsense"][..], &["mcp-flow", "--listen", "nowhere"]] {
+            assert!(understand(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

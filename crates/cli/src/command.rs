@@ -1,5 +1,11 @@
 //! The commands, one module each.
 
+pub(crate) mod call;
+pub(crate) mod list;
+pub(crate) mod manual;
+pub(crate) mod ping;
+pub(crate) mod prompt;
+pub(crate) mod read;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod stdio;
@@ -7,12 +13,34 @@ pub(crate) mod stdio;
 use std::process::ExitCode;
 
 use crate::arguments::{Arguments, Command};
+use crate::exit::{Exit, Failure};
 
 /// Runs what was asked for.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command.unwrap_or_else(|| Command::Serve(Box::default())) {
         Command::Serve(serve) => serve.run(),
         Command::Stdio(stdio) => stdio.run(),
+        Command::Tools(tools) => tools.run(),
+        Command::Resources(resources) => resources.run(),
+        Command::Prompts(prompts) => prompts.run(),
+        Command::Call(call) => call.run(),
+        Command::Read(read) => read.run(),
+        Command::Watch(watch) => watch.run(),
+        Command::Prompt(prompt) => prompt.run(),
+        Command::Ping(ping) => ping.run(),
         Command::Sessions(sessions) => sessions.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
+    }
+}
+
+/// Refuses words that no command takes.
+fn nothing_more(words: &[String]) -> anyhow::Result<()> {
+    match words.first() {
+        None => Ok(()),
+        Some(word) => {
+            let message = format!("{word:?} is one word too many; see --help");
+            Err(Failure::new(Exit::Usage, message).into())
+        }
     }
 }

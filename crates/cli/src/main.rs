@@ -1,24 +1,34 @@
 //! The `mcp-flow` command.
 
 mod arguments;
+mod ask;
 mod command;
+mod configuration;
+mod conversation;
 mod diagnostics;
+mod download;
+mod exit;
+mod fault;
+mod given;
+mod host;
 mod log;
+mod meter;
 mod offer;
+mod reach;
+mod show;
 mod store;
+mod target;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    let arguments = arguments::Arguments::parse();
+    let arguments = arguments::Arguments::read();
     log::to_stderr(arguments.log_level);
     match command::run(arguments) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("mcp-flow: {error:#}");
-            ExitCode::FAILURE
+            exit::Failure::exit_of(&error).into()
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Where conversations are kept, and the keys that go with them.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -16,6 +17,15 @@ pub(crate) enum StoreUrl {
     Memory,
     /// `redb:PATH`
     Redb(PathBuf),
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => formatter.write_str("memory:"),
+            Self::Redb(path) => write!(formatter, "redb:{}", path.display()),
+        }
+    }
 }
 
 impl FromStr for StoreUrl {
@@ -84,4 +94,4 @@ fn in_memory() -> anyhow::Result<Kept> {
 }
 
 /// Where conversations are kept if nothing else is said.
-const DEFAULT: &str = ".mcp-flow/journal.redb";
+pub(crate) const DEFAULT: &str = ".mcp-flow/journal.redb";

@@ -5,7 +5,7 @@
 //! a request after `guard` has let it in, `streamable` and `legacy` turn bodies into frames for a
 //! [`Connection`](mcp_flow_server::Connection) and its output into answers. `sessions` keeps what
 //! outlives a request, `stream` what can be read again after a broken connection, `downloads` what
-//! is too large for a message.
+//! is too large for a message. [`client`] is the other end.
 
 #![allow(
     clippy::result_large_err,
@@ -14,6 +14,7 @@
 
 mod answer;
 mod body;
+pub mod client;
 mod cors;
 mod downloads;
 mod guard;

@@ -53,6 +53,31 @@ async fn a_client_verifies_and_is_served() {
     running.stop().await;
 }
 
+/// Our own client trusts the file it is given, and nothing else.
+#[tokio::test]
+async fn our_client_trusts_what_it_is_told_to() {
+    use mcp_flow_client::{Client, ErrorKind};
+    use mcp_flow_http::client::{HttpOptions, Trust, server};
+
+    let (folder, other) = (Folder::new(), Folder::new());
+    folder.renew();
+    other.renew();
+    let running = serve(folder.tls()).await;
+    let port = running.address.port();
+    for url in [format!("https://localhost:{port}/mcp"), format!("wss://localhost:{port}/ws")] {
+        let by = |trust| server(&url, &HttpOptions::new().trust(trust)).unwrap();
+        let client = Client::builder().connect(by(Trust::File(folder.certificate())));
+        client.await.unwrap().ping().await.unwrap();
+        for trust in [Trust::System, Trust::File(other.certificate())] {
+            let error = Client::builder().connect(by(trust)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Connect, "{error}");
+            assert!(error.to_string().contains("certificate"), "{error}");
+        }
+    }
+    let missing = HttpOptions::new().trust(Trust::File(PathBuf::from("/no/such/file.pem")));
+    assert!(server("https://localhost/mcp", &missing).is_err());
+}
+
 /// A renewed certificate is taken up while the server runs.
 #[tokio::test]
 async fn a_renewed_certificate_is_taken_up() {

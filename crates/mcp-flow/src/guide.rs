@@ -39,6 +39,9 @@ pub mod limits_and_hooks {}
 #[doc = include_str!("../guide/serving.md")]
 pub mod serving {}
 
+#[doc = include_str!("../guide/clients.md")]
+pub mod clients {}
+
 #[doc = include_str!("../guide/testing.md")]
 pub mod testing {}
 

@@ -25,6 +25,7 @@
 //! [`prompt`](mod@prompt) and [`resource`](mod@resource) for what is written without attributes, [`model`] for the types of the
 //! protocol, [`Context`] for what a tool can do while it runs.
 
+pub mod client;
 pub mod guide;
 pub mod prelude;
 

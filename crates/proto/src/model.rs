@@ -13,6 +13,7 @@ mod list;
 mod meta;
 mod notification;
 mod prompt;
+mod received;
 mod resource;
 mod roots;
 mod sampling;

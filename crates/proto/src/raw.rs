@@ -321,5 +321,17 @@ impl From<serde_json::Error> for DecodeError {
 #[error("the value cannot be encoded: {0}")]
 pub struct EncodeError(String);
 
+impl EncodeError {
+    pub(crate) fn not_an_object() -> Self {
+        Self("params must be an object".to_owned())
+    }
+}
+
+impl From<serde_json::Error> for EncodeError {
+    fn from(error: serde_json::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
 /// How deep values may nest, in every encoding.
 pub const MAX_DEPTH: usize = 128;

@@ -82,6 +82,62 @@ pub fn request<P: Serialize + ?Sized>(
     Ok(())
 }
 
+/// Appends a request of ours whose params get members beside their own, such as `_meta`. Each of
+/// those is JSON text, whatever the encoding.
+///
+/// ```
+/// use mcp_flow_proto::{Encoding, write};
+/// use serde_json::json;
+///
+/// let mut out = Vec::new();
+/// let params = json!({"name": "add"});
+/// write::call(&mut out, Encoding::Json, &7.into(), "tools/call", &params, &[("_meta", "{}")])?;
+/// assert_eq!(
+///     String::from_utf8_lossy(&out),
+///     r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"add","_meta":{}}}"#
+/// );
+/// # Ok::<(), mcp_flow_proto::raw::EncodeError>(())
+/// ```
+pub fn call<P: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    encoding: Encoding,
+    id: &RequestId,
+    method: &str,
+    params: &P,
+    extras: &[(&str, &str)],
+) -> Result<(), EncodeError> {
+    if encoding == Encoding::Cbor {
+        // Members cannot be put into a map that says how many it has; build it anew.
+        let mut built = serde_json::to_value(params).map_err(EncodeError::from)?;
+        for (name, json) in extras {
+            built[*name] = serde_json::from_str(json).map_err(EncodeError::from)?;
+        }
+        return request(out, encoding, id, method, &built);
+    }
+    begin(out, encoding, 4);
+    member_id(out, encoding, Some(id));
+    member(out, encoding, "method", &known(encoding, method));
+    member_name(out, encoding, "params");
+    let start = out.len();
+    serde_json::to_writer(&mut *out, params).map_err(EncodeError::from)?;
+    if out.get(start) != Some(&b'{') {
+        return Err(EncodeError::not_an_object());
+    }
+    for (name, json) in extras {
+        out.pop();
+        if out.len() > start + 1 {
+            out.push(b',');
+        }
+        out.push(b'"');
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b"\":");
+        out.extend_from_slice(json.as_bytes());
+        out.push(b'}');
+    }
+    out.push(b'}');
+    Ok(())
+}
+
 /// Appends an array of messages that are already encoded.
 pub fn batch(out: &mut Vec<u8>, encoding: Encoding, messages: &[Vec<u8>]) {
     match encoding {

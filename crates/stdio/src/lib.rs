@@ -2,8 +2,10 @@
 //!
 //! [`run`] is a whole program; [`serve`] runs a server on the process's own pipes; [`lines::drive`]
 //! does the same over any byte stream, and [`listen`] over TCP and Unix sockets. `pipe` is how the
-//! process's pipes are read and written without a thread standing between.
+//! process's pipes are read and written without a thread standing between. [`client`] is the other
+//! end of all of them.
 
+pub mod client;
 pub mod lines;
 pub mod listen;
 mod pipe;

@@ -10,15 +10,16 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str]); 17] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-seal", &[]),
     ("mcp-flow-flow", &[]),
     ("mcp-flow-engine", &["mcp-flow-flow", "mcp-flow-seal"]),
     ("mcp-flow-store-redb", &["mcp-flow-flow", "mcp-flow-seal"]),
     ("mcp-flow-server", &["mcp-flow-proto", "mcp-flow-seal"]),
-    ("mcp-flow-stdio", &["mcp-flow-proto", "mcp-flow-server"]),
-    ("mcp-flow-http", &["mcp-flow-proto", "mcp-flow-server"]),
+    ("mcp-flow-client", &["mcp-flow-flow", "mcp-flow-proto"]),
+    ("mcp-flow-stdio", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server"]),
+    ("mcp-flow-http", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server"]),
     (
         "mcp-flow-interaction",
         &["mcp-flow-engine", "mcp-flow-flow", "mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"],
@@ -26,6 +27,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     (
         "mcp-flow-testkit",
         &[
+            "mcp-flow-client",
             "mcp-flow-engine",
             "mcp-flow-flow",
             "mcp-flow-interaction",
@@ -37,6 +39,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     (
         "mcp-flow",
         &[
+            "mcp-flow-client",
             "mcp-flow-engine",
             "mcp-flow-flow",
             "mcp-flow-http",

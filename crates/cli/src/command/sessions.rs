@@ -3,14 +3,19 @@
 mod remote;
 mod resting;
 
-use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::store::StoreUrl;
+use crate::ask::Asker;
+use crate::conversation::Talk;
+use crate::exit::Exit;
+use crate::meter::Meter;
+use crate::reach;
+use crate::show::{self, Format, neutral, table};
+use crate::store::{DEFAULT, StoreUrl};
+use crate::target::Target;
 use remote::Remote;
 use resting::Resting;
 
@@ -57,8 +62,8 @@ enum Action {
     Answer {
         /// Which one
         id: String,
-        /// The answer: JSON, or plain text if it is none
-        value: String,
+        /// The answer: JSON, or plain text if it is none; without it the conversation goes on here
+        value: Option<String>,
     },
     /// End one
     Cancel {
@@ -70,38 +75,49 @@ enum Action {
     },
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Lines to read
-    #[default]
-    Text,
-    /// One JSON value
-    Json,
-}
-
 impl Sessions {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (result, text) = runtime.block_on(self.result())?;
-        let rejected = result["accepted"] == false;
-        let output = match self.format {
-            Format::Json => result.to_string(),
-            Format::Text => text,
-        };
-        print(&output)?;
-        Ok(if rejected { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        reach::run(async {
+            let server = match &self.store {
+                Some(store) => Place::Resting(Resting::open(store)?),
+                None => Place::Remote(Remote::open(&self.url, self.token.as_deref()).await?),
+            };
+            tokio::select! {
+                biased;
+                _ = tokio::signal::ctrl_c() => Err(reach::interrupted()),
+                done = self.act(&server) => done,
+            }
+        })
+    }
+
+    async fn act(&self, server: &Place) -> anyhow::Result<ExitCode> {
+        if let Action::Answer { id, value: None } = &self.action {
+            let resume = match &self.store {
+                Some(store) => at_rest(&store.to_string()),
+                None => running(&self.url),
+            };
+            let talk = Talk { asker: &Asker::default(), meter: &Meter::new(), resume };
+            let end = match server {
+                Place::Remote(remote) => talk.take_up(&remote.client, id).await?,
+                Place::Resting(resting) => resting.take_up(&talk, id).await?,
+            };
+            return super::call::show_end(&end, self.format);
+        }
+        let (result, text) = self.result(server).await?;
+        match self.format {
+            Format::Json => show::print_json(&result)?,
+            _ => show::print(&text)?,
+        }
+        let is_rejected = result["accepted"] == false;
+        Ok(if is_rejected { Exit::Failed.into() } else { ExitCode::SUCCESS })
     }
 
     /// What came of it, for programs and for people.
-    async fn result(&self) -> anyhow::Result<(Value, String)> {
-        let mut server = match &self.store {
-            Some(store) => Place::Resting(Resting::open(store)?),
-            None => Place::Remote(Remote::new(&self.url, self.token.as_deref())?),
-        };
+    async fn result(&self, server: &Place) -> anyhow::Result<(Value, String)> {
         match &self.action {
             Action::List => {
                 let sessions = server.list().await?;
-                let text = list_text(&sessions);
+                let text = list_text(&sessions, self.format);
                 Ok((json!({"sessions": sessions}), text))
             }
             Action::Show { id } => {
@@ -110,7 +126,7 @@ impl Sessions {
                 Ok((state, text))
             }
             Action::Answer { id, value } => {
-                let result = server.answer(id, value).await?;
+                let result = server.answer(id, value.as_deref().unwrap_or_default()).await?;
                 let text = answer_text(&result);
                 Ok((result, text))
             }
@@ -123,6 +139,30 @@ impl Sessions {
     }
 }
 
+/// What to type to take up a conversation of this server again; the session's name comes last.
+pub(crate) fn resume(target: &Target) -> String {
+    match target {
+        Target::Address(address) => running(&address.url),
+        Target::Command(spawn) => {
+            // A server of ours, started with a store of its own, says where it is.
+            let mut words = spawn.arguments.iter().map(|word| word.to_string_lossy());
+            let named = words.find(|word| word == "--store").and_then(|_| words.next());
+            at_rest(named.as_deref().unwrap_or(&format!("redb:{DEFAULT}")))
+        }
+    }
+}
+
+fn running(url: &str) -> String {
+    match url {
+        DEFAULT_URL => "mcp-flow sessions answer".to_owned(),
+        url => format!("mcp-flow sessions answer --url {url}"),
+    }
+}
+
+fn at_rest(store: &str) -> String {
+    format!("mcp-flow sessions answer --store {store}")
+}
+
 /// Who has the sessions.
 enum Place {
     Remote(Remote),
@@ -131,7 +171,12 @@ enum Place {
 
 impl Place {
     /// Calls a method about one session.
-    async fn call(&mut self, id: &str, method: &str, mut params: Value) -> anyhow::Result<Value> {
+    async fn call(
+        &self,
+        id: &str,
+        method: &'static str,
+        mut params: Value,
+    ) -> anyhow::Result<Value> {
         params["sessionId"] = id.into();
         match self {
             Self::Remote(remote) => remote.call(method, params).await,
@@ -139,7 +184,7 @@ impl Place {
         }
     }
 
-    async fn list(&mut self) -> anyhow::Result<Vec<Value>> {
+    async fn list(&self) -> anyhow::Result<Vec<Value>> {
         match self {
             Self::Remote(remote) => remote.list().await,
             Self::Resting(resting) => resting.list().await,
@@ -147,7 +192,7 @@ impl Place {
     }
 
     /// Answers the question that is open now, and no other that may follow it meanwhile.
-    async fn answer(&mut self, id: &str, text: &str) -> anyhow::Result<Value> {
+    async fn answer(&self, id: &str, text: &str) -> anyhow::Result<Value> {
         let state = self.call(id, "interaction.getState", json!({})).await?;
         let prompt = &state["currentPrompt"];
         let mut response = json!({"value": typed(prompt, text)});
@@ -184,19 +229,20 @@ fn typed(prompt: &Value, text: &str) -> Value {
     }
 }
 
-fn list_text(sessions: &[Value]) -> String {
-    if sessions.is_empty() {
+fn list_text(sessions: &[Value], format: Format) -> String {
+    if sessions.is_empty() && format == Format::Table {
         return "There are no conversations.".to_owned();
     }
-    let lines = sessions.iter().map(|session| {
-        let text = |name: &str| session[name].as_str().unwrap_or_default();
-        format!("{}  {:<12}  {}", text("sessionId"), text("state"), text("toolName"))
-    });
-    lines.collect::<Vec<_>>().join("\n")
+    let row = |session: &Value| {
+        let text = |name: &str| session[name].as_str().unwrap_or_default().to_owned();
+        vec![text("sessionId"), text("state"), text("toolName")]
+    };
+    let rows: Vec<_> = sessions.iter().map(row).collect();
+    table::write(&["session", "state", "flow"], &rows, format)
 }
 
 fn state_text(state: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let text = |value: &Value| neutral(value.as_str().unwrap_or_default());
     let mut lines = vec![format!(
         "{}  {}  {}",
         text(&state["sessionId"]),
@@ -205,13 +251,14 @@ fn state_text(state: &Value) -> String {
     )];
     for turn in state["history"].as_array().into_iter().flatten() {
         let (asked, answered) = (text(&turn["prompt"]["message"]), &turn["response"]["value"]);
-        lines.push(format!("  {asked}  {answered}"));
+        lines.push(format!("  {asked}  {}", neutral(&answered.to_string())));
     }
     if let Some(open) = state["currentPrompt"]["message"].as_str() {
-        lines.push(format!("  {open}  …"));
+        lines.push(format!("  {}  …", neutral(open)));
     }
     if state.get("result").is_some() {
-        lines.push(format!("  {}  {}", text(&state["summary"]), state["result"]["data"]));
+        let data = neutral(&state["result"]["data"].to_string());
+        lines.push(format!("  {}  {data}", text(&state["summary"])));
     }
     lines.join("\n")
 }
@@ -219,46 +266,19 @@ fn state_text(state: &Value) -> String {
 fn answer_text(result: &Value) -> String {
     if result["accepted"] == false {
         let validation = &result["validation"];
-        let text = |name: &str| validation[name].as_str().unwrap_or_default();
+        let text = |name: &str| neutral(validation[name].as_str().unwrap_or_default());
         return format!("Not accepted: {}. {}", text("error"), text("suggestion"));
     }
     let next = &result["next"];
     if let Some(message) = next["prompt"]["message"].as_str() {
-        return format!("Accepted. Next: {message}");
+        return format!("Accepted. Next: {}", neutral(message));
     }
     match next["complete"]["summary"].as_str() {
-        Some(summary) => format!("Accepted. {summary}: {}", next["complete"]["result"]["data"]),
+        Some(summary) => {
+            neutral(&format!("Accepted. {summary}: {}", next["complete"]["result"]["data"]))
+        }
         None => "Accepted; it is at work.".to_owned(),
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "no client speaks on standard output here")]
-fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
-    writeln!(out, "{text}").and_then(|()| out.flush()).context("standard output is closed")
-}
-
-/// The error of a reply, in a sentence.
-fn result_of(reply: &Value) -> anyhow::Result<Value> {
-    if let Some(result) = reply.get("result") {
-        return Ok(result.clone());
-    }
-    let error = &reply["error"];
-    let message = error["message"].as_str().unwrap_or("the server's answer makes no sense");
-    match error["data"]["details"].as_str() {
-        Some(details) => anyhow::bail!("{message} ({details})"),
-        None => anyhow::bail!("{message}"),
-    }
-}
-
-/// Who asks, for requests that stand alone.
-fn meta() -> Value {
-    json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo":
-            {"name": "mcp-flow", "version": env!("CARGO_PKG_VERSION")},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    })
 }
 
 const DEFAULT_URL: &str = "http://127.0.0.1:4433/mcp";

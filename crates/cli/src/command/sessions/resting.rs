@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use mcp_flow::session::prompt::Prompt;
 use mcp_flow::session::store::{Filter, Page};
 use mcp_flow::session::{Session, SessionId, Store};
 use mcp_flow::{ConnectionInfo, Interaction, Principal, Server};
 use serde_json::{Value, json};
 
-use super::{meta, result_of};
+use crate::ask::question::Question;
+use crate::conversation::Talk;
 use crate::store::{Kept, StoreUrl, open};
 
 pub(super) struct Resting {
@@ -46,6 +48,33 @@ impl Resting {
         }
     }
 
+    /// Answers the questions of a session until it ends.
+    pub(super) async fn take_up(&self, talk: &Talk<'_>, id: &str) -> anyhow::Result<Value> {
+        let about = || json!({"sessionId": id});
+        let mut result = self.call(id, "interaction.continue", about()).await?;
+        loop {
+            let next = result["next"].take();
+            if let Some(complete) = next.get("complete") {
+                let mut end = complete.clone();
+                end["sessionId"] = id.into();
+                return Ok(end);
+            }
+            let Some(prompt) = next.get("prompt") else {
+                result = self.call(id, "interaction.continue", about()).await?;
+                continue;
+            };
+            let key = prompt["metadata"]["key"].as_str().unwrap_or("answer");
+            let asked: Prompt = serde_json::from_value(prompt.clone())?;
+            let value = talk.answer(id, Question::of_prompt(key, asked)).await?;
+            let mut params = about();
+            params["response"] = json!({"value": value});
+            result = self.call(id, "interaction.respond", params).await?;
+            if result["accepted"] == false {
+                eprintln!("{}", super::answer_text(&result));
+            }
+        }
+    }
+
     /// Asks as the one the session belongs to.
     pub(super) async fn call(
         &self,
@@ -69,3 +98,26 @@ impl Resting {
 }
 
 const PAGE: usize = 256;
+
+/// The result of a reply; its error in a sentence.
+fn result_of(reply: &Value) -> anyhow::Result<Value> {
+    if let Some(result) = reply.get("result") {
+        return Ok(result.clone());
+    }
+    let error = &reply["error"];
+    let message = error["message"].as_str().unwrap_or("the server's answer makes no sense");
+    match error["data"]["details"].as_str() {
+        Some(details) => anyhow::bail!("{message} ({details})"),
+        None => anyhow::bail!("{message}"),
+    }
+}
+
+/// Who asks, for requests that stand alone.
+fn meta() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo":
+            {"name": "mcp-flow", "version": env!("CARGO_PKG_VERSION")},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}

@@ -1,11 +1,14 @@
-//! What clients answer for their model.
+//! What servers ask of a model, and what clients answer for theirs.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{Role, SampleResult, SamplingContent};
-use crate::model::{Content, Meta};
+use super::{
+    CreateMessage, IncludeContext, ModelPreferences, Role, SampleResult, SamplingContent,
+    SamplingMessage, ToolChoice,
+};
+use crate::model::{Content, Meta, ToolDefinition};
 
 impl<'de> Deserialize<'de> for SampleResult {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -36,13 +39,75 @@ struct Answer {
     meta: Option<Meta>,
 }
 
-fn piece(value: Value) -> Result<SamplingContent, String> {
+impl<'de> Deserialize<'de> for CreateMessage {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let asked = Asked::deserialize(deserializer)?;
+        let messages = asked.messages.into_iter().map(|message| {
+            let content = match message.content {
+                Value::Array(pieces) => pieces.into_iter().map(any_piece).collect(),
+                one => any_piece(one).map(|content| vec![content]),
+            };
+            Ok(SamplingMessage { role: message.role, content: content?, meta: message.meta })
+        });
+        Ok(Self {
+            messages: messages.collect::<Result<_, String>>().map_err(D::Error::custom)?,
+            model_preferences: asked.model_preferences,
+            system_prompt: asked.system_prompt,
+            include_context: asked.include_context,
+            temperature: asked.temperature,
+            // Some servers write whole numbers as floats; none means anything below one token.
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut")]
+            max_tokens: asked.max_tokens as u32,
+            stop_sequences: asked.stop_sequences.unwrap_or_default(),
+            metadata: asked.metadata,
+            tools: asked.tools.unwrap_or_default(),
+            tool_choice: asked.tool_choice,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Asked {
+    messages: Vec<AskedMessage>,
+    #[serde(default)]
+    model_preferences: Option<ModelPreferences>,
+    #[serde(default)]
+    system_prompt: Option<String>,
+    #[serde(default)]
+    include_context: Option<IncludeContext>,
+    #[serde(default)]
+    temperature: Option<f64>,
+    max_tokens: f64,
+    #[serde(default)]
+    stop_sequences: Option<Vec<String>>,
+    #[serde(default)]
+    metadata: Option<Meta>,
+    #[serde(default)]
+    tools: Option<Vec<ToolDefinition>>,
+    #[serde(default)]
+    tool_choice: Option<ToolChoice>,
+}
+
+#[derive(Deserialize)]
+struct AskedMessage {
+    role: Role,
+    content: Value,
+    #[serde(rename = "_meta", default)]
+    meta: Option<Meta>,
+}
+
+fn any_piece(value: Value) -> Result<SamplingContent, String> {
     let decoded = match value.get("type").and_then(Value::as_str) {
         Some("tool_use") => serde_json::from_value(value).map(SamplingContent::ToolUse),
         Some("tool_result") => serde_json::from_value(value).map(SamplingContent::ToolResult),
         _ => serde_json::from_value(value).map(SamplingContent::Content),
     };
-    match decoded.map_err(|error| error.to_string())? {
+    decoded.map_err(|error| error.to_string())
+}
+
+fn piece(value: Value) -> Result<SamplingContent, String> {
+    match any_piece(value)? {
         SamplingContent::Content(content) if !may_be_said(&content) => {
             Err("a model answers with text, image, audio or tool_use".to_owned())
         }

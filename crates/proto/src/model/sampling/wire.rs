@@ -4,8 +4,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::{
-    CreateMessage, IncludeContext, ModelPreferences, Role, SamplingContent, SamplingMessage,
-    ToolChoice, ToolResult, ToolUse,
+    CreateMessage, IncludeContext, ModelPreferences, Role, SampleResult, SamplingContent,
+    SamplingMessage, ToolChoice, ToolResult, ToolUse,
 };
 use crate::model::{ContentForm, ContentList, Meta, ToolDefinition};
 use crate::revision::Revision;
@@ -52,6 +52,33 @@ struct WireRequest<'a> {
     tools: Tools<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<ToolChoice>,
+}
+
+impl SampleResult {
+    /// The result as a server of this revision reads it (PAT-052). Before there were answers of
+    /// several pieces, the first one is the answer.
+    pub fn wire(&self, revision: Revision) -> impl Serialize + '_ {
+        let most = if revision.features().sampling_tools { usize::MAX } else { 1 };
+        WireSample {
+            role: self.role,
+            content: WireContents { list: &self.content[..self.content.len().min(most)], revision },
+            model: &self.model,
+            stop_reason: self.stop_reason.as_deref(),
+            meta: self.meta.as_ref(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireSample<'a> {
+    role: Role,
+    content: WireContents<'a>,
+    model: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_reason: Option<&'a str>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<&'a Meta>,
 }
 
 #[derive(Serialize)]

@@ -1,0 +1,115 @@
+//! Asking the person at the terminal, or whoever answers in their place.
+
+mod lines;
+mod path;
+pub(crate) mod question;
+pub(crate) mod schema;
+mod terminal;
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use anyhow::Context as _;
+use mcp_flow::session::Violation;
+use serde_json::{Map, Value};
+
+use crate::exit::{Exit, Failure};
+use crate::show::neutral;
+use question::Question;
+
+/// What became of a question.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Asked {
+    /// This answer, which fits the question.
+    Answer(Value),
+    /// No answer: the person will not say.
+    Declined,
+    /// ctrl-c.
+    Interrupted,
+    /// Nobody is there to answer.
+    NoMore,
+}
+
+/// Asks: from a file of answers first, then the person. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asker {
+    answers: Arc<Mutex<Map<String, Value>>>,
+}
+
+impl Asker {
+    /// With the answers of a file: a JSON object from key to value.
+    pub(crate) fn new(answers: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = answers else { return Ok(Self::default()) };
+        let text = std::fs::read_to_string(path);
+        let text = text.with_context(|| format!("{} cannot be read", path.display()))?;
+        let answers: Map<String, Value> = serde_json::from_str(&text).map_err(|error| {
+            let message = format!(
+                "{} is no file of answers: {error}; it holds one JSON object, such as \
+                 {{\"name\": \"Ada\"}}",
+                path.display()
+            );
+            Failure::new(Exit::Usage, message)
+        })?;
+        Ok(Self { answers: Arc::new(Mutex::new(answers)) })
+    }
+
+    /// Whether there is a person who can be shown widgets.
+    pub(crate) fn is_interactive() -> bool {
+        std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    }
+
+    /// Asks, waiting for as long as it takes.
+    ///
+    /// A prepared answer is used once: if it does not fit, giving it again would not help.
+    pub(crate) async fn ask(&self, question: Question) -> anyhow::Result<Asked> {
+        if let Some(value) = self.prepared(&question.key) {
+            let fits = match (&value, question.check(&value)) {
+                (_, Ok(value)) => Ok(value),
+                // A file written by hand may hold the text a person would type.
+                (Value::String(text), Err(violation)) => question.read(text).map_err(|_| violation),
+                (_, Err(violation)) => Err(violation),
+            };
+            return fits.map(Asked::Answer).map_err(|violation| {
+                let message = format!(
+                    "the answer to `{}` in the file of answers is not taken: {}",
+                    question.key,
+                    complaint(&violation)
+                );
+                Failure::new(Exit::Usage, message).into()
+            });
+        }
+        // Widgets and standard input cannot be waited for any other way.
+        let asked = tokio::task::spawn_blocking(move || match Self::is_interactive() {
+            true => Ok(terminal::ask(&question)?),
+            false => {
+                let (input, output) = (std::io::stdin(), std::io::stderr());
+                anyhow::Ok(lines::ask(&question, &mut input.lock(), &mut output.lock())?)
+            }
+        });
+        asked.await.context("the question could not be asked")?
+    }
+
+    fn prepared(&self, key: &str) -> Option<Value> {
+        let mut answers = self.answers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        answers.remove(key)
+    }
+
+    /// The answers that are left, for arguments given up front.
+    pub(crate) fn take(&self, key: &str) -> Option<Value> {
+        self.prepared(key)
+    }
+}
+
+/// What was wrong with an answer, in a line.
+pub(crate) fn complaint(violation: &Violation) -> String {
+    match &violation.suggestion {
+        Some(suggestion) => format!("{}. {}", shown(&violation.error), shown(suggestion)),
+        None => shown(&violation.error),
+    }
+}
+
+/// A text of the server's, made harmless and short enough for a question.
+fn shown(text: &str) -> String {
+    neutral(text.trim())
+}

@@ -1,0 +1,250 @@
+//! `mcp-flow call`: call a tool, and answer what it asks.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use mcp_flow::client::model::ToolDefinition;
+use mcp_flow::client::{Client, check_arguments};
+use serde_json::{Map, Value};
+
+use crate::ask::{Asked, Asker, schema};
+use crate::conversation::Talk;
+use crate::download;
+use crate::exit::{Exit, Failure};
+use crate::fault::explain;
+use crate::given::Given;
+use crate::host::Person;
+use crate::meter::Meter;
+use crate::reach::{self, Reach, interrupted, interruptible};
+use crate::show::{self, Format, content, neutral};
+use crate::target::Target;
+
+/// Call a tool; a flow asks its questions here
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "mcp-flow call [OPTIONS] TARGET TOOL [KEY=VALUE]...\n       mcp-flow call [OPTIONS] TOOL [KEY=VALUE]... -- COMMAND..."
+)]
+pub(crate) struct Call {
+    /// The server, the tool, and its arguments, typed by the tool's schema
+    #[arg(value_name = "TARGET TOOL KEY=VALUE")]
+    words: Vec<String>,
+
+    #[command(flatten)]
+    given: Given,
+
+    /// Answers to what is asked, as a JSON object from key to value
+    #[arg(long, value_name = "FILE")]
+    answers: Option<PathBuf>,
+
+    /// Save images, files and everything that is linked to in this folder
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    reach: Reach,
+}
+
+impl Call {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let (target, rest) = self.reach.find(&self.words)?;
+        let Some((tool, words)) = rest.split_first() else {
+            let message = "no tool is named; `mcp-flow tools TARGET` lists what there is";
+            return Err(Failure::new(Exit::Usage, message).into());
+        };
+        let meter = match self.reach.format {
+            Format::Json => Meter::silent(),
+            _ => Meter::new(),
+        };
+        let person = Person::new(Asker::new(self.answers.as_deref())?, meter);
+        reach::run(async {
+            let client = self.reach.connect(&target, person.clone()).await?;
+            let call = Calling { call: &self, client: &client, person: &person, target: &target };
+            let work = async {
+                tokio::select! {
+                    biased;
+                    () = person.interrupted.notified() => Err(interrupted()),
+                    ended = call.run(tool, words) => ended,
+                }
+            };
+            interruptible(&client, work).await
+        })
+    }
+}
+
+/// One call under way.
+struct Calling<'a> {
+    call: &'a Call,
+    client: &'a Client,
+    person: &'a Person,
+    target: &'a Target,
+}
+
+impl Calling<'_> {
+    async fn run(&self, name: &str, words: &[String]) -> anyhow::Result<ExitCode> {
+        let tool = self.find(name).await?;
+        let schema = Value::Object(tool.input_schema.clone());
+        let mut arguments = self.call.given.read(words, &schema)?;
+        let is_flow = tool.meta.get("interactive") == Some(&Value::Bool(true));
+        // Asked before the first conversation is begun (INT-093); one that holds none is called
+        // with everything upfront (INT-099).
+        if is_flow && self.client.interaction_support().await.map_err(explain)?.is_some() {
+            check_arguments(&tool, &arguments).map_err(explain)?;
+            return self.converse(&tool.name, arguments).await;
+        }
+        self.complete(&mut arguments, &schema, is_flow).await?;
+        check_arguments(&tool, &arguments).map_err(explain)?;
+        self.call(&tool, arguments).await
+    }
+
+    /// Asks for what is missing. All that a flow would ask is asked beforehand where its server
+    /// cannot hold a conversation.
+    async fn complete(
+        &self,
+        arguments: &mut Map<String, Value>,
+        schema: &Value,
+        is_flow: bool,
+    ) -> anyhow::Result<()> {
+        let questions = schema::questions(schema);
+        for question in &questions {
+            if !arguments.contains_key(&question.key)
+                && let Some(value) = self.person.asker.take(&question.key)
+            {
+                arguments.insert(question.key.clone(), value);
+            }
+        }
+        let missing = schema::missing(schema, arguments);
+        if !Asker::is_interactive() {
+            return match missing.is_empty() {
+                true => Ok(()),
+                false => Err(lacking(&missing).into()),
+            };
+        }
+        for question in questions {
+            let is_wanted = is_flow || missing.contains(&question.key);
+            if !is_wanted || arguments.contains_key(&question.key) {
+                continue;
+            }
+            let key = question.key.clone();
+            match self.person.asker.ask(question).await? {
+                Asked::Answer(Value::Null) => {}
+                Asked::Answer(value) => {
+                    arguments.insert(key, value);
+                }
+                Asked::Interrupted => return Err(interrupted()),
+                Asked::Declined | Asked::NoMore => return Err(lacking(&[key]).into()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn converse(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> anyhow::Result<ExitCode> {
+        let resume = super::sessions::resume(self.target);
+        let talk = Talk { asker: &self.person.asker, meter: &self.person.meter, resume };
+        show_end(&talk.hold(self.client, name, arguments).await?, self.call.reach.format)
+    }
+
+    async fn call(
+        &self,
+        tool: &ToolDefinition,
+        arguments: Map<String, Value>,
+    ) -> anyhow::Result<ExitCode> {
+        let request = self.client.call_tool(&tool.name, Value::Object(arguments));
+        let mut running = request.raw().start();
+        while let Some(progress) = running.next().await {
+            self.person.meter.report(&progress);
+        }
+        self.person.meter.clear();
+        let result = running.await.map_err(explain)?;
+        self.show(&result).await
+    }
+
+    async fn show(&self, result: &Value) -> anyhow::Result<ExitCode> {
+        let pieces = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let has_failed = result["isError"] == true;
+        if let Some(folder) = self.call.output.as_deref().filter(|_| !has_failed) {
+            let saving = download::pieces(pieces);
+            let saved = download::save(self.client, saving, folder, &self.person.meter).await?;
+            for path in saved {
+                eprintln!("saved {}", path.display());
+            }
+        }
+        match self.call.reach.format {
+            Format::Json => show::print_json(result)?,
+            _ if has_failed => {
+                let said = content::text(pieces);
+                let message = result["errorMessage"].as_str().map(neutral);
+                let said = if said.is_empty() { message.unwrap_or_default() } else { said };
+                eprintln!("mcp-flow: the tool failed: {said}");
+            }
+            _ => show::print(&readable(result, pieces))?,
+        }
+        Ok(if has_failed { Exit::Failed.into() } else { ExitCode::SUCCESS })
+    }
+
+    /// The tool of this name; servers of ours know dots and underscores for the same.
+    async fn find(&self, name: &str) -> anyhow::Result<Arc<ToolDefinition>> {
+        if let Some(tool) = self.client.tool(name).await.map_err(explain)? {
+            return Ok(tool);
+        }
+        let mut listed = self.client.tools().all().await.map_err(explain)?;
+        if let Some(place) = listed.iter().position(|tool| tool.name.replace('.', "_") == name) {
+            return Ok(Arc::new(listed.swap_remove(place)));
+        }
+        let alike =
+            listed.iter().map(|tool| tool.name.as_str()).find(|known| is_alike(known, name));
+        let hint = match alike {
+            Some(known) => format!("Did you mean {}?", neutral(known)),
+            None => "`mcp-flow tools TARGET` lists what there is".to_owned(),
+        };
+        Err(Failure::new(Exit::Usage, format!("the server has no tool {name:?}. {hint}")).into())
+    }
+}
+
+/// A result for people: its content, or else its data.
+fn readable(result: &Value, pieces: &[Value]) -> String {
+    match (pieces.is_empty(), result.get("structuredContent")) {
+        (true, Some(data)) => neutral(&format!("{data:#}")),
+        _ => content::text(pieces),
+    }
+}
+
+/// The end of a conversation: `{sessionId, result: {success, data}, summary}`.
+pub(crate) fn show_end(end: &Value, format: Format) -> anyhow::Result<ExitCode> {
+    let is_success = end["result"]["success"] == true;
+    let summary = end["summary"].as_str().map(neutral).unwrap_or_default();
+    match format {
+        Format::Json => show::print_json(end)?,
+        _ if !is_success => eprintln!("mcp-flow: {summary}"),
+        _ => {
+            eprintln!("{summary}");
+            show::print(&neutral(&format!("{:#}", end["result"]["data"])))?;
+        }
+    }
+    Ok(if is_success { ExitCode::SUCCESS } else { Exit::Failed.into() })
+}
+
+fn lacking(names: &[String]) -> Failure {
+    let names: Vec<_> = names.iter().map(|name| neutral(name)).collect();
+    let first = names.first().map_or("key", String::as_str);
+    let are = if names.len() == 1 { "is" } else { "are" };
+    let message = format!("{} {are} missing; give it as {first}=VALUE", names.join(", "));
+    Failure::new(Exit::Usage, message)
+}
+
+/// Whether a name was meant that is spelled a little differently.
+fn is_alike(known: &str, typed: &str) -> bool {
+    let plain = |name: &str| -> String {
+        name.chars()
+            .filter(|character| character.is_alphanumeric())
+            .collect::<String>()
+            .to_lowercase()
+    };
+    let (known, typed) = (plain(known), plain(typed));
+    known == typed || (typed.len() > 3 && (known.ends_with(&typed) || known.starts_with(&typed)))
+}

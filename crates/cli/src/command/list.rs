@@ -1,0 +1,173 @@
+//! `mcp-flow tools`, `resources` and `prompts`: what a server offers.
+
+use std::process::ExitCode;
+
+use mcp_flow::client::host::Nobody;
+use mcp_flow::client::{Client, Error};
+use serde_json::{Value, json};
+
+use crate::fault::explain;
+use crate::reach::{self, Reach, interruptible};
+use crate::show::{self, Format, content, table};
+
+/// List the tools of a server
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "mcp-flow tools [OPTIONS] TARGET\n       mcp-flow tools [OPTIONS] -- COMMAND..."
+)]
+pub(crate) struct Tools {
+    #[command(flatten)]
+    list: List,
+}
+
+/// List the resources of a server
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "mcp-flow resources [OPTIONS] TARGET\n       mcp-flow resources [OPTIONS] -- COMMAND..."
+)]
+pub(crate) struct Resources {
+    #[command(flatten)]
+    list: List,
+}
+
+/// List the prompts of a server
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "mcp-flow prompts [OPTIONS] TARGET\n       mcp-flow prompts [OPTIONS] -- COMMAND..."
+)]
+pub(crate) struct Prompts {
+    #[command(flatten)]
+    list: List,
+}
+
+#[derive(Debug, clap::Args)]
+struct List {
+    /// The server: an address, or its name in the configuration
+    #[arg(value_name = "TARGET")]
+    target: Vec<String>,
+
+    #[command(flatten)]
+    reach: Reach,
+}
+
+impl Tools {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        self.list.run(async |client, format| {
+            let tools = all(client, "tools/list", "tools").await?;
+            let heading = ["name", "arguments", "description"];
+            let row = |tool: &Value| {
+                vec![text(tool, "name"), arguments(&tool["inputSchema"]), described(tool)]
+            };
+            show_list(format, json!({"tools": tools}), &heading, tools.iter().map(row).collect())
+        })
+    }
+}
+
+impl Resources {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        self.list.run(async |client, format| {
+            let resources = all(client, "resources/list", "resources").await?;
+            let templates = all(client, "resources/templates/list", "resourceTemplates").await?;
+            let row = |uri: &str| {
+                let uri = uri.to_owned();
+                move |entry: &Value| {
+                    let size = entry["size"].as_u64().map(content::bytes).unwrap_or_default();
+                    vec![text(entry, &uri), text(entry, "mimeType"), size, described(entry)]
+                }
+            };
+            let mut rows: Vec<_> = resources.iter().map(row("uri")).collect();
+            rows.extend(templates.iter().map(row("uriTemplate")));
+            let value = json!({"resources": resources, "resourceTemplates": templates});
+            show_list(format, value, &["uri", "kind", "size", "description"], rows)
+        })
+    }
+}
+
+impl Prompts {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        self.list.run(async |client, format| {
+            let prompts = all(client, "prompts/list", "prompts").await?;
+            let row = |prompt: &Value| {
+                let names =
+                    prompt["arguments"].as_array().into_iter().flatten().map(|argument| {
+                        optional(text(argument, "name"), argument["required"] == true)
+                    });
+                let names: Vec<_> = names.collect();
+                vec![text(prompt, "name"), names.join(" "), described(prompt)]
+            };
+            let rows = prompts.iter().map(row).collect();
+            show_list(
+                format,
+                json!({"prompts": prompts}),
+                &["name", "arguments", "description"],
+                rows,
+            )
+        })
+    }
+}
+
+impl List {
+    fn run(
+        self,
+        show: impl AsyncFnOnce(&Client, Format) -> anyhow::Result<()>,
+    ) -> anyhow::Result<ExitCode> {
+        let (target, rest) = self.reach.find(&self.target)?;
+        super::nothing_more(rest)?;
+        reach::run(async {
+            let client = self.reach.connect(&target, Nobody).await?;
+            interruptible(&client, show(&client, self.reach.format)).await?;
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}
+
+/// All entries of a list; none where the server does not know the method.
+async fn all(
+    client: &Client,
+    method: &'static str,
+    member: &'static str,
+) -> anyhow::Result<Vec<Value>> {
+    match client.entries(method, member).all().await {
+        Err(Error::Server(error)) if error.code == METHOD_NOT_FOUND => Ok(Vec::new()),
+        listed => listed.map_err(explain),
+    }
+}
+
+fn show_list(
+    format: Format,
+    value: Value,
+    heading: &[&str],
+    rows: Vec<Vec<String>>,
+) -> anyhow::Result<()> {
+    match format {
+        Format::Json => show::print_json(&value),
+        Format::Table if rows.is_empty() => show::print("There are none."),
+        _ => show::print(&table::write(heading, &rows, format)),
+    }
+}
+
+fn text(entry: &Value, member: &str) -> String {
+    entry[member].as_str().unwrap_or_default().to_owned()
+}
+
+/// What it is for, or else its name for people.
+fn described(entry: &Value) -> String {
+    let said = ["description", "title", "name"].iter().find_map(|member| entry[*member].as_str());
+    said.unwrap_or_default().to_owned()
+}
+
+/// The names of arguments, those in brackets that may be left out.
+fn arguments(schema: &Value) -> String {
+    let required = |name: &str| {
+        schema["required"].as_array().is_some_and(|names| names.iter().any(|known| known == name))
+    };
+    let names = schema["properties"].as_object().into_iter().flatten();
+    let names: Vec<_> = names.map(|(name, _)| optional(name.clone(), required(name))).collect();
+    names.join(" ")
+}
+
+fn optional(name: String, is_required: bool) -> String {
+    if is_required { name } else { format!("[{name}]") }
+}
+
+const METHOD_NOT_FOUND: i64 = -32601;

@@ -1,0 +1,58 @@
+//! `mcp-flow completions` and `man`: what shells and `man` read.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+use crate::arguments::Arguments;
+use crate::show;
+
+/// Print what a shell needs to complete the commands and options
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "For example: mcp-flow completions bash > ~/.local/share/bash-completion/completions/mcp-flow"
+)]
+pub(crate) struct Completions {
+    /// Which shell
+    shell: Shell,
+}
+
+/// Print the manual page
+#[derive(Debug, clap::Args)]
+#[command(after_help = "For example: mcp-flow man | man -l -")]
+pub(crate) struct Man {
+    /// Write a page for every command into this folder instead
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+impl Completions {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Arguments::command(), "mcp-flow", &mut script);
+        show::print(&String::from_utf8(script)?)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Man {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let command = Arguments::command();
+        match self.output {
+            Some(folder) => {
+                let problem = || format!("{} cannot be written to", folder.display());
+                std::fs::create_dir_all(&folder).with_context(problem)?;
+                clap_mangen::generate_to(command, &folder).with_context(problem)?;
+            }
+            None => {
+                let mut page = Vec::new();
+                clap_mangen::Man::new(command).render(&mut page)?;
+                show::print(&String::from_utf8(page)?)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,163 @@
+//! `mcp-flow read` and `watch`: what a resource holds, now and from now on.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::StreamExt as _;
+use mcp_flow::client::host::Nobody;
+use mcp_flow::client::{Change, Client, Watched};
+use serde_json::Value;
+
+use crate::download;
+use crate::exit::{Exit, Failure};
+use crate::fault::explain;
+use crate::meter::Meter;
+use crate::reach::{self, Reach, interruptible};
+use crate::show::{self, Format, content};
+
+/// Read a resource
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "mcp-flow read [OPTIONS] TARGET URI\n       mcp-flow read [OPTIONS] URI -- COMMAND..."
+)]
+pub(crate) struct Read {
+    /// The server, and which of its resources
+    #[arg(value_name = "TARGET URI")]
+    words: Vec<String>,
+
+    /// Save the contents in this folder, byte for byte
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// Write the contents to standard output byte for byte, whatever they would do to a terminal
+    #[arg(long, conflicts_with = "output")]
+    raw: bool,
+
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Show a resource whenever it changes, until ctrl-c
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "mcp-flow watch [OPTIONS] TARGET URI\n       mcp-flow watch [OPTIONS] URI -- COMMAND..."
+)]
+pub(crate) struct Watch {
+    /// The server, and which of its resources
+    #[arg(value_name = "TARGET URI")]
+    words: Vec<String>,
+
+    /// End after so many changes
+    #[arg(long, value_name = "N")]
+    changes: Option<usize>,
+
+    #[command(flatten)]
+    reach: Reach,
+}
+
+impl Read {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let (target, rest) = self.reach.find(&self.words)?;
+        let uri = one_uri(rest)?;
+        reach::run(async {
+            let client = self.reach.connect(&target, Nobody).await?;
+            interruptible(&client, self.read(&client, uri)).await?;
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+
+    async fn read(&self, client: &Client, uri: &str) -> anyhow::Result<()> {
+        let result = client.read_resource(uri).raw().await.map_err(explain)?;
+        let contents = contents(&result)?;
+        if let Some(folder) = &self.output {
+            let places = contents.iter().enumerate();
+            let pieces =
+                places.filter_map(|(place, it)| download::contents(place + 1, it)).collect();
+            for path in download::save(client, pieces, folder, &Meter::new()).await? {
+                eprintln!("saved {}", path.display());
+            }
+            return Ok(());
+        }
+        match self.raw {
+            true => contents.iter().try_for_each(write_bytes),
+            false => show(&result, self.reach.format),
+        }
+    }
+}
+
+impl Watch {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let (target, rest) = self.reach.find(&self.words)?;
+        let uri = one_uri(rest)?;
+        reach::run(async {
+            let client = self.reach.connect(&target, Nobody).await?;
+            interruptible(&client, self.watch(&client, uri)).await?;
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+
+    /// Listens before it reads, so that no change is missed in between (PAT-060).
+    async fn watch(&self, client: &Client, uri: &str) -> anyhow::Result<()> {
+        let watched = Watched::new().resource(uri);
+        let mut changes = client.listen(watched).await.map_err(explain)?;
+        let mut left = self.changes;
+        let mut latest = Value::Null;
+        loop {
+            let result = client.read_resource(uri).raw().await.map_err(explain)?;
+            // After a reconnection it may be what it was.
+            if result["contents"] != latest {
+                latest = result["contents"].clone();
+                show(&result, self.reach.format)?;
+            }
+            if left == Some(0) {
+                return Ok(());
+            }
+            match changes.next().await {
+                Some(Ok(Change::Resource(_))) => left = left.map(|left| left - 1),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(explain(error)),
+                None => anyhow::bail!("the server tells of no more changes"),
+            }
+        }
+    }
+}
+
+fn one_uri(words: &[String]) -> anyhow::Result<&str> {
+    match words {
+        [uri] => Ok(uri),
+        [] => {
+            let message = "no resource is named; `mcp-flow resources TARGET` lists what there is";
+            Err(Failure::new(Exit::Usage, message).into())
+        }
+        [_, rest @ ..] => super::nothing_more(rest).map(|()| ""),
+    }
+}
+
+fn contents(result: &Value) -> anyhow::Result<&[Value]> {
+    let contents = result["contents"].as_array();
+    let problem = || Failure::new(Exit::Protocol, "the server sent a resource without contents");
+    Ok(contents.ok_or_else(problem)?)
+}
+
+fn show(result: &Value, format: Format) -> anyhow::Result<()> {
+    if format == Format::Json {
+        return show::print_json(result);
+    }
+    let texts: Vec<_> = contents(result)?.iter().map(content::contents).collect();
+    show::print(&texts.join("\n"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "no client speaks on standard output here")]
+fn write_bytes(contents: &Value) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    let bytes = match (contents["text"].as_str(), contents["blob"].as_str()) {
+        (Some(text), _) => text.as_bytes().to_vec(),
+        (None, Some(blob)) => STANDARD.decode(blob).context("the server sent no base64")?,
+        (None, None) => Vec::new(),
+    };
+    out.write_all(&bytes).and_then(|()| out.flush()).context("standard output is closed")
+}

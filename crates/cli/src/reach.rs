@@ -1,0 +1,190 @@
+//! Reaching the server a command is about.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_flow::client::transport::Connector;
+use mcp_flow::client::{BadTarget, Client, Event, Host, HttpOptions, Program, Stderr};
+
+use crate::configuration::Configuration;
+use crate::exit::{Exit, Failure};
+use crate::fault::explain;
+use crate::show::{Format, neutral};
+use crate::target::{Spawn, Target};
+
+/// The options of all commands that speak to a server.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Reach {
+    /// The bearer token to show to the server
+    #[arg(long, value_name = "TOKEN", env = "MCP_FLOW_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+
+    /// A header to send with every request, such as "X-Tenant: blue"; may be repeated
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    headers: Vec<(String, String)>,
+
+    /// Where servers have names: a TOML file of ours, or the mcpServers JSON of another host
+    ///
+    /// Without this they are in mcp-flow/config.toml of the user's configuration, then in
+    /// .mcp.json of the current folder.
+    #[arg(long, value_name = "FILE", env = "MCP_FLOW_CONFIG")]
+    config: Option<PathBuf>,
+
+    /// How long to wait for a connection and for an answer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    time_limit: u64,
+
+    /// How to write results
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+
+    /// Start this server for the command, in place of TARGET
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Reach {
+    /// The server that is meant, and the words that are left.
+    pub(crate) fn find<'a>(&self, words: &'a [String]) -> anyhow::Result<(Target, &'a [String])> {
+        let configuration = match self.command.is_empty() {
+            true => Configuration::read(self.config.as_deref())?,
+            false => Configuration::default(),
+        };
+        Target::find(words, &self.command, &configuration)
+    }
+
+    /// Connects to it.
+    pub(crate) async fn connect(&self, target: &Target, host: impl Host) -> anyhow::Result<Client> {
+        open(self.connector(target)?, Duration::from_secs(self.time_limit), host).await
+    }
+
+    fn connector(&self, target: &Target) -> anyhow::Result<Arc<dyn Connector>> {
+        match target {
+            Target::Command(spawn) => Ok(Arc::new(program(spawn))),
+            Target::Address(address) => {
+                let own = address.headers.clone().into_iter();
+                let headers = own.chain(self.headers.iter().cloned());
+                network(&address.url, headers, self.token.as_deref())
+            }
+        }
+    }
+}
+
+/// Connects, once: a server that is not there is reported, not waited for.
+pub(crate) async fn open(
+    connector: Arc<dyn Connector>,
+    limit: Duration,
+    host: impl Host,
+) -> anyhow::Result<Client> {
+    let builder = Client::builder().host(host).with(|options| {
+        options.client.version = env!("CARGO_PKG_VERSION").to_owned();
+        options.connect_limit = limit.min(LONGEST_CONNECT);
+        options.request_limit = limit;
+    });
+    let client = builder.prepare(connector);
+    tell_of_events(&client);
+    client.server().await.map_err(explain)?;
+    Ok(client)
+}
+
+/// A server at an address.
+pub(crate) fn network(
+    url: &str,
+    headers: impl Iterator<Item = (String, String)>,
+    token: Option<&str>,
+) -> anyhow::Result<Arc<dyn Connector>> {
+    let usage = |problem: BadTarget| Failure::new(Exit::Usage, problem.to_string());
+    let mut options = HttpOptions::new();
+    for (name, value) in headers {
+        options = options.header(&name, &value).map_err(usage)?;
+    }
+    if let Some(token) = token {
+        options = options.bearer(token).map_err(usage)?;
+    }
+    Ok(mcp_flow::client::connector(url, &options).map_err(usage)?)
+}
+
+fn program(spawn: &Spawn) -> Program {
+    let mut program = Program::new(&spawn.program).arguments(&spawn.arguments);
+    for (name, value) in &spawn.environment {
+        program = program.environment(name, value);
+    }
+    if let Some(folder) = &spawn.folder {
+        program = program.folder(folder);
+    }
+    // What it says is shown where it matters: when it fails.
+    program.stderr(Stderr::Keep)
+}
+
+/// Passes on what the server logs, to whoever asked for it by `--log-level`.
+fn tell_of_events(client: &Client) {
+    use futures_util::StreamExt as _;
+    if !tracing::enabled!(tracing::Level::WARN) {
+        return;
+    }
+    let mut events = client.events();
+    tokio::spawn(async move {
+        while let Some(event) = events.next().await {
+            match event {
+                Event::Log { level, logger, data } => {
+                    let logger = logger.unwrap_or_default();
+                    tracing::info!(?level, logger = %neutral(&logger), "{}", neutral(&data.to_string()));
+                }
+                Event::Warning(problem) => tracing::warn!("{}", neutral(&problem)),
+                Event::Disconnected { reason } => tracing::info!("{}", neutral(&reason)),
+                _ => {}
+            }
+        }
+    });
+}
+
+/// Runs the work of a command on a runtime of its own.
+///
+/// Nobody waits for a question that is still on the screen when the command is over.
+pub(crate) fn run(
+    work: impl Future<Output = anyhow::Result<ExitCode>>,
+) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(work);
+    runtime.shutdown_background();
+    ended
+}
+
+/// Does the work of a command with a client. ctrl-c drops the work, which cancels what is under way
+/// at the server, and then takes leave of it; a second ctrl-c does not wait for that.
+pub(crate) async fn interruptible<T>(
+    client: &Client,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    let result = tokio::select! {
+        biased;
+        _ = tokio::signal::ctrl_c() => Err(interrupted()),
+        result = work => result,
+    };
+    tokio::select! {
+        biased;
+        _ = tokio::signal::ctrl_c() => return Err(interrupted()),
+        () = client.close() => {}
+    }
+    result
+}
+
+/// What ctrl-c ends in.
+pub(crate) fn interrupted() -> anyhow::Error {
+    Failure::new(Exit::Interrupted, "interrupted; what was under way is cancelled").into()
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("write a header as NAME: VALUE".to_owned()),
+    }
+}
+
+/// Longer than this nobody wants to wait for a server that does not answer.
+const LONGEST_CONNECT: Duration = Duration::from_secs(30);

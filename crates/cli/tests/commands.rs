@@ -1,0 +1,273 @@
+//! The commands that use a server, as scripts call them.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+
+/// MCP-032, MCP-036, MCP-039: what comes of a call is on standard output, what went wrong on
+/// standard error, and the exit code tells which it was.
+#[test]
+fn the_exit_code_tells_what_came_of_a_call() {
+    for (words, code, part) in [
+        (&["calculator.add", "a=2", "b=3"][..], 0, "5"),
+        (&["calculator.add", "--json", r#"{"a": 2, "b": 3}"#], 0, "5"),
+        (&["calculator_add", "a=2", "b=3"], 0, "5"),
+        (&["echo", "text=7"], 0, "7"),
+        (&["calculator.divide", "a=1", "b=0"], 1, "zero"),
+        (&["fail"], 1, "always fails"),
+        (&["panic"], 4, "Internal error"),
+        (&["calculator.add", "a=2"], 2, "b is missing"),
+        (&["calculator.add", "a=two", "b=3"], 2, "a: a number is needed"),
+        (&["calculator.add", "a=2", "b=3", "c=4"], 2, "c is not an argument"),
+        (&["calculator.ad", "a=2"], 2, "calculator.add"),
+        (&[], 2, "no tool is named"),
+    ] {
+        let (out, err, ended) = run(&local("call", words), "");
+        let said = if code == 0 { &out } else { &err };
+        assert_eq!(ended, code, "{words:?}: {out} {err}");
+        assert!(said.contains(part), "{words:?}: {said}");
+    }
+}
+
+/// MCP-035, MCP-054: a server that is not there, one that says nothing sensible, one that ends at
+/// once: each has its exit code, and its message says what to do.
+#[test]
+fn a_server_that_cannot_be_used_is_told_apart() {
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nobody = format!("http://127.0.0.1:{port}/mcp");
+    for (arguments, codes, part) in [
+        (&["ping", &nobody][..], &[3][..], "cannot connect"),
+        (&["ping", "--", "/nowhere/at/all"], &[3], "/nowhere/at/all"),
+        (&["ping", "--", "false"], &[3], "false"),
+        (&["ping", "--time-limit", "2", "--", "yes"], &[4], "no message"),
+        (&["ping", "nobody-has-this-name"], &[2], "nobody-has-this-name"),
+        (&["ping"], &[2], "http://127.0.0.1:4433/mcp"),
+        (&["ping", &nobody, "more"], &[2], "more"),
+    ] {
+        let (out, err, code) = run(arguments, "");
+        assert!(codes.contains(&code) && out.is_empty(), "{arguments:?} ended with {code}: {err}");
+        assert!(err.contains(part), "{arguments:?}: {err}");
+    }
+}
+
+/// INT-087, INT-099: without a terminal, questions are lines; a wrong answer is asked for again;
+/// answers may come from a file; and who has nothing more to say is told what is missing.
+#[test]
+fn a_flow_can_be_answered_by_lines_and_by_a_file() {
+    let (out, err, code) = run(&local("call", &["register"]), "Ada\nnowhere\nada@a.example\n");
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(err.matches("Enter email").count(), 2, "{err}");
+    assert!(err.contains("does not have the expected form"), "{err}");
+    assert!(out.contains("ada@a.example"), "{out}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("answers.json");
+    std::fs::write(&file, r#"{"name": "Ada", "email": "ada@a.example"}"#).unwrap();
+    let answers = ["register", "--format", "json", "--answers", file.to_str().unwrap()];
+    let (out, err, code) = run(&local("call", &answers), "");
+    assert_eq!(code, 0, "{err}");
+    let end: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(end["result"]["data"], json!({"name": "Ada", "email": "ada@a.example"}));
+
+    std::fs::write(&file, r#"{"name": "Ada", "email": 7}"#).unwrap();
+    let (_, err, code) = run(&local("call", &answers), "");
+    assert!(code == 2 && err.contains("`email`"), "{code}: {err}");
+    let (_, err, code) = run(&local("call", &["register", "name=Ada"]), "");
+    assert!(code == 2 && err.contains("email=VALUE"), "{code}: {err}");
+}
+
+/// INT-099: where the server holds no conversations, a flow is called with everything upfront.
+#[test]
+fn a_flow_is_called_upfront_where_there_are_no_conversations() {
+    let words = ["register", "name=Ada", "email=ada@a.example"];
+    let mut arguments = local("call", &words);
+    arguments.push("--no-interaction");
+    let (out, err, code) = run(&arguments, "");
+    assert!(code == 0 && out.contains("ada@a.example"), "{code}: {out} {err}");
+}
+
+/// MCP-031, MCP-033, MCP-037: what a server offers, over every transport, for people and programs.
+#[test]
+fn everything_a_server_offers_is_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "one\u{1b}[31m").unwrap();
+    let server = Server::start(&["--root", folder.path().to_str().unwrap()]);
+    for place in ["mcp", "sse", "websocket"] {
+        let target = server.places[place].as_str().unwrap();
+        let (out, err, code) = run(&["tools", target, "--format", "json"], "");
+        assert_eq!(code, 0, "{place}: {err}");
+        let listed: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(listed["tools"][0]["name"], "calculator.add", "{place}");
+        let (out, _, _) = run(&["tools", target], "");
+        assert!(out.lines().any(|line| line.starts_with("calculator.add")), "{place}: {out}");
+    }
+    let target = server.places["mcp"].as_str().unwrap();
+    let (out, _, _) = run(&["prompts", "--format=plain", target], "");
+    assert!(out.contains("analyze_data\tdata\t"), "{out}");
+    let (out, _, _) = run(&["prompt", target, "analyze_data", "data=1 2 3"], "");
+    assert_eq!(out, "user: Analyze this data: 1 2 3\n");
+    let (_, err, code) = run(&["prompt", target, "analyze_data"], "");
+    assert!(code == 2 && err.contains("data=VALUE"), "{err}");
+    let (out, _, _) = run(&["resources", target, "--format=plain"], "");
+    let uri = out.split('\t').next().unwrap();
+    assert!(uri.ends_with("/notes.txt"), "{out}");
+    let (out, _, _) = run(&["read", target, uri], "");
+    assert_eq!(out, "one␛[31m\n");
+    let (out, _, _) = run(&["read", target, uri, "--raw"], "");
+    assert_eq!(out, "one\u{1b}[31m");
+    let (out, _, code) = run(&["ping", target], "");
+    assert!(code == 0 && out.starts_with("mcp-flow "), "{out}");
+}
+
+/// PAT-024: what is too large for a result is fetched, whole, under a name of its own, and nothing
+/// half is left.
+#[test]
+fn large_results_are_downloaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+    std::fs::write(folder.path().join("large.bin"), &bytes).unwrap();
+    let server = Server::start(&["--root", folder.path().to_str().unwrap()]);
+    let target = server.places["mcp"].as_str().unwrap();
+    let saved = tempfile::tempdir().unwrap();
+    let into = saved.path().to_str().unwrap();
+    let uri = format!("file://{}/large.bin", folder.path().canonicalize().unwrap().display());
+    for arguments in [
+        &["call", target, "read_file", "path=large.bin", "--output", into][..],
+        &["read", target, &uri, "--output", into],
+    ] {
+        let (_, err, code) = run(arguments, "");
+        assert!(code == 0 && err.contains("saved "), "{code}: {err}");
+    }
+    let mut names: Vec<_> =
+        std::fs::read_dir(into).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["large-2.bin", "large.bin"]);
+    for name in names {
+        assert!(std::fs::read(saved.path().join(name)).unwrap() == bytes);
+    }
+}
+
+/// PAT-060: a resource that changes is shown again.
+#[test]
+fn a_watched_resource_is_shown_when_it_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notes.txt");
+    std::fs::write(&path, "old").unwrap();
+    let server = Server::start(&["--root", folder.path().to_str().unwrap()]);
+    let target = server.places["mcp"].as_str().unwrap();
+    let uri = format!("file://{}/notes.txt", folder.path().canonicalize().unwrap().display());
+    let mut watching = Command::new(PROGRAM)
+        .args(["watch", target, &uri, "--changes", "1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "old");
+    std::fs::write(&path, "new").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "new");
+    assert_eq!(watching.wait().unwrap().code(), Some(0));
+}
+
+/// C-53: whoever has no token is told so, and whoever has one comes in.
+#[test]
+fn a_closed_door_opens_with_a_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens");
+    std::fs::write(&file, "ada:0123456789abcdef0123\n").unwrap();
+    let server = Server::start(&["--token-file", file.to_str().unwrap()]);
+    let target = server.places["mcp"].as_str().unwrap();
+    for command in [&["ping", target][..], &["sessions", "list", "--url", target]] {
+        let (_, err, code) = run(command, "");
+        assert!(code == 5 && err.contains("--token"), "{code}: {err}");
+        let with = [command, &["--token", "0123456789abcdef0123"]].concat();
+        let (_, err, code) = run(&with, "");
+        assert_eq!(code, 0, "{err}");
+    }
+}
+
+/// Servers have names: in a file of ours, and in those of other hosts.
+#[test]
+fn a_server_is_found_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mcp.json");
+    let servers = json!({"mcpServers": {"mine": {"command": PROGRAM,
+        "args": ["stdio", "--store", "memory:"]}}});
+    std::fs::write(&file, servers.to_string()).unwrap();
+    let config = ["--config", file.to_str().unwrap()];
+    let (out, err, code) =
+        run(&[&["call", "mine", "calculator.add", "a=1", "b=1"], &config[..]].concat(), "");
+    assert_eq!((out.as_str(), code), ("2\n", 0), "{err}");
+    let (_, err, code) = run(&[&["tools", "yours"], &config[..]].concat(), "");
+    assert!(code == 2 && err.contains("mine"), "{err}");
+}
+
+/// What shells and `man` read names every command.
+#[test]
+fn shells_and_man_know_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let (out, _, code) = run(&["completions", shell], "");
+        assert_eq!(code, 0);
+        assert!(["sessions", "watch"].iter().all(|name| out.contains(name)), "{shell}");
+    }
+    let (out, _, _) = run(&["man"], "");
+    assert!(out.starts_with(".") && out.contains("130"), "{out}");
+    let folder = tempfile::tempdir().unwrap();
+    run(&["man", "--output", folder.path().to_str().unwrap()], "");
+    assert!(folder.path().join("mcp-flow-call.1").exists());
+}
+
+/// A command with a server that is started for it.
+fn local<'a>(command: &'a str, words: &[&'a str]) -> Vec<&'a str> {
+    let server = ["--", PROGRAM, "stdio", "--diagnostics", "--store", "memory:"];
+    [&[command], words, &server].concat()
+}
+
+/// Runs a command: what it wrote for programs, what for people, and its exit code.
+fn run(arguments: &[&str], input: &str) -> (String, String, i32) {
+    let mut child = Command::new(PROGRAM)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Not every command reads.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (text(output.stdout), text(output.stderr), output.status.code().unwrap())
+}
+
+/// `mcp-flow serve` on a free port. Killed when this is dropped.
+struct Server {
+    child: Child,
+    places: Value,
+}
+
+impl Server {
+    fn start(options: &[&str]) -> Self {
+        let mut child = Command::new(PROGRAM)
+            .args(["serve", "--listen", "127.0.0.1:0", "--json", "--store", "memory:"])
+            .args(options)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { child, places: serde_json::from_str(&line).unwrap() }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,232 @@
+//! Conversations held by a person at a terminal, with the real program in a pseudo-terminal.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::process::Command;
+
+use rexpect::session::{Options, PtySession, spawn_with_options};
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+
+/// INT-087, INT-096: the whole of `register`, with a wrong answer that is explained and mended.
+#[test]
+fn a_person_registers() {
+    let place = Place::new();
+    let mut terminal = place.call(&["register"]);
+    terminal.expect("Enter name");
+    terminal.enter("Ada Lovelace");
+    terminal.expect("Enter email");
+    terminal.enter("ada");
+    terminal.expect("the text does not have the expected form");
+    terminal.enter("@example.com");
+    terminal.expect("Ada Lovelace is registered");
+    terminal.expect(r#""email": "ada@example.com""#);
+    terminal.ends_with(0);
+}
+
+/// MCP-036, INT-118: the whole of `book_trip`: texts, a calendar, a number, a list and a yes, each
+/// by its own widget, and wrong answers to two of them.
+#[test]
+fn a_person_books_a_trip() {
+    let place = Place::new();
+    let mut terminal = place.call(&["book_trip"]);
+    terminal.expect("Where to?");
+    terminal.enter("O");
+    terminal.expect("at least 2 characters are needed");
+    terminal.enter("slo");
+    terminal.expect("Which day?");
+    terminal.press(ENTER);
+    terminal.expect("How many go?");
+    terminal.enter("12");
+    terminal.expect("the number must be at most 9");
+    terminal.press(BACKSPACE);
+    terminal.press(ENTER);
+    terminal.expect("Which offer?");
+    terminal.expect("Coach to Oslo");
+    terminal.press(DOWN);
+    terminal.press(ENTER);
+    terminal.expect("Book Coach to Oslo");
+    terminal.enter("y");
+    terminal.expect("Booked as BUS-1-");
+    terminal.ends_with(0);
+}
+
+/// INT-097, INT-118: one question of every kind, a file found by tab among them.
+#[test]
+fn every_kind_of_question_has_its_widget() {
+    let place = Place::new();
+    std::fs::write(place.folder.path().join("notes-1.txt"), "hi").unwrap();
+    let mut terminal = place.call(&["all_prompts"]);
+    terminal.expect("A word in small letters");
+    terminal.enter("abc");
+    terminal.expect("Select option");
+    terminal.press(DOWN);
+    terminal.press(ENTER);
+    terminal.expect("Are you sure?");
+    terminal.enter("y");
+    terminal.expect("Enter amount");
+    terminal.enter("2.5");
+    terminal.expect("Select date");
+    terminal.press(ENTER);
+    terminal.expect("Send a small file");
+    terminal.press(&format!("{}/not", place.folder.path().display()));
+    terminal.press(TAB);
+    terminal.press(ENTER);
+    terminal.expect("Where on the map?");
+    terminal.enter(r#"{"x": 1, "y": 2}"#);
+    terminal.expect(r#""choice": "b""#);
+    terminal.expect("notes-1.txt: 2 bytes");
+    terminal.ends_with(0);
+}
+
+/// INT-098, MCP-094: ctrl-c in the middle leaves the conversation where it is, and says how to
+/// take it up again: answer by answer, or in the terminal until its end.
+#[test]
+fn a_conversation_that_was_left_is_taken_up_again() {
+    let place = Place::new();
+    let mut terminal = place.call(&["book_trip"]);
+    terminal.expect("Where to?");
+    terminal.enter("Bergen");
+    terminal.expect("Which day?");
+    terminal.press(CTRL_C);
+    let id = terminal.find("sessions answer --store [^ ]+ (session_[0-9a-zA-Z_-]+)");
+    terminal.ends_with(130);
+
+    let (rejected, code) = place.answer(&id, "2020-01-01");
+    assert_eq!((&rejected["accepted"], code), (&Value::Bool(false), 1));
+    let (answered, code) = place.answer(&id, "2099-05-17");
+    assert_eq!((answered["next"]["prompt"]["message"].as_str(), code), (Some("How many go?"), 0));
+
+    let mut terminal = Terminal::start(&["sessions", "answer", "--store", &place.store, &id]);
+    terminal.expect("How many go?");
+    terminal.enter("5");
+    terminal.expect("Which offer?");
+    terminal.press(ENTER);
+    terminal.expect("Book Night train to Bergen");
+    terminal.enter("yes");
+    terminal.expect("Booked as RAIL-1-");
+    terminal.ends_with(0);
+}
+
+/// MCP-036: what a tool requires and nobody gave is asked for by its schema.
+#[test]
+fn missing_arguments_are_asked_for() {
+    let place = Place::new();
+    let mut terminal = place.call(&["calculator.add", "a=2"]);
+    terminal.expect("b");
+    terminal.enter("three");
+    terminal.expect("a number is needed");
+    for _ in 0.."three".len() {
+        terminal.press(BACKSPACE);
+    }
+    terminal.enter("3");
+    terminal.expect("5");
+    terminal.ends_with(0);
+}
+
+/// A text may have several lines.
+#[test]
+fn a_text_of_several_lines_is_typed() {
+    let place = Place::new();
+    let mut terminal = place.call(&["echo", "--format", "json"]);
+    terminal.expect("What to return");
+    terminal.expect("alt-enter");
+    terminal.press("one");
+    terminal.press(ALT_ENTER);
+    terminal.enter("two");
+    terminal.expect(r#""text":"one\ntwo""#);
+    terminal.ends_with(0);
+}
+
+/// ctrl-c ends a call that runs, and says so.
+#[test]
+fn a_running_call_is_cancelled() {
+    let place = Place::new();
+    let mut terminal = place.call(&["long_operation"]);
+    terminal.expect("%");
+    terminal.press(CTRL_C);
+    terminal.expect("interrupted");
+    terminal.ends_with(130);
+}
+
+/// A server's store, away from all others.
+struct Place {
+    folder: tempfile::TempDir,
+    store: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = format!("redb:{}", folder.path().join("journal.redb").display());
+        Self { folder, store }
+    }
+
+    /// `mcp-flow call`, with a server that is started for it.
+    fn call(&self, words: &[&str]) -> Terminal {
+        let server = ["--", PROGRAM, "stdio", "--diagnostics", "--store", &self.store];
+        Terminal::start(&[&["call"], words, &server].concat())
+    }
+
+    /// `mcp-flow sessions answer`: what it says for programs, and its exit code.
+    fn answer(&self, id: &str, value: &str) -> (Value, i32) {
+        let output = Command::new(PROGRAM)
+            .args(["sessions", "answer", id, value, "--store", &self.store, "--format", "json"])
+            .output()
+            .unwrap();
+        (serde_json::from_slice(&output.stdout).unwrap(), output.status.code().unwrap())
+    }
+}
+
+/// A person's terminal with the program in it.
+struct Terminal {
+    session: PtySession,
+}
+
+impl Terminal {
+    fn start(arguments: &[&str]) -> Self {
+        // A new pseudo-terminal has no size, which no terminal of a person has.
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "stty cols 120 rows 40 && exec \"$0\" \"$@\"", PROGRAM])
+            .args(arguments)
+            .env("TERM", "xterm")
+            .env("NO_COLOR", "1");
+        let options = Options::new().timeout_ms(Some(60_000)).strip_ansi_escape_codes(true);
+        Self { session: spawn_with_options(command, options).unwrap() }
+    }
+
+    fn expect(&mut self, text: &str) {
+        self.session.exp_string(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
+    }
+
+    /// Waits for a pattern; gives its group.
+    fn find(&mut self, pattern: &str) -> String {
+        let (_, found) = self.session.exp_regex(pattern).unwrap();
+        found.split_whitespace().last().unwrap().to_owned()
+    }
+
+    fn enter(&mut self, text: &str) {
+        self.press(text);
+        self.press(ENTER);
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.session.send(keys).unwrap();
+        self.session.flush().unwrap();
+    }
+
+    fn ends_with(&mut self, code: i32) {
+        let rest = self.session.exp_eof().unwrap();
+        let ended = format!("{:?}", self.session.process().wait().unwrap());
+        assert!(ended.ends_with(&format!(", {code})")), "{ended}: {rest}");
+    }
+}
+
+const ENTER: &str = "\r";
+const ALT_ENTER: &str = "\u{1b}\r";
+const TAB: &str = "\t";
+const DOWN: &str = "\u{1b}[B";
+const BACKSPACE: &str = "\u{7f}";
+const CTRL_C: &str = "\u{3}";

@@ -1,0 +1,408 @@
+//! The client: what everything else hangs on.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::Stream;
+use futures_util::stream;
+use hashbrown::HashMap;
+use mcp_flow_proto::model::{ClientCapabilities, LogLevel, ToolDefinition};
+use mcp_flow_proto::{Notification, Raw, method};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tokio::sync::{broadcast, watch};
+
+use crate::connect::State;
+use crate::error::Error;
+use crate::event::Event;
+use crate::handshake::ServerInfo;
+use crate::host::{Asker, Host, Nobody};
+use crate::interaction::Conversations;
+use crate::link::Link;
+use crate::options::Options;
+use crate::request::Request;
+use crate::subscription::Subscriptions;
+use crate::transport::{Connector, Opened, Transport, TransportError};
+
+/// A client of one server. Cheap to clone; all clones share one connection, and their requests
+/// travel side by side.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), mcp_flow_client::Error> {
+/// use mcp_flow_client::Client;
+/// use serde_json::json;
+///
+/// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+/// # let connector = mcp_flow_stdio::client::in_process(&server);
+/// let client = Client::builder().connect(connector).await?;
+/// let sum = client.call_tool("math.add", json!({"a": 2, "b": 3})).await?;
+/// assert_eq!(sum.text(), "5");
+/// client.close().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all clones of a client share.
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) connector: Mutex<Arc<dyn Connector>>,
+    pub(crate) target: String,
+    pub(crate) state: watch::Sender<State>,
+    pub(crate) events: broadcast::Sender<Event>,
+    pub(crate) subscriptions: Subscriptions,
+    pub(crate) conversations: Conversations,
+    pub(crate) tools: Mutex<HashMap<String, Arc<ToolDefinition>>>,
+    pub(crate) log_level: Mutex<Option<LogLevel>>,
+}
+
+/// Makes a [`Client`].
+#[derive(Clone)]
+pub struct ClientBuilder {
+    options: Options,
+    host: Arc<dyn Host>,
+}
+
+impl Client {
+    /// Begins a client with the usual options and nobody to answer questions.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder { options: Options::default(), host: Arc::new(Nobody) }
+    }
+
+    /// What was agreed with the server last, and what it says of itself.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// assert_eq!(client.server().await?.implementation.name, "fixture");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn server(&self) -> Result<Arc<ServerInfo>, Error> {
+        let link = self.shared.link().await?;
+        link.info().cloned().ok_or(Error::Closed)
+    }
+
+    /// What was agreed with the server last, without waiting for a connection.
+    pub fn known_server(&self) -> Option<Arc<ServerInfo>> {
+        self.shared.current().and_then(|link| link.info().cloned())
+    }
+
+    /// The server, for messages to people: a URL, a command.
+    pub fn target(&self) -> &str {
+        &self.shared.target
+    }
+
+    /// Sends any request; `params` is an object. Its result comes as it is.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let result = client.request("tools/list", serde_json::json!({})).await?;
+    /// assert!(result["tools"].is_array());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn request(
+        &self,
+        method: impl Into<Cow<'static, str>>,
+        params: Value,
+    ) -> Request<Value, Value> {
+        let mut params = params;
+        let meta = match &mut params {
+            Value::Object(members) => members.remove("_meta"),
+            Value::Null => {
+                params = json!({});
+                None
+            }
+            _ => None,
+        };
+        let method = method.into();
+        let subject = match &*method {
+            method::TOOLS_CALL | method::PROMPTS_GET => params.get("name"),
+            method::RESOURCES_READ => params.get("uri"),
+            _ => None,
+        };
+        let subject = subject.and_then(Value::as_str).map(str::to_owned);
+        let mut request = Request::new(self, method, params, |raw: Raw<'_>| Ok(raw.decode()?));
+        if let Some(subject) = subject {
+            request = request.about(&subject);
+        }
+        match meta {
+            Some(Value::Object(members)) => request.meta(members),
+            _ => request,
+        }
+    }
+
+    /// Sends any notification.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// client.notify("notifications/x", &serde_json::json!({"level": 7})).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn notify<P: Serialize + Sync>(
+        &self,
+        method: impl Into<Cow<'static, str>>,
+        params: &P,
+    ) -> Result<(), Error> {
+        self.shared.link().await?.notify(method.into(), params);
+        Ok(())
+    }
+
+    /// Asks whether the server is there. Under 2026-07-28, which has no ping, by asking what it
+    /// is.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// client.ping().limit(std::time::Duration::from_secs(5)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ping(&self) -> Request<Map<String, Value>, ()> {
+        Request::new(self, method::PING.into(), Map::new(), |_: Raw<'_>| Ok(())).repeatable()
+    }
+
+    /// Tells the server that the host's roots are others than before.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// client.roots_changed().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn roots_changed(&self) -> Result<(), Error> {
+        self.notify("notifications/roots/list_changed", &json!({})).await
+    }
+
+    /// What happens from now on. Whoever does not look often enough misses the oldest.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// use futures_util::StreamExt;
+    /// use mcp_flow_client::Event;
+    /// use mcp_flow_client::model::LogLevel;
+    ///
+    /// let mut events = client.events();
+    /// client.set_log_level(LogLevel::Error).await?;
+    /// client.call_tool("report", serde_json::json!({})).await?;
+    /// assert!(matches!(events.next().await, Some(Event::Log { level: LogLevel::Error, .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn events(&self) -> impl Stream<Item = Event> + Send + Unpin + use<> {
+        let receiver = self.shared.events.subscribe();
+        Box::pin(stream::unfold(receiver, |mut receiver| async move {
+            loop {
+                match receiver.recv().await {
+                    Ok(event) => return Some((event, receiver)),
+                    Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                }
+            }
+        }))
+    }
+
+    /// Opens what a result refers to and does not hold: a piece of content as it came, such as a
+    /// `resource_link` to the server's own address, or a `ref/stream`.
+    pub async fn open(&self, content: &Value) -> Result<Opened, Error> {
+        let link = self.shared.link().await?;
+        let transport = link.transport().ok_or(Error::Closed)?;
+        let Some(opening) = transport.open(content) else {
+            let what = "this transport cannot open what the result refers to";
+            return Err(Error::Usage(what.to_owned()));
+        };
+        let limit = self.shared.options.request_limit;
+        match tokio::time::timeout(limit, opening).await {
+            Ok(opened) => opened.map_err(|source| Error::Lost { method: "open".into(), source }),
+            Err(_) => Err(Error::Timeout { what: "opening a stream".to_owned(), limit }),
+        }
+    }
+
+    /// The transport of the connection, for those who know which it is.
+    pub async fn transport(&self) -> Result<Arc<dyn Transport>, Error> {
+        let link = self.shared.link().await?;
+        link.transport().cloned().ok_or(Error::Closed)
+    }
+
+    /// Ends the connection politely. Every clone of the client is of no use after that.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// client.close().await;
+    /// assert!(client.ping().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn close(&self) {
+        let last = self.shared.state.send_replace(State::Closed);
+        if let State::Up(link) = last {
+            if let Some(transport) = link.transport() {
+                transport.close().await;
+            }
+            link.close(TransportError::Lost("the client was closed".to_owned()));
+        }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Client").field("target", &self.shared.target).finish()
+    }
+}
+
+impl std::fmt::Debug for ClientBuilder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ClientBuilder").field("options", &self.options).finish()
+    }
+}
+
+impl ClientBuilder {
+    /// Replaces the options.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Changes the options.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {
+        change(&mut self.options);
+        self
+    }
+
+    /// Sets who answers the server's questions.
+    #[must_use]
+    pub fn host(mut self, host: impl Host) -> Self {
+        self.host = Arc::new(host);
+        self
+    }
+
+    /// Sets who answers the server's questions, where that is shared.
+    #[must_use]
+    pub fn shared_host(mut self, host: Arc<dyn Host>) -> Self {
+        self.host = host;
+        self
+    }
+
+    /// Connects, and gives the client once the server has said what it is.
+    pub async fn connect(self, connector: impl Connector) -> Result<Client, Error> {
+        self.connect_by(Arc::new(connector)).await
+    }
+
+    /// Connects by a connector that is shared.
+    pub async fn connect_by(self, connector: Arc<dyn Connector>) -> Result<Client, Error> {
+        let client = self.prepare(connector);
+        client.shared.link().await?;
+        Ok(client)
+    }
+
+    /// A client that connects when it is first used.
+    pub fn prepare(self, connector: Arc<dyn Connector>) -> Client {
+        let log_level = Mutex::new(self.options.log_level);
+        Client {
+            shared: Arc::new(Shared {
+                target: connector.target().to_owned(),
+                connector: Mutex::new(connector),
+                host: self.host,
+                state: watch::Sender::new(State::Never),
+                events: broadcast::Sender::new(EVENTS),
+                subscriptions: Subscriptions::default(),
+                conversations: Conversations::default(),
+                tools: Mutex::default(),
+                log_level,
+                options: self.options,
+            }),
+        }
+    }
+}
+
+impl Shared {
+    /// Who asks, as the host is told.
+    pub(crate) fn asker(&self, link: &Link) -> Asker {
+        let name = link.info().map(|info| info.implementation.name.clone()).unwrap_or_default();
+        Asker { target: self.target.clone(), name, revision: link.revision() }
+    }
+
+    /// What servers are told this client can do. Conversations are always held here, and found
+    /// in results rather than sent: nobody else is asked.
+    pub(crate) fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities { inline_interaction: true, ..self.host.capabilities() }
+    }
+
+    /// Forgets which tools there are, so that they are listed anew.
+    pub(crate) fn forget_tools(&self) {
+        self.tools.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    pub(crate) fn tell(&self, event: Event) {
+        // Without listeners there is nobody to miss it.
+        let _ = self.events.send(event);
+    }
+
+    /// Takes a notification that is about no request of ours.
+    pub(crate) fn notified(&self, notification: &Notification<'_>) {
+        let params = notification.params;
+        let event = match &*notification.method {
+            method::TOOLS_LIST_CHANGED => {
+                self.forget_tools();
+                Event::ToolsChanged
+            }
+            method::PROMPTS_LIST_CHANGED => Event::PromptsChanged,
+            method::RESOURCES_LIST_CHANGED => Event::ResourcesChanged,
+            method::RESOURCES_UPDATED => match mcp_flow_proto::model::uri_from_params(params) {
+                Ok(uri) => Event::ResourceUpdated { uri: uri.into_owned() },
+                Err(_) => return,
+            },
+            method::MESSAGE => match crate::logging::read(params) {
+                Some(event) => event,
+                None => return,
+            },
+            method::SUBSCRIPTIONS_ACKNOWLEDGED => {
+                return self.subscriptions.acknowledged(params);
+            }
+            other => {
+                let params = params.decode().unwrap_or_default();
+                Event::Other { method: other.chars().take(128).collect(), params }
+            }
+        };
+        self.subscriptions.deliver(&event, params);
+        self.tell(event);
+    }
+}
+
+/// How many events are kept for a listener that does not look.
+const EVENTS: usize = 256;

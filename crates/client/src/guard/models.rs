@@ -1,0 +1,182 @@
+//! Models that servers may ask, and which of them is asked (PAT-050).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use mcp_flow_proto::model::{CreateMessage, ModelPreferences, SampleResult};
+
+use crate::host::SampleRefusal;
+
+/// Something that answers like a model: a command, an endpoint, a function.
+pub trait Backend: Send + Sync + 'static {
+    /// Answers. The caller limits the time.
+    fn ask(&self, request: CreateMessage) -> BoxFuture<'_, Result<SampleResult, String>>;
+
+    /// Whether it can be offered tools. Defaults to no.
+    fn takes_tools(&self) -> bool {
+        false
+    }
+}
+
+/// A model: what it is called, what it is good at, and what answers for it.
+#[derive(Clone)]
+pub struct Model {
+    name: String,
+    cheap: f64,
+    fast: f64,
+    clever: f64,
+    limit: Duration,
+    backend: Arc<dyn Backend>,
+}
+
+impl Model {
+    /// A model of middling price, speed and cleverness.
+    pub fn new(name: impl Into<String>, backend: impl Backend) -> Self {
+        Self {
+            name: name.into(),
+            cheap: 0.5,
+            fast: 0.5,
+            clever: 0.5,
+            limit: Duration::from_secs(120),
+            backend: Arc::new(backend),
+        }
+    }
+
+    /// Says how cheap, how fast and how clever it is, each from 0 to 1.
+    #[must_use]
+    pub fn good_at(mut self, cheap: f64, fast: f64, clever: f64) -> Self {
+        (self.cheap, self.fast, self.clever) = (cheap, fast, clever);
+        self
+    }
+
+    /// Sets how long an answer may take. Defaults to two minutes.
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) async fn ask(&self, request: CreateMessage) -> Result<SampleResult, SampleRefusal> {
+        if request.needs_tools() && !self.backend.takes_tools() {
+            let why = format!("{} cannot be offered tools", self.name);
+            return Err(SampleRefusal::Model(why));
+        }
+        match tokio::time::timeout(self.limit, self.backend.ask(request)).await {
+            Ok(answer) => answer.map_err(SampleRefusal::Model),
+            Err(_) => Err(SampleRefusal::Timeout),
+        }
+    }
+
+    /// How well it fits, by what the server finds important.
+    fn worth(&self, preferences: &ModelPreferences) -> f64 {
+        // What is no number says nothing about what is important.
+        let number = |priority: Option<f64>| priority.filter(|number| number.is_finite());
+        let weight = |priority| number(priority).unwrap_or(0.0).clamp(0.0, 1.0);
+        weight(preferences.cost_priority) * self.cheap
+            + weight(preferences.speed_priority) * self.fast
+            + weight(preferences.intelligence_priority) * self.clever
+    }
+}
+
+impl std::fmt::Debug for Model {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Model").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The models there are, the usual one first.
+#[derive(Clone, Debug, Default)]
+pub struct Models {
+    list: Vec<Model>,
+}
+
+impl Models {
+    /// These models.
+    pub fn new(list: impl IntoIterator<Item = Model>) -> Self {
+        Self { list: list.into_iter().collect() }
+    }
+
+    /// The model to ask: the first hint that is part of a name decides; among several that fit, or
+    /// without a hint that does, what the server finds important; otherwise the usual one.
+    pub fn choose(&self, preferences: Option<&ModelPreferences>) -> Option<&Model> {
+        let Some(preferences) = preferences else { return self.list.first() };
+        let hints = preferences.hints.iter().filter_map(|hint| hint.name.as_deref());
+        for hint in hints.filter(|hint| !hint.is_empty()).take(MOST_HINTS) {
+            let hint = hint.to_lowercase();
+            let fitting =
+                self.list.iter().filter(|model| model.name.to_lowercase().contains(&hint));
+            if let Some(model) = best(fitting, preferences) {
+                return Some(model);
+            }
+        }
+        best(self.list.iter(), preferences)
+    }
+
+    pub(super) fn take_tools(&self) -> bool {
+        !self.list.is_empty() && self.list.iter().all(|model| model.backend.takes_tools())
+    }
+}
+
+/// The one of most worth, the first among equals.
+fn best<'a>(
+    models: impl Iterator<Item = &'a Model>,
+    preferences: &ModelPreferences,
+) -> Option<&'a Model> {
+    models.fold(None, |best: Option<&Model>, model| match best {
+        Some(best) if best.worth(preferences) >= model.worth(preferences) => Some(best),
+        _ => Some(model),
+    })
+}
+
+/// How many hints are looked at.
+const MOST_HINTS: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::{Backend, Model, Models};
+    use futures_util::future::BoxFuture;
+    use mcp_flow_proto::model::{CreateMessage, ModelHint, ModelPreferences, SampleResult};
+
+    struct Never;
+
+    impl Backend for Never {
+        fn ask(&self, _: CreateMessage) -> BoxFuture<'_, Result<SampleResult, String>> {
+            Box::pin(async { Err("never".to_owned()) })
+        }
+    }
+
+    /// PAT-050: hints first, in their order, then what is important.
+    #[test]
+    fn hints_and_priorities_choose() {
+        let models = Models::new([
+            Model::new("Acme-Small", Never).good_at(0.9, 0.9, 0.2),
+            Model::new("acme-large", Never).good_at(0.1, 0.3, 0.9),
+            Model::new("other", Never).good_at(0.5, 1.0, 0.5),
+        ]);
+        let hinted = |names: &[&str], cost: f64, speed: f64, intelligence: f64| {
+            let hints = names.iter().map(|name| ModelHint { name: Some((*name).to_owned()) });
+            let preferences = ModelPreferences {
+                hints: hints.collect(),
+                cost_priority: Some(cost),
+                speed_priority: Some(speed),
+                intelligence_priority: Some(intelligence),
+            };
+            models.choose(Some(&preferences)).unwrap().name()
+        };
+        assert_eq!(models.choose(None).unwrap().name(), "Acme-Small");
+        assert_eq!(hinted(&["large"], 1.0, 0.0, 0.0), "acme-large");
+        assert_eq!(hinted(&["unknown", "OTHER"], 0.0, 0.0, 1.0), "other");
+        assert_eq!(hinted(&["acme"], 0.0, 0.0, 1.0), "acme-large");
+        assert_eq!(hinted(&["acme"], 1.0, 0.0, 0.0), "Acme-Small");
+        assert_eq!(hinted(&[""], 0.0, 0.0, 1.0), "acme-large");
+        assert_eq!(hinted(&[], 0.0, 1.0, 0.0), "other");
+        assert_eq!(hinted(&[], f64::NAN, 0.0, 0.0), "Acme-Small");
+        assert!(Models::default().choose(None).is_none());
+    }
+}

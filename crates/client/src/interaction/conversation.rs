@@ -1,0 +1,298 @@
+//! A conversation, held step by step.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use mcp_flow_flow::Violation;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use super::pushed::{Pushed, Registration};
+use super::question::Question;
+use crate::client::Client;
+use crate::error::Error;
+
+/// A conversation with a tool, under way on the server. Dropped, it stays there, and can be taken
+/// up again by [`Client::resume`].
+#[derive(Debug)]
+pub struct Conversation {
+    client: Client,
+    session: String,
+    /// What stands for the session where the server keeps none.
+    token: Option<String>,
+    next: Next,
+    pushed: mpsc::Receiver<Pushed>,
+    _registration: Registration,
+}
+
+#[derive(Clone, Debug)]
+enum Next {
+    /// Nobody has said yet.
+    Unknown,
+    Question(Box<Question>),
+    Finished(Finished),
+}
+
+/// What comes next in a conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Turn {
+    /// This is asked.
+    Question(Box<Question>),
+    /// It is over.
+    Finished(Finished),
+}
+
+/// How a conversation ended.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Finished {
+    /// Whether it led to what it was for.
+    pub success: bool,
+    /// What it led to.
+    pub data: Value,
+    /// The same for people.
+    pub summary: Option<String>,
+    /// What went wrong, if something did.
+    pub error: Option<Value>,
+}
+
+/// What the server says to an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It was taken.
+    Accepted,
+    /// It was not, for this reason; the question stands.
+    Rejected(Violation),
+}
+
+impl Client {
+    /// Begins a conversation with a tool.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// use mcp_flow_client::interaction::{Turn, Verdict};
+    /// # use serde_json::{Map, json};
+    /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    ///
+    /// let mut conversation = client.begin("wizard", Map::new()).await?;
+    /// for answer in ["Ada", "not an address", "ada@a.example"] {
+    ///     let Turn::Question(question) = conversation.next().await? else { break };
+    ///     match conversation.answer(json!(answer)).await? {
+    ///         Verdict::Accepted => {}
+    ///         Verdict::Rejected(_) => assert_eq!(question.prompt.message, "Enter email"),
+    ///     }
+    /// }
+    /// let Turn::Finished(finished) = conversation.next().await? else { panic!("it asks on") };
+    /// assert_eq!(finished.data["name"], "Ada");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn begin(
+        &self,
+        tool: &str,
+        initial: Map<String, Value>,
+    ) -> Result<Conversation, Error> {
+        // Questions may be sent before the result that names the session has been looked at.
+        let starting = self.shared.conversations.starting();
+        let params = Map::from_iter([
+            ("toolName".to_owned(), json!(tool)),
+            ("initialParams".to_owned(), Value::Object(initial)),
+        ]);
+        let result = self.interaction("interaction.start", params).await?;
+        let Some(session) = result.get("sessionId").and_then(Value::as_str) else {
+            return Err(Error::Protocol("interaction.start gives no sessionId".to_owned()));
+        };
+        let (registration, pushed) = starting.register(&self.shared, session);
+        let mut conversation = Conversation {
+            client: self.clone(),
+            session: session.to_owned(),
+            token: None,
+            next: Next::Unknown,
+            pushed,
+            _registration: registration,
+        };
+        conversation.take(&result);
+        if matches!(conversation.next, Next::Unknown)
+            && let Some(prompt) = result.get("initialPrompt").filter(|prompt| prompt.is_object())
+        {
+            let question = Question::read(prompt.clone(), result.get("progress"));
+            conversation.next = Next::Question(Box::new(question));
+        }
+        Ok(conversation)
+    }
+
+    /// Takes a conversation up again that was left, here or elsewhere.
+    pub fn resume(&self, session: &str) -> Conversation {
+        let starting = self.shared.conversations.starting();
+        let (registration, pushed) = starting.register(&self.shared, session);
+        Conversation {
+            client: self.clone(),
+            session: session.to_owned(),
+            token: None,
+            next: Next::Unknown,
+            pushed,
+            _registration: registration,
+        }
+    }
+}
+
+impl Conversation {
+    /// The name of the session, by which it can be taken up again.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// What comes next, waiting for it as long as the server says that it is at work.
+    pub async fn next(&mut self) -> Result<Turn, Error> {
+        let limit = self.client.shared.options.total_limit;
+        let begun = Instant::now();
+        while begun.elapsed() < limit {
+            match &self.next {
+                Next::Question(question) => return Ok(Turn::Question(question.clone())),
+                Next::Finished(finished) => return Ok(Turn::Finished(finished.clone())),
+                Next::Unknown => {}
+            }
+            // A server that sends what is next has mostly sent it by now.
+            match tokio::time::timeout(POLL, self.pushed.recv()).await {
+                Ok(Some(Pushed::Question(question))) => self.next = Next::Question(question),
+                Ok(Some(Pushed::Finished(finished))) => self.next = Next::Finished(finished),
+                Ok(Some(Pushed::Progress)) => {}
+                Ok(None) | Err(_) => self.poll().await?,
+            }
+        }
+        Err(Error::Timeout { what: "the next question".to_owned(), limit })
+    }
+
+    /// Answers the question.
+    pub async fn answer(&mut self, value: Value) -> Result<Verdict, Error> {
+        let turn = match &self.next {
+            Next::Question(question) => question.turn,
+            _ => None,
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let mut response = json!({"value": value, "timestamp": u64::try_from(now).unwrap_or(0)});
+        if let Some(turn) = turn {
+            response["turnId"] = turn.into();
+        }
+        let mut params = self.params();
+        params.insert("response".to_owned(), response);
+        let mut request = self.client.interaction("interaction.respond", params);
+        if turn.is_some() {
+            // An answer that names its turn is taken once, however often it comes.
+            request = request.repeatable();
+        }
+        let result = request.await?;
+        self.take_token(&result);
+        if result.get("accepted").and_then(Value::as_bool) == Some(true) {
+            self.next = Next::Unknown;
+            self.take(&result);
+            return Ok(Verdict::Accepted);
+        }
+        let said = |name: &str| {
+            let validation = result.get("validation")?;
+            validation.get(name)?.as_str().map(str::to_owned)
+        };
+        let error = said("error").unwrap_or_else(|| "the answer was not accepted".to_owned());
+        let violation = match said("suggestion") {
+            Some(suggestion) => Violation::new(error).suggest(suggestion),
+            None => Violation::new(error),
+        };
+        if let Next::Question(question) = &mut self.next {
+            question.rejection = Some(violation.clone());
+        }
+        Ok(Verdict::Rejected(violation))
+    }
+
+    /// Ends the conversation.
+    pub async fn cancel(self, reason: Option<&str>) -> Result<(), Error> {
+        let mut params = self.params();
+        params.extend(reason.map(|reason| ("reason".to_owned(), json!(reason))));
+        self.client.interaction("interaction.cancel", params).await.map(|_| ())
+    }
+
+    /// Finishes the conversation before its end, with what there is, if the tool can do that.
+    pub async fn finish(self) -> Result<Value, Error> {
+        let params = self.params();
+        let result = self.client.interaction("interaction.complete", params).await?;
+        Ok(result.get("finalResult").cloned().unwrap_or_default())
+    }
+
+    fn params(&self) -> Map<String, Value> {
+        let mut params = super::by_session(&self.session);
+        params.extend(self.token.as_ref().map(|token| ("sessionToken".to_owned(), json!(token))));
+        params
+    }
+
+    /// Asks what is next.
+    async fn poll(&mut self) -> Result<(), Error> {
+        let asked = self.client.interaction("interaction.continue", self.params());
+        let result = match asked.repeatable().await {
+            Ok(result) => result,
+            // Only some servers can be asked; all of them tell how a session stands.
+            Err(Error::Server(error)) if error.code == -32601 => {
+                let asked = self.client.interaction("interaction.getState", self.params());
+                asked.repeatable().await?
+            }
+            Err(error) => return Err(error),
+        };
+        self.take(&result);
+        self.take_state(&result);
+        Ok(())
+    }
+
+    fn take_token(&mut self, result: &Value) {
+        if let Some(token) = result.get("sessionToken").and_then(Value::as_str) {
+            self.token = Some(token.to_owned());
+        }
+    }
+
+    /// Takes what is next out of a result that says so.
+    fn take(&mut self, result: &Value) {
+        self.take_token(result);
+        let Some(next) = result.get("next") else { return };
+        if let Some(prompt) = next.get("prompt").filter(|prompt| prompt.is_object()) {
+            let question = Question::read(prompt.clone(), next.get("progress"));
+            self.next = Next::Question(Box::new(question));
+        } else if let Some(complete) = next.get("complete") {
+            self.next = Next::Finished(Finished::read(complete));
+        }
+    }
+
+    /// Takes what is next out of the state of a session.
+    fn take_state(&mut self, result: &Value) {
+        if !matches!(self.next, Next::Unknown) {
+            return;
+        }
+        if let Some(prompt) = result.get("currentPrompt").filter(|prompt| prompt.is_object()) {
+            self.next = Next::Question(Box::new(Question::read(prompt.clone(), None)));
+            return;
+        }
+        let state = result.get("state").and_then(Value::as_str);
+        if matches!(state, Some("completed" | "cancelled" | "error"))
+            && result.get("next").is_none()
+        {
+            let mut finished = Finished::read(result);
+            finished.success &= state == Some("completed");
+            self.next = Next::Finished(finished);
+        }
+    }
+}
+
+impl Finished {
+    /// Reads `{result, summary}`.
+    pub(super) fn read(complete: &Value) -> Self {
+        let result = complete.get("result");
+        let member = |name: &str| result.and_then(|result| result.get(name)).cloned();
+        Self {
+            success: member("success").and_then(|flag| flag.as_bool()).unwrap_or_default(),
+            data: member("data").unwrap_or_default(),
+            summary: complete.get("summary").and_then(Value::as_str).map(str::to_owned),
+            error: member("error"),
+        }
+    }
+}
+
+/// How long a server may take to send what is next before it is asked.
+const POLL: Duration = Duration::from_millis(200);

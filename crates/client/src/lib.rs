@@ -1,0 +1,55 @@
+//! The Model Context Protocol from the client's end.
+//!
+//! Follow a request: a typed method of [`Client`] (`tools`, `resources`, `prompts`, …) makes a
+//! [`Request`], which finds the connection or opens it (`connect`, `handshake`), sends one message
+//! over the [`transport`] and waits for its response (`link`), answering the server's questions on
+//! the way by the [`Host`]. [`interaction`] holds conversations, [`guard`] rules.
+//!
+//! Everything a server sends is hostile: bounded, checked where it arrives, and its texts are
+//! shown to people only through [`neutral`].
+
+mod arguments;
+mod client;
+mod completion;
+mod connect;
+mod content;
+mod era;
+pub mod error;
+pub mod event;
+pub mod guard;
+mod handshake;
+pub mod host;
+pub mod interaction;
+mod link;
+mod logging;
+mod mirrored;
+pub mod neutral;
+mod options;
+mod pages;
+mod pending;
+mod prompts;
+mod request;
+mod resources;
+mod rounds;
+mod serve;
+mod subscription;
+mod tools;
+pub mod transport;
+
+pub use arguments::check_arguments;
+pub use client::{Client, ClientBuilder};
+pub use completion::{Completion, CompletionReference};
+pub use content::Piece;
+pub use error::{Error, ErrorKind, ServerError};
+pub use event::{Event, Progress};
+pub use handshake::ServerInfo;
+pub use host::Host;
+pub use mcp_flow_proto::model;
+pub use mcp_flow_proto::{OwnedRaw, Raw, Revision};
+pub use options::{Backoff, Health, Options, Speak};
+pub use pages::Pages;
+pub use prompts::{PromptOutcome, ReceivedMessage};
+pub use request::{Params, Progressing, Request};
+pub use resources::{Contents, ReadOutcome};
+pub use subscription::{Change, Subscription, Watched};
+pub use tools::{CallParams, ToolOutcome};

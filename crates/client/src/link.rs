@@ -1,0 +1,406 @@
+//! One connection: what waits on it, and what arrives.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
+
+use mcp_flow_proto::model::CancelParams;
+use mcp_flow_proto::{Encoding, Incoming, Message, Notification, Raw, RequestId, Response};
+use mcp_flow_proto::{Revision, method, write};
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::{oneshot, watch};
+
+use crate::client::Shared;
+use crate::error::{Error, ServerError};
+use crate::event::Progress;
+use crate::handshake::ServerInfo;
+use crate::pending::{Failed, Pending, ProgressSink, Reply};
+use crate::serve::Questions;
+use crate::transport::{Outgoing, OutgoingKind, Transport, TransportError};
+
+/// One connection to the server.
+pub(crate) struct Link {
+    pending: Pending,
+    next_id: AtomicI64,
+    transport: OnceLock<Arc<dyn Transport>>,
+    info: OnceLock<Arc<ServerInfo>>,
+    /// What every stateless request says of itself, as the members of `_meta`, without braces.
+    own_meta: OnceLock<String>,
+    questions: Questions,
+    shared: Weak<Shared>,
+    over: watch::Sender<bool>,
+    garbage: AtomicUsize,
+    last_garbage: std::sync::Mutex<Option<String>>,
+}
+
+/// What a request says beside its params.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Beside<'a> {
+    /// The members of `_meta` the caller adds, without braces.
+    pub(crate) meta: &'a str,
+    /// The members of params that answer what the server asked for in the round before.
+    pub(crate) input: &'a [(&'static str, String)],
+    pub(crate) name: Option<&'a str>,
+    pub(crate) headers: &'a [(String, String)],
+    pub(crate) progress: Option<Arc<ProgressSink>>,
+}
+
+impl Link {
+    pub(crate) fn new(shared: Weak<Shared>, most_questions: usize) -> Self {
+        Self {
+            pending: Pending::default(),
+            next_id: AtomicI64::new(1),
+            transport: OnceLock::new(),
+            info: OnceLock::new(),
+            own_meta: OnceLock::new(),
+            questions: Questions::new(most_questions),
+            shared,
+            over: watch::Sender::new(false),
+            garbage: AtomicUsize::new(0),
+            last_garbage: std::sync::Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn attach(&self, transport: Arc<dyn Transport>) {
+        let _ = self.transport.set(transport);
+    }
+
+    pub(crate) fn transport(&self) -> Option<&Arc<dyn Transport>> {
+        self.transport.get()
+    }
+
+    /// Keeps what was agreed with the server.
+    pub(crate) fn agree(&self, info: ServerInfo, own_meta: String) {
+        if let Some(transport) = self.transport() {
+            transport.agreed(info.revision);
+        }
+        if info.revision.is_stateless() {
+            let _ = self.own_meta.set(own_meta);
+        }
+        let _ = self.info.set(Arc::new(info));
+    }
+
+    pub(crate) fn info(&self) -> Option<&Arc<ServerInfo>> {
+        self.info.get()
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        self.info().map_or(Revision::BASE, |info| info.revision)
+    }
+
+    pub(crate) fn encoding(&self) -> Encoding {
+        self.transport().map_or(Encoding::Json, |transport| transport.encoding())
+    }
+
+    pub(crate) fn questions(&self) -> &Questions {
+        &self.questions
+    }
+
+    /// Sends a request and gives what waits for its response.
+    pub(crate) fn request<P: Serialize + ?Sized>(
+        self: &Arc<Self>,
+        method: Cow<'static, str>,
+        params: &P,
+        beside: &Beside<'_>,
+    ) -> Result<Exchange, RequestError> {
+        let Some(transport) = self.transport() else {
+            return Err(RequestError::Unsent(TransportError::Lost("not connected yet".to_owned())));
+        };
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let frame = self.encode(id, &method, params, beside);
+        let frame = frame.map_err(|error| RequestError::Usage(error.to_string()))?;
+        let reply = self.pending.add(id, beside.progress.clone());
+        let reply = reply.map_err(RequestError::Unsent)?;
+        let exchange = Exchange { link: self.clone(), id, reply, is_over: false, is_quiet: false };
+        transport.send(Outgoing {
+            frame,
+            kind: OutgoingKind::Request {
+                id,
+                method,
+                name: beside.name.map(str::to_owned),
+                headers: beside.headers.to_vec(),
+            },
+        });
+        Ok(exchange)
+    }
+
+    fn encode<P: Serialize + ?Sized>(
+        &self,
+        id: i64,
+        method: &str,
+        params: &P,
+        beside: &Beside<'_>,
+    ) -> Result<Vec<u8>, mcp_flow_proto::raw::EncodeError> {
+        let own = self.own_meta.get().map_or("", String::as_str);
+        let token = beside.progress.as_ref().map(|_| format!("\"progressToken\":{id}"));
+        let parts = [own, token.as_deref().unwrap_or_default(), beside.meta];
+        let mut meta = String::new();
+        for part in parts.into_iter().filter(|part| !part.is_empty()) {
+            meta.push(if meta.is_empty() { '{' } else { ',' });
+            meta.push_str(part);
+        }
+        let mut frame = Vec::with_capacity(192 + meta.len());
+        let id = RequestId::from(id);
+        let encoding = self.encoding();
+        if meta.is_empty() && beside.input.is_empty() {
+            write::call(&mut frame, encoding, &id, method, params, &[])?;
+            return Ok(frame);
+        }
+        if !meta.is_empty() {
+            meta.push('}');
+        }
+        let mut extras: Vec<(&str, &str)> =
+            beside.input.iter().map(|(name, json)| (*name, json.as_str())).collect();
+        if !meta.is_empty() {
+            extras.push(("_meta", &meta));
+        }
+        write::call(&mut frame, encoding, &id, method, params, &extras)?;
+        Ok(frame)
+    }
+
+    /// Sends a notification. One that cannot be sent is lost, as any notification may be.
+    pub(crate) fn notify<P: Serialize + ?Sized>(&self, method: Cow<'static, str>, params: &P) {
+        let mut frame = Vec::new();
+        if write::notification(&mut frame, self.encoding(), &method, params).is_ok() {
+            self.send(frame, OutgoingKind::Notification { method });
+        }
+    }
+
+    /// Sends what answers a request of the server.
+    pub(crate) fn respond(&self, frame: Vec<u8>) {
+        self.send(frame, OutgoingKind::Response);
+    }
+
+    fn send(&self, frame: Vec<u8>, kind: OutgoingKind) {
+        if let Some(transport) = self.transport() {
+            transport.send(Outgoing { frame, kind });
+        }
+    }
+
+    /// Takes one message that arrived.
+    pub(crate) fn receive(self: &Arc<Self>, frame: &[u8]) {
+        match Incoming::decode(frame, self.encoding()) {
+            Ok(Incoming::Message(message)) => self.take(message),
+            Ok(Incoming::Batch(batch)) => self.take_batch(batch),
+            Err(refusal) => self.complain(&format!("{:?}", refusal.error.name()), frame),
+        }
+    }
+
+    /// Takes what answers one request, whatever id it gives.
+    pub(crate) fn receive_for(self: &Arc<Self>, id: i64, frame: &[u8]) -> bool {
+        match Incoming::decode(frame, self.encoding()) {
+            Ok(Incoming::Message(Message::Response(Response { outcome: Err(error), .. }))) => {
+                self.pending.settle(id, Err(Failed::Server(ServerError::from_raw(error))));
+                true
+            }
+            Ok(incoming) => {
+                match incoming {
+                    Incoming::Message(message) => self.take(message),
+                    Incoming::Batch(batch) => self.take_batch(batch),
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    pub(crate) fn waits_for(&self, id: i64) -> bool {
+        self.pending.waits_for(id)
+    }
+
+    fn take_batch(self: &Arc<Self>, batch: Raw<'_>) {
+        let Ok(Some(elements)) = batch.elements(MOST_IN_BATCH) else {
+            return self.complain("a batch of too many messages", batch.bytes());
+        };
+        for element in elements {
+            match Message::from_raw(element) {
+                Ok(message) => self.take(message),
+                Err(_) => self.complain("no message", element.bytes()),
+            }
+        }
+    }
+
+    fn take(self: &Arc<Self>, message: Message<'_>) {
+        match message {
+            Message::Response(response) => self.take_response(&response),
+            Message::Notification(notification) => self.take_notification(&notification),
+            Message::Request(request) => {
+                if let Some(shared) = self.shared.upgrade() {
+                    crate::serve::answer(&shared, self, &request);
+                }
+            }
+        }
+    }
+
+    fn take_response(&self, response: &Response<'_>) {
+        let Some(RequestId::Integer(id)) = response.id else {
+            // Nobody can tell whose it is; what waits will run into its limit.
+            return self.complain("a response to nothing", b"");
+        };
+        let reply = match response.outcome {
+            Ok(result) => Ok(result.to_owned()),
+            Err(error) => Err(Failed::Server(ServerError::from_raw(error))),
+        };
+        // A response nobody waits for belongs to a request that was given up.
+        self.pending.settle(id, reply);
+    }
+
+    fn take_notification(self: &Arc<Self>, notification: &Notification<'_>) {
+        match &*notification.method {
+            method::PROGRESS => {
+                let names = ["progressToken", "progress", "total", "message"];
+                let Ok([token, progress, total, message]) = notification.params.members(names)
+                else {
+                    return;
+                };
+                let token = token.and_then(RequestId::from_raw);
+                if let (Some(RequestId::Integer(id)), Some(progress)) =
+                    (token, progress.and_then(Raw::as_number))
+                {
+                    let total = total.and_then(Raw::as_number);
+                    let message = message.and_then(Raw::as_text).map(Cow::into_owned);
+                    self.pending.report(id, Progress { progress, total, message });
+                }
+            }
+            method::CANCELLED => {
+                if let Some(cancel) = CancelParams::from_params(notification.params) {
+                    self.questions.cancel(&cancel.request_id);
+                    // Under 2026-07-28 this is how a server ends a subscription.
+                    if let RequestId::Integer(id) = cancel.request_id {
+                        let reason = cancel.reason.unwrap_or_else(|| "no reason".to_owned());
+                        let what = format!("the server ended the subscription: {reason}");
+                        self.fail(id, TransportError::Lost(what));
+                    }
+                }
+            }
+            _ => {
+                if let Some(shared) = self.shared.upgrade() {
+                    shared.notified(notification);
+                }
+            }
+        }
+    }
+
+    /// Overlooks what is no message, a number of times: some servers print what they should not.
+    fn complain(&self, what: &str, frame: &[u8]) {
+        let start: String = String::from_utf8_lossy(&frame[..frame.len().min(400)]).into_owned();
+        let start = crate::neutral::shorten(&start, 100);
+        tracing::debug!(what, %start, "the server sent what is no message");
+        let text = if start.is_empty() { what.to_owned() } else { start };
+        *self.last_garbage.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.clone());
+        if self.garbage.fetch_add(1, Ordering::Relaxed) >= MOST_GARBAGE {
+            self.close(TransportError::Garbage(format!(
+                "the server keeps sending what is no message, such as {text:?}"
+            )));
+        }
+    }
+
+    /// What the server last sent that was no message.
+    pub(crate) fn garbage(&self) -> Option<String> {
+        self.last_garbage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn fail(&self, id: i64, error: TransportError) {
+        self.pending.settle(id, Err(Failed::Transport(error)));
+    }
+
+    /// The connection is over, for everything that waits and everything that will.
+    pub(crate) fn close(&self, error: TransportError) {
+        if !self.pending.close(&error) {
+            return;
+        }
+        self.questions.close();
+        self.over.send_replace(true);
+        if let Some(shared) = self.shared.upgrade() {
+            shared.lost(self, &error);
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.pending.is_closed()
+    }
+
+    pub(crate) fn why_closed(&self) -> Option<TransportError> {
+        self.pending.closed()
+    }
+
+    /// Completes when the connection is over.
+    pub(crate) async fn over(&self) {
+        let _ = self.end().wait_for(|over| *over).await;
+    }
+
+    /// What becomes true when the connection is over, for those who do not keep it.
+    pub(crate) fn end(&self) -> watch::Receiver<bool> {
+        self.over.subscribe()
+    }
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Link").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.questions.close();
+    }
+}
+
+/// Why a request was not sent.
+#[derive(Debug)]
+pub(crate) enum RequestError {
+    Unsent(TransportError),
+    Usage(String),
+}
+
+/// A request under way. Dropped before its response came, it is cancelled.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    link: Arc<Link>,
+    pub(crate) id: i64,
+    reply: oneshot::Receiver<Reply>,
+    is_over: bool,
+    /// Whether it may not be cancelled, like the handshake.
+    pub(crate) is_quiet: bool,
+}
+
+impl Exchange {
+    /// Waits for the response. May be asked again until it has come.
+    pub(crate) async fn reply(&mut self) -> Reply {
+        let reply = (&mut self.reply).await;
+        self.is_over = true;
+        reply.unwrap_or_else(|_| {
+            Err(Failed::Transport(TransportError::Lost("the connection is over".to_owned())))
+        })
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if self.is_over || !self.link.pending.forget(self.id) || self.is_quiet {
+            return;
+        }
+        let Some(transport) = self.link.transport() else { return };
+        if !transport.cancel(self.id) {
+            let params = json!({"requestId": self.id, "reason": "no longer wanted"});
+            self.link.notify(method::CANCELLED.into(), &params);
+        }
+    }
+}
+
+impl From<Failed> for Error {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Server(error) => Self::Server(error),
+            Failed::Transport(source) => Self::Lost { method: "a request".to_owned(), source },
+        }
+    }
+}
+
+/// How many messages one batch may hold.
+const MOST_IN_BATCH: usize = 10_000;
+
+/// How many times what is no message is overlooked on one connection.
+const MOST_GARBAGE: usize = 1000;

@@ -1,0 +1,145 @@
+//! Lists that come page by page, as streams.
+
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_util::stream::{self, BoxStream};
+use futures_util::{Stream, TryStreamExt};
+use mcp_flow_proto::Raw;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::event::Event;
+use crate::request::Request;
+
+impl Client {
+    /// The entries of any list, as the server wrote them: `member` of what `method` gives.
+    pub fn entries(&self, method: &'static str, member: &'static str) -> Pages<Value> {
+        Pages::new(self, method, member)
+    }
+}
+
+/// The entries of a list. The next page is asked for when the one before is used up.
+///
+/// A server that goes on for ever is stopped, and one that goes in circles is found out.
+#[must_use = "a list is not asked for until the stream is polled"]
+pub struct Pages<T> {
+    entries: BoxStream<'static, Result<T, Error>>,
+}
+
+impl<T: DeserializeOwned + Send + 'static> Pages<T> {
+    pub(crate) fn new(client: &Client, method: &'static str, member: &'static str) -> Self {
+        let state = Walk {
+            client: client.clone(),
+            method,
+            member,
+            cursor: None,
+            seen: HashSet::new(),
+            pages: 0,
+            entries: 0,
+            is_over: false,
+        };
+        let pages = stream::try_unfold(state, |mut walk| async move {
+            Ok::<_, Error>(walk.next::<T>().await?.map(|page| (stream::iter(page), walk)))
+        });
+        Self { entries: Box::pin(pages.try_flatten()) }
+    }
+}
+
+impl<T> Pages<T> {
+    /// Leaves out entries.
+    pub(crate) fn retain(self, keep: impl Fn(&T) -> bool + Send + 'static) -> Self
+    where
+        T: Send + 'static,
+    {
+        let kept = self.entries.try_filter(move |entry| std::future::ready(keep(entry)));
+        Self { entries: Box::pin(kept) }
+    }
+
+    /// All entries, or the first error.
+    pub async fn all(self) -> Result<Vec<T>, Error> {
+        self.try_collect().await
+    }
+}
+
+struct Walk {
+    client: Client,
+    method: &'static str,
+    member: &'static str,
+    cursor: Option<String>,
+    seen: HashSet<String>,
+    pages: usize,
+    entries: usize,
+    is_over: bool,
+}
+
+impl Walk {
+    async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<Vec<Result<T, Error>>>, Error> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let options = &self.client.shared.options;
+        self.pages += 1;
+        if self.pages > options.most_pages {
+            return Err(self.endless(&format!("more than {} pages", options.most_pages)));
+        }
+        let params = match self.cursor.take() {
+            Some(cursor) => json!({"cursor": cursor}),
+            None => json!({}),
+        };
+        let page = Request::new(&self.client, self.method.into(), params, read_page);
+        let page = page.repeatable().await?;
+        let Some(Value::Array(list)) = page.get(self.member) else {
+            let what = format!("the result of {} has no list `{}`", self.method, self.member);
+            return Err(Error::Protocol(what));
+        };
+        self.entries += list.len();
+        if self.entries > options.most_entries {
+            return Err(self.endless(&format!("more than {} entries", options.most_entries)));
+        }
+        match page.get("nextCursor").and_then(Value::as_str) {
+            Some(cursor) if !self.seen.insert(cursor.to_owned()) => {
+                return Err(self.endless("the same page again and again"));
+            }
+            Some(cursor) => self.cursor = Some(cursor.to_owned()),
+            None => self.is_over = true,
+        }
+        let mut entries = Vec::with_capacity(list.len());
+        for value in list {
+            match T::deserialize(value) {
+                Ok(entry) => entries.push(Ok(entry)),
+                // One bad entry does not spoil the others.
+                Err(error) => self.client.shared.tell(Event::Warning(format!(
+                    "an entry of {} was left out: {error}",
+                    self.method
+                ))),
+            }
+        }
+        Ok(Some(entries))
+    }
+
+    fn endless(&self, what: &str) -> Error {
+        Error::Protocol(format!("{} gives {what}", self.method))
+    }
+}
+
+fn read_page(raw: Raw<'_>) -> Result<Map<String, Value>, Error> {
+    Ok(raw.decode()?)
+}
+
+impl<T> Stream for Pages<T> {
+    type Item = Result<T, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.entries.as_mut().poll_next(task)
+    }
+}
+
+impl<T> std::fmt::Debug for Pages<T> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Pages").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,144 @@
+//! Requests that wait for their responses.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hashbrown::HashMap;
+use mcp_flow_proto::OwnedRaw;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::ServerError;
+use crate::event::Progress;
+use crate::transport::TransportError;
+
+/// How a request ended.
+pub(crate) type Reply = Result<OwnedRaw, Failed>;
+
+/// Why a request has no result.
+#[derive(Clone, Debug)]
+pub(crate) enum Failed {
+    /// The server said so.
+    Server(ServerError),
+    /// It was not carried, or its response was not.
+    Transport(TransportError),
+}
+
+/// Everything that waits on one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    waiters: HashMap<i64, Waiter>,
+    closed: Option<TransportError>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    reply: oneshot::Sender<Reply>,
+    progress: Option<Arc<ProgressSink>>,
+}
+
+/// Where the progress of one request goes.
+#[derive(Debug)]
+pub(crate) struct ProgressSink {
+    sender: Option<mpsc::Sender<Progress>>,
+    state: Mutex<f64>,
+    /// How often the server reported, whether anybody looks or not.
+    count: AtomicU64,
+}
+
+impl ProgressSink {
+    pub(crate) fn new(sender: Option<mpsc::Sender<Progress>>) -> Self {
+        Self { sender, state: Mutex::new(f64::NEG_INFINITY), count: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    fn report(&self, progress: Progress) {
+        {
+            let mut last = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            match progress.progress.partial_cmp(&*last) {
+                Some(std::cmp::Ordering::Greater) => *last = progress.progress,
+                // What does not rise, and what is no number at all.
+                _ => return,
+            }
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
+        if let Some(sender) = &self.sender {
+            // Whoever does not look often enough sees fewer steps.
+            let _ = sender.try_send(progress);
+        }
+    }
+}
+
+impl Pending {
+    /// Waits for the response to a request, unless the connection is over.
+    pub(crate) fn add(
+        &self,
+        id: i64,
+        progress: Option<Arc<ProgressSink>>,
+    ) -> Result<oneshot::Receiver<Reply>, TransportError> {
+        let (reply, receiver) = oneshot::channel();
+        let mut table = self.lock();
+        if let Some(error) = &table.closed {
+            return Err(error.clone());
+        }
+        table.waiters.insert(id, Waiter { reply, progress });
+        Ok(receiver)
+    }
+
+    /// Ends the wait for one response. Says whether anybody waited.
+    pub(crate) fn settle(&self, id: i64, reply: Reply) -> bool {
+        let waiter = self.lock().waiters.remove(&id);
+        waiter.is_some_and(|waiter| waiter.reply.send(reply).is_ok())
+    }
+
+    /// Nobody waits for this any more.
+    pub(crate) fn forget(&self, id: i64) -> bool {
+        self.lock().waiters.remove(&id).is_some()
+    }
+
+    pub(crate) fn waits_for(&self, id: i64) -> bool {
+        self.lock().waiters.contains_key(&id)
+    }
+
+    pub(crate) fn report(&self, id: i64, progress: Progress) {
+        let sink = self.lock().waiters.get(&id).and_then(|waiter| waiter.progress.clone());
+        if let Some(sink) = sink {
+            sink.report(progress);
+        }
+    }
+
+    /// Ends every wait, now and later. Says whether this was the first time.
+    pub(crate) fn close(&self, error: &TransportError) -> bool {
+        let waiters = {
+            let mut table = self.lock();
+            if table.closed.is_some() {
+                return false;
+            }
+            table.closed = Some(error.clone());
+            std::mem::take(&mut table.waiters)
+        };
+        for (_, waiter) in waiters {
+            let _ = waiter.reply.send(Err(Failed::Transport(error.clone())));
+        }
+        true
+    }
+
+    pub(crate) fn closed(&self) -> Option<TransportError> {
+        self.lock().closed.clone()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed.is_some()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

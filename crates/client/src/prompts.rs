@@ -1,0 +1,84 @@
+//! Listing and getting prompts.
+
+use mcp_flow_proto::model::{PromptDefinition, Role};
+use mcp_flow_proto::{Raw, method};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::client::Client;
+use crate::content::Piece;
+use crate::pages::Pages;
+use crate::request::Request;
+
+impl Client {
+    /// The server's prompts, page by page.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::with_prompts().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let prompts = client.prompts().all().await?;
+    /// assert!(prompts.iter().any(|prompt| prompt.name == "analyze_data"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn prompts(&self) -> Pages<PromptDefinition> {
+        Pages::new(self, method::PROMPTS_LIST, "prompts")
+    }
+
+    /// Gets a prompt, filled in. Arguments are texts.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::with_prompts().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let prompt = client.get_prompt("analyze_data", [("data", "1, 2, 3")]).await?;
+    /// assert!(prompt.messages[0].content.as_text().is_some_and(|text| text.contains("1, 2, 3")));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn get_prompt<N: Into<String>, V: Into<String>>(
+        &self,
+        name: &str,
+        arguments: impl IntoIterator<Item = (N, V)>,
+    ) -> Request<Value, PromptOutcome> {
+        let arguments: Map<String, Value> = arguments
+            .into_iter()
+            .map(|(name, value)| (name.into(), Value::String(value.into())))
+            .collect();
+        let params = json!({"name": name, "arguments": arguments});
+        let request =
+            Request::new(
+                self,
+                method::PROMPTS_GET.into(),
+                params,
+                |raw: Raw<'_>| Ok(raw.decode()?),
+            );
+        request.about(name).repeatable()
+    }
+}
+
+/// A prompt, filled in.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[non_exhaustive]
+pub struct PromptOutcome {
+    /// What it is for.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// The messages to begin with.
+    pub messages: Vec<ReceivedMessage>,
+}
+
+/// One message of a prompt.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[non_exhaustive]
+pub struct ReceivedMessage {
+    /// Whose words they are meant to be.
+    pub role: Role,
+    /// What it says.
+    pub content: Piece,
+}

@@ -1,0 +1,378 @@
+//! One request, from its params to its result.
+
+use std::borrow::Cow;
+use std::future::IntoFuture;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures_util::Stream;
+use futures_util::future::BoxFuture;
+use mcp_flow_proto::{OwnedRaw, Raw, method};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::event::Progress;
+use crate::link::{Beside, Exchange, Link, RequestError};
+use crate::pending::{Failed, ProgressSink};
+use crate::rounds::{self, Input};
+use crate::transport::TransportError;
+
+/// A request that was not sent yet. Await it for the result, or [`start`](Self::start) it to see
+/// its progress meanwhile. Dropped while it waits, it is cancelled at the server.
+#[must_use = "a request does nothing until it is awaited or started"]
+pub struct Request<P, R> {
+    client: Client,
+    method: Cow<'static, str>,
+    params: P,
+    read: fn(Raw<'_>) -> Result<R, Error>,
+    name: Option<String>,
+    pub(crate) headers: Vec<(String, String)>,
+    meta: Map<String, Value>,
+    limit: Option<Duration>,
+    repeatable: bool,
+    progress: Option<mpsc::Sender<Progress>>,
+}
+
+impl<P, R> Request<P, R> {
+    pub(crate) fn new(
+        client: &Client,
+        method: Cow<'static, str>,
+        params: P,
+        read: fn(Raw<'_>) -> Result<R, Error>,
+    ) -> Self {
+        Self {
+            client: client.clone(),
+            method,
+            params,
+            read,
+            name: None,
+            headers: Vec::new(),
+            meta: Map::new(),
+            limit: None,
+            repeatable: false,
+            progress: None,
+        }
+    }
+
+    /// Says what the method is applied to, which some transports repeat beside the message.
+    pub(crate) fn about(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Sets how long the response may take, counted anew whenever the server reports progress.
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Says that doing it twice does no harm, so that it may be sent again when the connection
+    /// breaks. Everything that only reads is repeatable already; a tool is not, whatever its
+    /// server says of it.
+    pub fn repeatable(mut self) -> Self {
+        self.repeatable = true;
+        self
+    }
+
+    /// The same request, whose result comes as the server wrote it: for showing it to programs.
+    pub fn raw(self) -> Request<P, Value> {
+        Request {
+            client: self.client,
+            method: self.method,
+            params: self.params,
+            read: |raw: Raw<'_>| Ok(raw.decode()?),
+            name: self.name,
+            headers: self.headers,
+            meta: self.meta,
+            limit: self.limit,
+            repeatable: self.repeatable,
+            progress: self.progress,
+        }
+    }
+
+    /// Adds members to the request's `_meta`.
+    pub fn meta(mut self, members: Map<String, Value>) -> Self {
+        self.meta.extend(members);
+        self
+    }
+}
+
+/// What a request is about.
+pub trait Params: Serialize + Send + Sync + 'static {
+    /// The tool and its arguments, if it is a call of one, which has to be approved.
+    fn proposal(&self) -> Option<(&str, &Value)> {
+        None
+    }
+}
+
+impl Params for Value {}
+impl Params for Map<String, Value> {}
+
+impl<P, R> Request<P, R>
+where
+    P: Params,
+    R: Send + 'static,
+{
+    /// Sends the request, and gives its progress and its result.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// use futures_util::StreamExt;
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    ///
+    /// let mut call = client.call_tool("report", serde_json::json!({})).start();
+    /// let mut steps = Vec::new();
+    /// while let Some(step) = call.next().await {
+    ///     steps.push(step.progress);
+    /// }
+    /// assert_eq!(steps, [1.0, 2.0, 3.0]);
+    /// assert_eq!(call.await?.text(), "reported");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start(mut self) -> Progressing<R> {
+        let (sender, steps) = mpsc::channel(MOST_STEPS);
+        self.progress = Some(sender);
+        Progressing { steps, result: self.into_future(), early: None }
+    }
+
+    async fn run(mut self) -> Result<R, Error> {
+        if let Some((tool, arguments)) = self.params.proposal() {
+            self.headers = self.client.prepare_call(tool, arguments).await?;
+        }
+        let mut refreshed = false;
+        let mut input: Input = Vec::new();
+        let mut rounds = 0;
+        loop {
+            let (link, raw) = match self.exchange(&input).await {
+                Err(Error::Server(error)) if error.code == HEADER_MISMATCH && !refreshed => {
+                    // The tool wants other headers than when it was listed.
+                    refreshed = true;
+                    if let Some((tool, arguments)) = self.params.proposal() {
+                        self.client.shared.forget_tools();
+                        self.headers = self.client.prepare_call(tool, arguments).await?;
+                        continue;
+                    }
+                    return Err(error.into());
+                }
+                exchanged => exchanged?,
+            };
+            let Some(needed) = rounds::needed(&link, &self.method, raw.as_raw())? else {
+                return (self.read)(raw.as_raw());
+            };
+            rounds += 1;
+            if rounds > self.client.shared.options.most_rounds {
+                let what = format!("it asked for input {rounds} times and was not content");
+                return Err(Error::Protocol(what));
+            }
+            input = rounds::answer(&self.client.shared, &link, needed).await?;
+        }
+    }
+
+    /// Sends the request and waits, more than once if that is safe.
+    async fn exchange(&self, input: &Input) -> Result<(Arc<Link>, OwnedRaw), Error> {
+        let mut attempt = 0;
+        let meta = self.meta_members();
+        loop {
+            let link = self.client.shared.link().await?;
+            let (error, is_sent) = match self.once(&link, input, &meta).await {
+                Ok(raw) => return Ok((link, raw)),
+                Err(Trouble::Final(error)) => return Err(error),
+                Err(Trouble::Transport { error, is_sent }) => (error, is_sent),
+            };
+            attempt += 1;
+            let may_repeat = !is_sent || (self.repeatable && is_passing(&error));
+            let attempts = self.client.shared.options.backoff.attempts;
+            if !may_repeat || attempt > attempts || !self.client.shared.connector().reconnects() {
+                return Err(self.explain(error, is_sent));
+            }
+            if !link.is_closed() {
+                let backoff = self.client.shared.options.backoff;
+                tokio::time::sleep(backoff.delay(attempt - 1, fastrand::f64())).await;
+            }
+        }
+    }
+
+    async fn once(&self, link: &Arc<Link>, input: &Input, meta: &str) -> Result<OwnedRaw, Trouble> {
+        let stateless = link.revision().is_stateless();
+        let method = match &*self.method {
+            // The newest revision has no ping; what it is, any server can say.
+            method::PING if stateless => Cow::Borrowed(method::SERVER_DISCOVER),
+            _ => self.method.clone(),
+        };
+        let level = self.client.shared.log_level_member(stateless);
+        let meta = match (meta, level) {
+            (meta, None) => Cow::Borrowed(meta),
+            ("", Some(level)) => Cow::Owned(level),
+            (meta, Some(level)) => Cow::Owned(format!("{meta},{level}")),
+        };
+        // Progress shows that the server is at work, so it is asked for where it may take long.
+        let sink =
+            (self.progress.is_some()).then(|| Arc::new(ProgressSink::new(self.progress.clone())));
+        let beside = Beside {
+            meta: &meta,
+            input,
+            name: self.name.as_deref(),
+            headers: &self.headers,
+            progress: sink.clone(),
+        };
+        let exchange = match link.request(method, &self.params, &beside) {
+            Ok(exchange) => exchange,
+            Err(RequestError::Usage(what)) => return Err(Trouble::Final(Error::Usage(what))),
+            Err(RequestError::Unsent(error)) => {
+                return Err(Trouble::Transport { error, is_sent: false });
+            }
+        };
+        match self.wait(link, exchange, sink).await? {
+            Ok(raw) => Ok(raw),
+            Err(Failed::Server(error)) => Err(Trouble::Final(error.into())),
+            Err(Failed::Transport(error)) => {
+                let is_sent = !matches!(error, TransportError::Unreachable { .. });
+                Err(Trouble::Transport { error, is_sent })
+            }
+        }
+    }
+
+    /// Waits for the response, within its limit.
+    async fn wait(
+        &self,
+        link: &Link,
+        mut exchange: Exchange,
+        sink: Option<Arc<ProgressSink>>,
+    ) -> Result<Result<OwnedRaw, Failed>, Trouble> {
+        let options = &self.client.shared.options;
+        let limit = self.limit.unwrap_or(options.request_limit);
+        let begun = Instant::now();
+        let mut seen = 0;
+        loop {
+            if let Ok(reply) = tokio::time::timeout(limit, exchange.reply()).await {
+                return Ok(reply);
+            }
+            let reports = sink.as_ref().map_or(0, |sink| sink.count());
+            // The server cannot go on before somebody here has answered, who has a limit of their own.
+            let is_asking = link.questions().are_open();
+            if (reports == seen && !is_asking) || begun.elapsed() >= options.total_limit {
+                break;
+            }
+            seen = reports;
+        }
+        Err(Trouble::Final(match link.garbage() {
+            Some(garbage) => Error::Protocol(format!(
+                "no answer to {} came within {}, only what is no message, such as {garbage:?}",
+                self.method,
+                crate::error::Seconds(limit),
+            )),
+            None => Error::Timeout { what: self.method.to_string(), limit },
+        }))
+    }
+
+    fn meta_members(&self) -> String {
+        if self.meta.is_empty() {
+            return String::new();
+        }
+        let text = serde_json::to_string(&self.meta).unwrap_or_default();
+        text.get(1..text.len().saturating_sub(1)).unwrap_or_default().to_owned()
+    }
+
+    fn explain(&self, source: TransportError, is_sent: bool) -> Error {
+        let method = self.method.to_string();
+        match source {
+            TransportError::Garbage(what) => Error::Protocol(what),
+            source if is_sent && is_passing(&source) => Error::Lost { method, source },
+            source => Error::Connect { target: self.client.shared.target.clone(), source },
+        }
+    }
+}
+
+/// Why one attempt failed.
+enum Trouble {
+    Final(Error),
+    Transport { error: TransportError, is_sent: bool },
+}
+
+/// Whether it may go better next time.
+fn is_passing(error: &TransportError) -> bool {
+    match error {
+        TransportError::Lost(_) | TransportError::Unreachable { .. } => true,
+        TransportError::Refused { status, .. } => *status >= 500 || *status == 429,
+        _ => false,
+    }
+}
+
+impl<P, R> IntoFuture for Request<P, R>
+where
+    P: Params,
+    R: Send + 'static,
+{
+    type Output = Result<R, Error>;
+    type IntoFuture = BoxFuture<'static, Result<R, Error>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+impl<P, R> std::fmt::Debug for Request<P, R> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Request").field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+/// A request under way: a stream of its progress, and a future of its result. The stream ends when
+/// the result is there. Dropped, the request is cancelled.
+#[must_use = "dropping it cancels the request"]
+pub struct Progressing<R> {
+    steps: mpsc::Receiver<Progress>,
+    result: BoxFuture<'static, Result<R, Error>>,
+    early: Option<Result<R, Error>>,
+}
+
+impl<R> Stream for Progressing<R> {
+    type Item = Progress;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Progress>> {
+        if self.early.is_none()
+            && let Poll::Ready(result) = self.result.as_mut().poll(task)
+        {
+            self.early = Some(result);
+        }
+        match self.steps.poll_recv(task) {
+            Poll::Ready(step) => Poll::Ready(step),
+            Poll::Pending if self.early.is_some() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<R> Unpin for Progressing<R> {}
+
+impl<R> Future for Progressing<R> {
+    type Output = Result<R, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Result<R, Error>> {
+        match self.early.take() {
+            Some(result) => Poll::Ready(result),
+            None => self.result.as_mut().poll(task),
+        }
+    }
+}
+
+impl<R> std::fmt::Debug for Progressing<R> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Progressing").finish_non_exhaustive()
+    }
+}
+
+/// Header and body of a request differ.
+const HEADER_MISMATCH: i64 = -32020;
+
+/// How many reports of progress are kept for who does not look.
+const MOST_STEPS: usize = 64;

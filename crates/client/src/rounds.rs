@@ -1,0 +1,106 @@
+//! Requests that take several rounds (2026-07-28): the server answers with what it needs, and the
+//! request is sent again with it.
+
+use futures_util::future::join_all;
+use mcp_flow_proto::{Raw, method};
+use serde_json::{Map, Value};
+
+use crate::client::Shared;
+use crate::error::Error;
+use crate::host::SampleRefusal;
+use crate::link::Link;
+use crate::serve::{Unanswered, question};
+
+/// What a request says again, with what was asked for: members of its params, each as JSON.
+pub(crate) type Input = Vec<(&'static str, String)>;
+
+/// What the server needs.
+#[derive(Debug)]
+pub(crate) struct Needed {
+    requests: Map<String, Value>,
+    /// Goes back as it came, JSON text and all: nothing in it is ours to read.
+    state: Option<String>,
+}
+
+/// What a result asks for; none if it is the last.
+pub(crate) fn needed(link: &Link, method: &str, result: Raw<'_>) -> Result<Option<Needed>, Error> {
+    if !link.revision().is_stateless() {
+        return Ok(None);
+    }
+    let Ok([kind, requests, state]) =
+        result.members(["resultType", "inputRequests", "requestState"])
+    else {
+        return Ok(None);
+    };
+    match kind.and_then(Raw::as_text).as_deref() {
+        None | Some("complete") => return Ok(None),
+        Some("input_required") => {}
+        Some(other) => {
+            let other = crate::neutral::shorten(other, 64);
+            return Err(Error::Protocol(format!("there is no result of type {other:?}")));
+        }
+    }
+    if ![method::TOOLS_CALL, method::PROMPTS_GET, method::RESOURCES_READ].contains(&method) {
+        return Err(Error::Protocol(format!("{method} may not be answered with input_required")));
+    }
+    let requests: Map<String, Value> = match requests {
+        Some(requests) => requests.decode()?,
+        None => Map::new(),
+    };
+    let state = match state {
+        Some(state) => {
+            let state: Value = state.decode()?;
+            if !state.is_string() {
+                return Err(Error::Protocol("requestState must be a text".to_owned()));
+            }
+            Some(state.to_string())
+        }
+        None => None,
+    };
+    if requests.is_empty() && state.is_none() {
+        let what = "an input_required result has inputRequests or requestState";
+        return Err(Error::Protocol(what.to_owned()));
+    }
+    Ok(Some(Needed { requests, state }))
+}
+
+/// Gathers what is needed; all questions are open at once. One that is denied ends the request
+/// (C-33).
+pub(crate) async fn answer(shared: &Shared, link: &Link, needed: Needed) -> Result<Input, Error> {
+    if needed.requests.len() > shared.options.most_questions {
+        let what = format!("the server asks {} questions at once", needed.requests.len());
+        return Err(Error::Protocol(what));
+    }
+    if needed.requests.is_empty() {
+        // Nothing to wait for but the server; not so fast that it becomes a storm.
+        tokio::time::sleep(BREATH).await;
+    }
+    let answers = join_all(needed.requests.into_iter().map(|(key, mut request)| async move {
+        let params = request.get_mut("params").map(Value::take).unwrap_or_default();
+        let method = request.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
+        (key, question(shared, link, &method, params).await)
+    }))
+    .await;
+    let mut responses = Map::new();
+    for (key, answer) in answers {
+        let answer = answer.map_err(|unanswered| match unanswered {
+            Unanswered::Refused(SampleRefusal::Denied(why)) => Error::Denied(why),
+            Unanswered::Refused(refusal) => Error::Denied(refusal.to_string()),
+            Unanswered::Wrong(error) => Error::Protocol(format!(
+                "the server asks for what it may not ask: {} ({})",
+                error.name(),
+                crate::neutral::shorten(&key, 64)
+            )),
+        })?;
+        responses.insert(key, answer);
+    }
+    let mut input = Vec::new();
+    if !responses.is_empty() {
+        input.push(("inputResponses", Value::from(responses).to_string()));
+    }
+    input.extend(needed.state.map(|state| ("requestState", state)));
+    Ok(input)
+}
+
+/// How long a server that only wants to be asked again is left alone.
+const BREATH: std::time::Duration = std::time::Duration::from_millis(50);

@@ -1,0 +1,397 @@
+//! Being told of changes, in the way of either era.
+//!
+//! Under 2026-07-28 a subscription is a request that stays open; before, resources are subscribed
+//! to one by one and everything else is told unasked. Either way it is one stream here, which
+//! outlives the connection: a task keeps it up until it is dropped.
+
+use std::convert::Infallible as Never;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
+
+use futures_util::Stream;
+use mcp_flow_proto::model::SubscriptionFilter;
+use mcp_flow_proto::{Params, RequestId, method};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::client::{Client, Shared};
+use crate::error::Error;
+use crate::event::Event;
+use crate::link::{Beside, Link, RequestError};
+use crate::pending::Failed;
+use crate::transport::TransportError;
+
+/// What to be told of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watched {
+    filter: SubscriptionFilter,
+}
+
+impl Watched {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Changes of the list of tools.
+    #[must_use]
+    pub fn tools(mut self) -> Self {
+        self.filter.topics.tools_list_changed = true;
+        self
+    }
+
+    /// Changes of the list of prompts.
+    #[must_use]
+    pub fn prompts(mut self) -> Self {
+        self.filter.topics.prompts_list_changed = true;
+        self
+    }
+
+    /// Changes of the list of resources.
+    #[must_use]
+    pub fn resources(mut self) -> Self {
+        self.filter.topics.resources_list_changed = true;
+        self
+    }
+
+    /// Changes of what one resource holds.
+    #[must_use]
+    pub fn resource(mut self, uri: impl Into<String>) -> Self {
+        self.filter.resources.push(uri.into());
+        self
+    }
+
+    fn includes(&self, event: &Event) -> Option<Change> {
+        let topics = self.filter.topics;
+        match event {
+            Event::ToolsChanged if topics.tools_list_changed => Some(Change::Tools),
+            Event::PromptsChanged if topics.prompts_list_changed => Some(Change::Prompts),
+            Event::ResourcesChanged if topics.resources_list_changed => Some(Change::Resources),
+            Event::ResourceUpdated { uri } if self.covers(uri) => {
+                Some(Change::Resource(uri.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// A server may tell of what is inside a resource that is subscribed to.
+    fn covers(&self, uri: &str) -> bool {
+        self.filter.resources.iter().any(|subscribed| {
+            uri.strip_prefix(subscribed.as_str()).is_some_and(|rest| {
+                rest.is_empty() || subscribed.ends_with('/') || rest.starts_with('/')
+            })
+        })
+    }
+}
+
+/// Something changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// The list of tools.
+    Tools,
+    /// The list of prompts.
+    Prompts,
+    /// The list of resources.
+    Resources,
+    /// What this resource holds; read it again.
+    Resource(String),
+    /// The connection was lost and is there again: anything may have changed meanwhile.
+    Reconnected,
+}
+
+/// A stream of changes. Dropped, the server is told that nobody listens any more.
+#[derive(Debug)]
+#[must_use = "dropping it ends the subscription"]
+pub struct Subscription {
+    changes: mpsc::Receiver<Result<Change, Error>>,
+    keeper: JoinHandle<()>,
+    _entry: Arc<Entry>,
+}
+
+impl Stream for Subscription {
+    type Item = Result<Change, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.changes.poll_recv(task)
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}
+
+impl Client {
+    /// Listens for changes. Gives the stream once the server has agreed.
+    ///
+    /// The stream goes on after a reconnection, which it tells of; it ends with an error when the
+    /// server cannot be reached any more.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::with(|builder| builder.resources(mcp_flow_server::Resource::builder("x:/a").text("hi").unwrap())).server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// use futures_util::StreamExt;
+    /// use mcp_flow_client::{Change, Watched};
+    ///
+    /// let mut changes = client.listen(Watched::new().resource("x:/a")).await?;
+    /// server.resource_changed("x:/a");
+    /// let change = changes.next().await.expect("a subscription goes on")?;
+    /// assert_eq!(change, Change::Resource("x:/a".into()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn listen(&self, watched: Watched) -> Result<Subscription, Error> {
+        let (sender, changes) = mpsc::channel(MOST_CHANGES);
+        let entry = Arc::new(Entry {
+            watched,
+            request: Mutex::new(None),
+            sender,
+            agreed: watch::Sender::new(false),
+        });
+        self.shared.subscriptions.add(&entry);
+        let mut agreed = entry.agreed.subscribe();
+        let (failed, failure) = tokio::sync::oneshot::channel();
+        let keeper = tokio::spawn(keep(self.clone(), entry.clone(), failed));
+        let subscription = Subscription { changes, keeper, _entry: entry };
+        let limit = self.shared.options.request_limit;
+        tokio::select! {
+            biased;
+            Ok(error) = failure => Err(error),
+            Ok(_) = agreed.wait_for(|agreed| *agreed) => Ok(subscription),
+            () = tokio::time::sleep(limit) => {
+                Err(Error::Timeout { what: method::SUBSCRIPTIONS_LISTEN.to_owned(), limit })
+            }
+        }
+    }
+}
+
+/// Keeps a subscription up from connection to connection.
+async fn keep(client: Client, entry: Arc<Entry>, failed: tokio::sync::oneshot::Sender<Error>) {
+    let mut failed = Some(failed);
+    loop {
+        let kept = match client.shared.link().await {
+            Ok(link) => {
+                let Err(ended) = hold(&client, &link, &entry).await;
+                match ended {
+                    // The connection is over, or about to be; another one may hold.
+                    Ended::Lost(_) if client.shared.connector().reconnects() => None,
+                    Ended::Lost(source) => {
+                        let method = method::SUBSCRIPTIONS_LISTEN.to_owned();
+                        Some(Error::Lost { method, source })
+                    }
+                    Ended::Failed(error) => Some(error),
+                }
+            }
+            Err(error) => Some(error),
+        };
+        if let Some(error) = kept {
+            match failed.take() {
+                Some(failed) if !*entry.agreed.borrow() => drop(failed.send(error)),
+                _ => drop(entry.sender.send(Err(error)).await),
+            }
+            return;
+        }
+        let backoff = client.shared.options.backoff;
+        tokio::time::sleep(backoff.delay(0, fastrand::f64())).await;
+    }
+}
+
+enum Ended {
+    Lost(TransportError),
+    Failed(Error),
+}
+
+impl From<Failed> for Ended {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Server(error) => Self::Failed(error.into()),
+            Failed::Transport(error) => Self::Lost(error),
+        }
+    }
+}
+
+impl From<RequestError> for Ended {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Unsent(error) => Self::Lost(error),
+            RequestError::Usage(what) => Self::Failed(Error::Usage(what)),
+        }
+    }
+}
+
+/// Subscribes on one connection, and comes back when that does not hold any more.
+async fn hold(client: &Client, link: &Arc<Link>, entry: &Arc<Entry>) -> Result<Never, Ended> {
+    if link.revision().is_stateless() {
+        listen(link, entry).await
+    } else {
+        subscribe(client, link, entry).await
+    }
+}
+
+async fn listen(link: &Arc<Link>, entry: &Arc<Entry>) -> Result<Never, Ended> {
+    let params = json!({"notifications": entry.watched.filter});
+    let beside = Beside::default();
+    // The acknowledgement may come before this returns, so the id is asked for under the lock.
+    let mut exchange = {
+        let mut request = entry.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let exchange = link.request(method::SUBSCRIPTIONS_LISTEN.into(), &params, &beside)?;
+        *request = Some(exchange.id);
+        exchange
+    };
+    match exchange.reply().await {
+        // The server ends it, as when it goes away.
+        Ok(_) => Err(Ended::Lost(TransportError::Lost("the server ended it".to_owned()))),
+        Err(failed) => Err(failed.into()),
+    }
+}
+
+async fn subscribe(client: &Client, link: &Arc<Link>, entry: &Arc<Entry>) -> Result<Never, Ended> {
+    let limit = client.shared.options.request_limit;
+    for uri in &entry.watched.filter.resources {
+        let params = json!({"uri": uri});
+        let mut exchange =
+            link.request(method::RESOURCES_SUBSCRIBE.into(), &params, &Beside::default())?;
+        match tokio::time::timeout(limit, exchange.reply()).await {
+            Ok(reply) => drop(reply?),
+            Err(_) => {
+                let what = method::RESOURCES_SUBSCRIBE.to_owned();
+                return Err(Ended::Failed(Error::Timeout { what, limit }));
+            }
+        }
+    }
+    let _unsubscribe = Unsubscribe { shared: &client.shared, link, entry };
+    entry.agree();
+    link.over().await;
+    let why = link.why_closed();
+    Err(Ended::Lost(why.unwrap_or_else(|| TransportError::Lost("it is over".to_owned()))))
+}
+
+/// Takes subscriptions back when nobody listens any more.
+struct Unsubscribe<'a> {
+    shared: &'a Shared,
+    link: &'a Arc<Link>,
+    entry: &'a Arc<Entry>,
+}
+
+impl Drop for Unsubscribe<'_> {
+    fn drop(&mut self) {
+        if self.link.is_closed() {
+            return;
+        }
+        for uri in &self.entry.watched.filter.resources {
+            if self.shared.subscriptions.is_wanted(uri, self.entry) {
+                continue;
+            }
+            let params = json!({"uri": uri});
+            let asked = self.link.request(
+                method::RESOURCES_UNSUBSCRIBE.into(),
+                &params,
+                &Beside::default(),
+            );
+            // Nobody waits for the answer; the request must not be cancelled for that.
+            if let Ok(mut exchange) = asked {
+                exchange.is_quiet = true;
+            }
+        }
+    }
+}
+
+/// Everybody who listens.
+#[derive(Debug, Default)]
+pub(crate) struct Subscriptions {
+    entries: Mutex<Vec<Weak<Entry>>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Entry {
+    watched: Watched,
+    /// The id of the open request, in the era that has one.
+    request: Mutex<Option<i64>>,
+    sender: mpsc::Sender<Result<Change, Error>>,
+    agreed: watch::Sender<bool>,
+}
+
+impl Entry {
+    /// The server has agreed; whoever listened before learns that it had to again.
+    fn agree(&self) {
+        if self.agreed.send_replace(true) {
+            let _ = self.sender.try_send(Ok(Change::Reconnected));
+        }
+    }
+}
+
+impl Subscriptions {
+    fn add(&self, entry: &Arc<Entry>) {
+        let mut entries = self.lock();
+        entries.retain(|entry| entry.strong_count() > 0);
+        entries.push(Arc::downgrade(entry));
+    }
+
+    fn live(&self) -> Vec<Arc<Entry>> {
+        self.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn is_wanted(&self, uri: &str, by_others_than: &Arc<Entry>) -> bool {
+        self.live().iter().any(|entry| {
+            !Arc::ptr_eq(entry, by_others_than)
+                && !entry.sender.is_closed()
+                && entry.watched.filter.resources.iter().any(|wanted| wanted == uri)
+        })
+    }
+
+    /// A server has begun to tell of what was asked for.
+    pub(crate) fn acknowledged(&self, params: Params<'_>) {
+        if let Some(id) = subscription_id(params) {
+            for entry in self.live() {
+                let is_it =
+                    *entry.request.lock().unwrap_or_else(PoisonError::into_inner) == Some(id);
+                if is_it {
+                    entry.agree();
+                }
+            }
+        }
+    }
+
+    /// Tells of a change those who asked for it.
+    pub(crate) fn deliver(&self, event: &Event, params: Params<'_>) {
+        let entries = self.live();
+        if entries.is_empty() {
+            return;
+        }
+        let id = subscription_id(params);
+        for entry in entries {
+            let own = *entry.request.lock().unwrap_or_else(PoisonError::into_inner);
+            if id.is_some() && own.is_some() && id != own {
+                continue;
+            }
+            if let Some(change) = entry.watched.includes(event) {
+                // What is missed is a change before another one; both say to look again.
+                let _ = entry.sender.try_send(Ok(change));
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Entry>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn subscription_id(params: Params<'_>) -> Option<i64> {
+    let [meta] = params.members(["_meta"]).ok()?;
+    let meta: Value = meta?.decode().ok()?;
+    let id = meta.get("io.modelcontextprotocol/subscriptionId")?.clone();
+    match serde_json::from_value(id).ok()? {
+        RequestId::Integer(id) => Some(id),
+        _ => None,
+    }
+}
+
+/// How many changes are kept for a listener that does not look.
+const MOST_CHANGES: usize = 64;

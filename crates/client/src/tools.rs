@@ -1,0 +1,232 @@
+//! Listing and calling tools.
+
+use std::sync::{Arc, PoisonError};
+
+use futures_util::future::BoxFuture;
+use mcp_flow_proto::model::{Meta, ToolDefinition};
+use mcp_flow_proto::{Raw, method};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::client::{Client, Shared};
+use crate::content::{Piece, texts};
+use crate::error::Error;
+use crate::event::Event;
+use crate::host::ProposedCall;
+use crate::link::Link;
+use crate::mirrored;
+use crate::pages::Pages;
+use crate::request::{Params, Request};
+
+impl Client {
+    /// The server's tools, page by page.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let tools = client.tools().all().await?;
+    /// assert!(tools.iter().any(|tool| tool.name == "math.add"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tools(&self) -> Pages<ToolDefinition> {
+        let shared = Arc::downgrade(&self.shared);
+        Pages::new(self, method::TOOLS_LIST, "tools")
+            .retain(move |tool| shared.upgrade().is_none_or(|shared| shared.notes(tool)))
+    }
+
+    /// One tool by its name; `None` if the server has none of that name.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let tool = client.tool("math.add").await?;
+    /// assert!(tool.is_some_and(|tool| tool.description.as_deref() == Some("Adds")));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn tool(&self, name: &str) -> Result<Option<Arc<ToolDefinition>>, Error> {
+        let known = |client: &Self| {
+            let tools = client.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
+            tools.get(name).cloned()
+        };
+        if let Some(tool) = known(self) {
+            return Ok(Some(tool));
+        }
+        self.tools().all().await?;
+        Ok(known(self))
+    }
+
+    /// Calls a tool. That a tool failed is an outcome, not an error; see
+    /// [`ToolOutcome::into_result`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # use serde_json::json;
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let outcome = client.call_tool("math.add", json!({"a": 1, "b": 1})).await?;
+    /// assert_eq!(outcome.text(), "2");
+    ///
+    /// let outcome = client.call_tool("fail", json!({})).await?;
+    /// assert!(outcome.is_error);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn call_tool(&self, name: &str, arguments: Value) -> Request<CallParams, ToolOutcome> {
+        let params = CallParams { name: name.to_owned(), arguments };
+        Request::new(self, method::TOOLS_CALL.into(), params, ToolOutcome::read).about(name)
+    }
+}
+
+impl Client {
+    /// Has a call approved, and finds what has to be repeated beside it.
+    pub(crate) async fn prepare_call(
+        &self,
+        tool: &str,
+        arguments: &Value,
+    ) -> Result<Vec<(String, String)>, Error> {
+        let nothing = Map::new();
+        let arguments = match arguments {
+            Value::Object(arguments) => arguments,
+            Value::Null => &nothing,
+            _ => return Err(Error::Usage("the arguments of a tool are an object".to_owned())),
+        };
+        let link = self.shared.link().await?;
+        let definition = match self.shared.wants_headers(&link) {
+            // What to repeat is in its definition. A server that cannot list it has to do without.
+            true => self.tool_boxed(tool).await.unwrap_or_default(),
+            false => {
+                let tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
+                tools.get(tool).cloned()
+            }
+        };
+        let call = ProposedCall { tool, arguments, definition: definition.as_deref() };
+        let asker = self.shared.asker(&link);
+        self.shared.host.approve(&asker, &call).await.map_err(Error::Denied)?;
+        match definition {
+            Some(tool) if self.shared.wants_headers(&link) => {
+                mirrored::values(&tool, arguments).map_err(Error::Protocol)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// A tool by its name, behind a box: listing is a request, which begins by preparing.
+    fn tool_boxed<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Arc<ToolDefinition>>, Error>> {
+        Box::pin(self.tool(name))
+    }
+}
+
+impl Shared {
+    fn wants_headers(&self, link: &Link) -> bool {
+        link.revision().is_stateless()
+            && link.transport().is_some_and(|transport| transport.wants_headers())
+    }
+
+    /// Remembers a tool that was listed; false if it may not be used.
+    fn notes(&self, tool: &ToolDefinition) -> bool {
+        if self.current().is_some_and(|link| self.wants_headers(&link))
+            && let Some(fault) = mirrored::fault(tool)
+        {
+            let name = crate::neutral::shorten(&tool.name, 100);
+            self.tell(Event::Warning(format!("the tool {name} was left out: {fault}")));
+            return false;
+        }
+        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        if tools.len() < self.options.most_entries {
+            tools.insert(tool.name.clone(), Arc::new(tool.clone()));
+        }
+        true
+    }
+}
+
+/// The params of `tools/call`.
+#[derive(Clone, Debug, Serialize)]
+pub struct CallParams {
+    name: String,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    arguments: Value,
+}
+
+impl Params for CallParams {
+    fn proposal(&self) -> Option<(&str, &Value)> {
+        Some((&self.name, &self.arguments))
+    }
+}
+
+/// What came of calling a tool.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ToolOutcome {
+    /// What it returned.
+    pub content: Vec<Piece>,
+    /// The same for programs, if it says so.
+    pub structured: Option<Value>,
+    /// Whether it failed.
+    pub is_error: bool,
+    /// Why, where there is no content to say so (C-24).
+    pub error_message: Option<String>,
+    /// Anything else.
+    pub meta: Meta,
+}
+
+impl ToolOutcome {
+    /// The texts it returned, one per line.
+    pub fn text(&self) -> String {
+        texts(&self.content)
+    }
+
+    /// What a failed tool says of its failure: its text, or else its message.
+    pub fn error_text(&self) -> String {
+        match (self.text(), &self.error_message) {
+            (text, Some(message)) if text.is_empty() => message.clone(),
+            (text, None) if text.is_empty() => "it gave no reason".to_owned(),
+            (text, _) => text,
+        }
+    }
+
+    /// The outcome, if the tool did not fail.
+    pub fn into_result(self) -> Result<Self, Error> {
+        if self.is_error { Err(Error::Tool(Box::new(self))) } else { Ok(self) }
+    }
+
+    fn read(raw: Raw<'_>) -> Result<Self, Error> {
+        let wire: Wire = raw.decode()?;
+        let meta = wire.meta.unwrap_or_default();
+        let in_meta = meta.get("errorMessage").and_then(Value::as_str).map(str::to_owned);
+        Ok(Self {
+            content: wire.content.unwrap_or_default(),
+            structured: wire.structured_content,
+            is_error: wire.is_error.unwrap_or_default(),
+            error_message: wire.error_message.or(in_meta),
+            meta,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire {
+    #[serde(default)]
+    content: Option<Vec<Piece>>,
+    #[serde(default)]
+    structured_content: Option<Value>,
+    #[serde(default)]
+    is_error: Option<bool>,
+    #[serde(default)]
+    error_message: Option<String>,
+    #[serde(rename = "_meta", default)]
+    meta: Option<Map<String, Value>>,
+}

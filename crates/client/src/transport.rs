@@ -1,0 +1,272 @@
+//! The seam between the client and what carries its messages.
+//!
+//! A [`Connector`] reaches one server as often as it takes. What it gives is a [`Transport`], which
+//! takes encoded messages, and hands what arrives to an [`Inbox`]. Neither knows what a message
+//! means; the client knows nothing of pipes, sockets and streams.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use mcp_flow_proto::{Encoding, Revision};
+use serde_json::Value;
+
+use crate::link::Link;
+
+/// Reaches one server, as often as it takes.
+///
+/// ```
+/// use std::sync::Arc;
+/// use futures_util::future::BoxFuture;
+/// use mcp_flow_client::transport::{Connector, Inbox, Outgoing, Transport, TransportError};
+///
+/// /// A server that hears everything and says nothing.
+/// struct Void;
+///
+/// impl Connector for Void {
+///     fn target(&self) -> &str { "the void" }
+///
+///     fn connect(&self, _: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
+///         Box::pin(async { Ok(Arc::new(Void) as Arc<dyn Transport>) })
+///     }
+/// }
+///
+/// impl Transport for Void {
+///     fn name(&self) -> &'static str { "void" }
+///     fn send(&self, _: Outgoing) {}
+///     fn close(&self) -> BoxFuture<'_, ()> { Box::pin(async {}) }
+/// }
+/// ```
+pub trait Connector: Send + Sync + 'static {
+    /// The server, for messages to people: a URL, a command.
+    fn target(&self) -> &str;
+
+    /// Opens a connection whose arriving messages go to `inbox`. The client limits the time.
+    fn connect(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>>;
+
+    /// What the era of the server is remembered under for the whole process: an origin. `None`
+    /// where another connection may be to another server, such as a process of its own.
+    fn origin(&self) -> Option<String> {
+        None
+    }
+
+    /// Another way to try if a connection of this one turned out to be
+    /// [`TransportError::Unsuitable`].
+    fn fallback(&self) -> Option<Arc<dyn Connector>> {
+        None
+    }
+
+    /// Whether a lost connection can be opened again.
+    fn reconnects(&self) -> bool {
+        true
+    }
+}
+
+/// One connection to a server. Ends, with all it holds, when it is dropped or closed.
+pub trait Transport: Send + Sync + 'static {
+    /// A short name, such as `stdio`.
+    fn name(&self) -> &'static str;
+
+    /// How messages are written on this connection.
+    fn encoding(&self) -> Encoding {
+        Encoding::Json
+    }
+
+    /// Takes a message to send, in order, and never waits. What cannot be sent is reported to the
+    /// inbox: one request by [`Inbox::fail`], everything by [`Inbox::closed`].
+    fn send(&self, message: Outgoing);
+
+    /// Stops waiting for the response to a request. Says whether the server learns of it by that,
+    /// as where each request has a stream of its own; otherwise the client sends
+    /// `notifications/cancelled`.
+    fn cancel(&self, _request: i64) -> bool {
+        false
+    }
+
+    /// Is told what was agreed with the server, before any other request.
+    fn agreed(&self, _revision: Revision) {}
+
+    /// Whether arguments must be repeated beside the message, as headers (`x-mcp-header`).
+    fn wants_headers(&self) -> bool {
+        false
+    }
+
+    /// Opens what a result refers to and does not hold: a piece of content as it came, such as a
+    /// `resource_link` to the server's own address, or a `ref/stream`. `None` if this transport has
+    /// no way to.
+    fn open(&self, _content: &Value) -> Option<BoxFuture<'_, Result<Opened, TransportError>>> {
+        None
+    }
+
+    /// The transport itself, for those who know which it is.
+    fn as_any(&self) -> Option<&(dyn Any + Send + Sync)> {
+        None
+    }
+
+    /// Ends the connection politely, in bounded time.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// One encoded message on its way to the server.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// The message, without any framing.
+    pub frame: Vec<u8>,
+    /// What it is, for transports that treat messages differently.
+    pub kind: OutgoingKind,
+}
+
+/// What a message on its way out is.
+#[derive(Clone, Debug)]
+pub enum OutgoingKind {
+    /// A request; its response comes back by its id.
+    Request {
+        /// The id.
+        id: i64,
+        /// What is asked for.
+        method: Cow<'static, str>,
+        /// What the method is applied to, `params.name` or `params.uri`, where it is.
+        name: Option<String>,
+        /// Arguments to be repeated as headers, by the names the tool gives them.
+        headers: Vec<(String, String)>,
+    },
+    /// A notification.
+    Notification {
+        /// What happened.
+        method: Cow<'static, str>,
+    },
+    /// The answer to a request of the server.
+    Response,
+}
+
+/// Something large that is read piece by piece.
+pub struct Opened {
+    /// How many bytes there are, if known.
+    pub size: Option<u64>,
+    /// What kind of content it is, if known.
+    pub mime_type: Option<String>,
+    /// The content, with backpressure: what is not read is not fetched.
+    pub bytes: BoxStream<'static, Result<Bytes, TransportError>>,
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { size, mime_type, .. } = self;
+        formatter
+            .debug_struct("Opened")
+            .field("size", size)
+            .field("mime_type", mime_type)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where a transport puts what arrives. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Inbox {
+    link: Weak<Link>,
+    frame_limit: usize,
+}
+
+impl Inbox {
+    pub(crate) fn new(link: &Arc<Link>, frame_limit: usize) -> Self {
+        Self { link: Arc::downgrade(link), frame_limit }
+    }
+
+    /// How long a message may be, in bytes. A transport keeps no more of one that is longer.
+    pub fn frame_limit(&self) -> usize {
+        self.frame_limit
+    }
+
+    /// Takes one complete message. Never waits.
+    pub fn receive(&self, frame: &[u8]) {
+        if let Some(link) = self.link.upgrade() {
+            link.receive(frame);
+        }
+    }
+
+    /// Takes one message that is the answer to a request, whatever id it gives: a server that
+    /// could not read the request could not read that either. False if it is no message.
+    pub fn receive_for(&self, request: i64, frame: &[u8]) -> bool {
+        self.link.upgrade().is_some_and(|link| link.receive_for(request, frame))
+    }
+
+    /// Whether the response to a request is still waited for.
+    pub fn waits_for(&self, request: i64) -> bool {
+        self.link.upgrade().is_some_and(|link| link.waits_for(request))
+    }
+
+    /// Says that the response to one request will not come.
+    pub fn fail(&self, request: i64, error: TransportError) {
+        if let Some(link) = self.link.upgrade() {
+            link.fail(request, error);
+        }
+    }
+
+    /// Says that the connection is over: nothing more will arrive, and nothing will be sent.
+    pub fn closed(&self, error: TransportError) {
+        if let Some(link) = self.link.upgrade() {
+            link.close(error);
+        }
+    }
+
+    /// Whether nobody waits for anything any more.
+    pub fn is_abandoned(&self) -> bool {
+        self.link.strong_count() == 0
+    }
+}
+
+/// Why messages could not be carried.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransportError {
+    /// Nothing was sent: the server cannot be reached.
+    #[error("{what}")]
+    Unreachable {
+        /// What was tried, and how it failed.
+        what: String,
+        /// The cause.
+        #[source]
+        source: Option<Arc<io::Error>>,
+    },
+    /// There is a server, and it speaks another transport at this address.
+    #[error("{0}")]
+    Unsuitable(String),
+    /// The server wants to know who is calling.
+    #[error("{what}")]
+    Unauthorized {
+        /// What it said, for a person.
+        what: String,
+        /// Its `WWW-Authenticate` header.
+        challenge: Option<String>,
+    },
+    /// The server refused one request outside the protocol.
+    #[error("{what}")]
+    Refused {
+        /// What it said.
+        what: String,
+        /// The status it said it with.
+        status: u16,
+        /// How long it asks to wait before trying again.
+        retry_after: Option<Duration>,
+    },
+    /// The connection, or the session on it, is over. What was asked may have been done.
+    #[error("{0}")]
+    Lost(String),
+    /// The server sent what is no message, or one that is too long.
+    #[error("{0}")]
+    Garbage(String),
+}
+
+impl TransportError {
+    /// A server that cannot be reached, because of an I/O error.
+    pub fn unreachable(what: impl Into<String>, source: io::Error) -> Self {
+        let what = format!("{}: {source}", what.into());
+        Self::Unreachable { what, source: Some(Arc::new(source)) }
+    }
+}

@@ -1,0 +1,428 @@
+//! Servers that are dead, hang, speak garbage, or are malicious: each ends in a clear error, in
+//! time, and never in a panic.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use mcp_flow_client::{Change, Client, Error, ErrorKind, Event, Revision, Speak, Watched};
+use serde_json::{Value, json};
+use support::{Script, Scripted, handshake, result};
+
+/// MCP-035: a server that says nothing is an error when the time is over.
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_is_a_timeout() {
+    let script = Script::new(|_, _| {});
+    let error = Client::builder().connect(script.connector()).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { limit, .. } if limit == Duration::from_secs(30)));
+    assert!(error.to_string().contains("scripted"), "{error}");
+    // Only slow over the newest words, it was asked in the old ones as well.
+    let asked: Vec<_> = script.received().iter().map(|message| message["method"].clone()).collect();
+    assert_eq!(asked, ["server/discover", "initialize"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_later_is_a_timeout() {
+    let script = Script::new(handshake);
+    let client = Client::builder().connect(script.connector()).await.unwrap();
+    let error = client.call_tool("x", json!({})).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert_eq!(error.to_string(), "no answer to tools/call within 60 s");
+    script.until(|message| message["method"] == "notifications/cancelled").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn garbage_is_named() {
+    for garbage in [
+        "Server started on port 8080\n",
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\n",
+        "[[[[[[[[[[[[[\n",
+        "\u{0}\u{1b}[31m\n",
+        "{}\n",
+        "{\"jsonrpc\":\"1.0\",\"id\":2,\"result\":{}}\n",
+    ] {
+        let script = Script::new(move |_, peer: &Scripted| peer.send_text(garbage));
+        let builder =
+            Client::builder().with(|options| options.speak = Speak::Only(Revision::V2025_11_25));
+        let error = builder.connect(script.connector()).await.unwrap_err();
+        assert!(matches!(error, Error::Timeout { .. }), "{garbage:?}: {error}");
+    }
+    // After a good beginning, the garbage itself is told.
+    let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
+        Some("tools/list") => peer.send_text("Segmentation fault\u{1b}[0m\n"),
+        _ => handshake(message, peer),
+    });
+    let client = Client::builder().connect(script.connector()).await.unwrap();
+    let error = client.tools().all().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol);
+    let told = error.to_string();
+    assert!(told.contains("Segmentation fault") && !told.contains('\u{1b}'), "{told}");
+}
+
+#[tokio::test]
+async fn a_flood_of_garbage_ends_the_connection() {
+    let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
+        Some("tools/list") => peer.send_text(&"nonsense\n".repeat(2000)),
+        _ => handshake(message, peer),
+    });
+    let builder = Client::builder().with(|options| options.backoff.attempts = 1);
+    let client = builder.connect(script.once()).await.unwrap();
+    let error = client.tools().all().await.unwrap_err();
+    assert!(error.to_string().contains("no message"), "{error}");
+}
+
+#[tokio::test]
+async fn a_message_that_never_ends_is_cut_off() {
+    let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
+        Some("tools/list") => peer.send_text(&"x".repeat(100_000)),
+        _ => handshake(message, peer),
+    });
+    let builder = Client::builder().with(|options| options.frame_limit = 50_000);
+    let client = builder.connect(script.once()).await.unwrap();
+    let error = client.tools().all().await.unwrap_err();
+    assert!(matches!(&error, Error::Protocol(what) if what.contains("50000")), "{error}");
+}
+
+#[tokio::test]
+async fn deep_and_odd_results_are_errors_or_read() {
+    let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+    for (answer, good) in [
+        (format!(r#"{{"tools":{deep}}}"#), false),
+        ("7".to_owned(), false),
+        ("null".to_owned(), false),
+        (r#"{"tools":{}}"#.to_owned(), false),
+        (r#"{"tools":[7,null,{"name":"a","inputSchema":{}},{"title":"x"}]}"#.to_owned(), true),
+        (r#"{"tools":[],"nextCursor":7}"#.to_owned(), true),
+    ] {
+        let text = answer.clone();
+        let script =
+            Script::new(move |message, peer: &Scripted| match message["method"].as_str() {
+                Some("tools/list") => peer.send_text(&format!(
+                    "{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{text}}}\n",
+                    message["id"]
+                )),
+                _ => handshake(message, peer),
+            });
+        let builder =
+            Client::builder().with(|options| options.request_limit = Duration::from_secs(1));
+        let client = builder.connect(script.connector()).await.unwrap();
+        let listed = client.tools().all().await;
+        assert_eq!(listed.is_ok(), good, "{answer:.60} {listed:?}");
+    }
+}
+
+#[tokio::test]
+async fn endless_pages_are_stopped_and_circles_found() {
+    for (circular, word) in [(false, "more than 20 pages"), (true, "again and again")] {
+        let script =
+            Script::new(move |message, peer: &Scripted| match message["method"].as_str() {
+                Some("tools/list") => {
+                    let next = match circular {
+                        true => "same".to_owned(),
+                        false => format!("{}", message["id"]),
+                    };
+                    let tool = json!({"name": "a", "inputSchema": {}});
+                    peer.send(result(message, json!({"tools": [tool], "nextCursor": next})));
+                }
+                _ => handshake(message, peer),
+            });
+        let builder = Client::builder().with(|options| options.most_pages = 20);
+        let client = builder.connect(script.connector()).await.unwrap();
+        let error = client.tools().all().await.unwrap_err();
+        assert!(error.to_string().contains(word), "{error}");
+    }
+}
+
+/// MCP-039: the server's own requests are answered: ping with `{}`, what nobody knows with -32601,
+/// what was never offered likewise.
+#[tokio::test]
+async fn requests_of_the_server_are_answered() {
+    let script = Script::new(handshake);
+    let _client = Client::builder().connect(script.connector()).await.unwrap();
+    let asked = [
+        ("ping", json!({}), Ok(json!({}))),
+        ("no/such", json!({}), Err(-32601)),
+        ("sampling/createMessage", json!({"messages": [], "maxTokens": 1}), Err(-32601)),
+        ("elicitation/create", json!({"message": "?"}), Err(-32601)),
+        ("roots/list", json!({}), Err(-32601)),
+        // INT-033: a forged session.
+        (
+            "interaction.prompt",
+            json!({"sessionId": "x", "prompt": {"type": "text", "message": "?"}}),
+            Err(-32001),
+        ),
+    ];
+    for (number, (method, params, expected)) in asked.into_iter().enumerate() {
+        let id = format!("s{number}");
+        script.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        let answer = script.until(|message| message["id"] == id.as_str()).await;
+        match expected {
+            Ok(result) => assert_eq!(answer["result"], result, "{method}"),
+            Err(code) => assert_eq!(answer["error"]["code"], code, "{method}: {answer}"),
+        }
+    }
+}
+
+/// MCP-038: a response nobody asked for, or a second one, changes nothing.
+#[tokio::test]
+async fn stray_responses_change_nothing() {
+    let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
+        Some("tools/call") => {
+            for id in
+                [json!(9999), json!("x"), Value::Null, message["id"].clone(), message["id"].clone()]
+            {
+                peer.send(json!({"jsonrpc": "2.0", "id": id, "result":
+                    {"content": [{"type": "text", "text": id.to_string()}, {"type": "hologram", "x": 1}]}}));
+            }
+        }
+        _ => handshake(message, peer),
+    });
+    let client = Client::builder().connect(script.connector()).await.unwrap();
+    for _ in 0..3 {
+        let outcome = client.call_tool("x", json!({})).await.unwrap();
+        assert_eq!(outcome.content.len(), 2, "unknown content is kept");
+        assert_ne!(outcome.text(), "9999");
+    }
+}
+
+/// MCP-034, MCP-093, INT-089: a connection that breaks is opened again with the handshake; what is
+/// safe is repeated, what is not is reported.
+#[tokio::test(start_paused = true)]
+async fn a_lost_connection_is_opened_again() {
+    let script = Script::new(|message, peer: &Scripted| {
+        let first = peer.connection() == 1;
+        match message["method"].as_str() {
+            Some("tools/list" | "tools/call") if first => peer.hang_up(),
+            Some("tools/list") => peer.send(result(message, json!({"tools": []}))),
+            Some("tools/call") => peer.send(result(message, json!({"content": []}))),
+            _ => handshake(message, peer),
+        }
+    });
+    let client = Client::builder().connect(script.connector()).await.unwrap();
+    let mut events = client.events();
+    assert!(client.tools().all().await.unwrap().is_empty(), "a list is asked for again");
+    assert!(matches!(events.next().await, Some(Event::Disconnected { .. })));
+    assert!(matches!(events.next().await, Some(Event::Connected { again: true, .. })));
+    assert_eq!(script.connections(), 2);
+
+    let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
+        Some("tools/call") if peer.connection() == 1 => peer.hang_up(),
+        Some("tools/call") => peer.send(result(message, json!({"content": []}))),
+        _ => handshake(message, peer),
+    });
+    let client = Client::builder().connect(script.connector()).await.unwrap();
+    let error = client.call_tool("buy", json!({})).await.unwrap_err();
+    assert!(matches!(&error, Error::Lost { method, .. } if method == "tools/call"), "{error}");
+    client.call_tool("buy", json!({})).await.unwrap();
+    let bought =
+        script.received().iter().filter(|message| message["method"] == "tools/call").count();
+    assert_eq!(bought, 2, "the lost one was not repeated");
+
+    let client = Client::builder()
+        .connect(
+            Script::new(|message, peer: &Scripted| match message["method"].as_str() {
+                Some("tools/call") if peer.connection() == 1 => peer.hang_up(),
+                Some("tools/call") => peer.send(result(message, json!({"content": []}))),
+                _ => handshake(message, peer),
+            })
+            .connector(),
+        )
+        .await
+        .unwrap();
+    client.call_tool("look", json!({})).repeatable().await.unwrap();
+}
+
+/// MCP-069: delays grow, and after the limit the error says what is wrong.
+#[tokio::test(start_paused = true)]
+async fn reconnecting_gives_up_in_the_end() {
+    let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
+        Some("ping") => peer.hang_up(),
+        _ => handshake(message, peer),
+    });
+    let builder = Client::builder().with(|options| options.backoff.attempts = 4);
+    let builder = builder.with(|options| options.speak = Speak::Only(Revision::V2025_11_25));
+    let client = builder.connect(script.connector()).await.unwrap();
+    let mut events = client.events();
+    script.refuse_connections();
+    let error = client.ping().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Connect, "{error}");
+    assert!(error.to_string().starts_with("cannot connect to scripted"), "{error}");
+    let mut delays = Vec::new();
+    while let Some(Some(event)) = futures_util::FutureExt::now_or_never(events.next()) {
+        if let Event::Retrying { delay, .. } = event {
+            delays.push(delay);
+        }
+    }
+    assert_eq!(delays.len(), 3);
+    assert!(delays.windows(2).all(|pair| pair[1] > pair[0]), "{delays:?}");
+}
+
+/// MCP-070: two pings that are missed mean that the server is gone.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_misses_pings_is_lost() {
+    let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
+        Some("ping") if peer.connection() == 1 => {}
+        Some("ping") => peer.send(result(message, json!({}))),
+        _ => handshake(message, peer),
+    });
+    let builder = Client::builder().with(|options| options.health = Some(Default::default()));
+    let client = builder.connect(script.connector()).await.unwrap();
+    let mut events = client.events();
+    let Some(Event::Disconnected { reason }) = events.next().await else { panic!("it is lost") };
+    assert_eq!(reason, "the server missed 2 pings");
+    client.ping().await.unwrap();
+    assert_eq!(script.connections(), 2);
+}
+
+/// A subscription outlives its connection, and says so.
+#[tokio::test(start_paused = true)]
+async fn a_subscription_is_taken_up_again() {
+    let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
+        Some("resources/subscribe") => {
+            peer.send(result(message, json!({})));
+            let updated = "notifications/resources/updated";
+            peer.send(json!({"jsonrpc": "2.0", "method": updated, "params": {"uri": "x:/a"}}));
+        }
+        _ => handshake(message, peer),
+    });
+    let client = Client::builder().connect(script.connector()).await.unwrap();
+    let mut changes = client.listen(Watched::new().resource("x:/a")).await.unwrap();
+    assert_eq!(changes.next().await.unwrap().unwrap(), Change::Resource("x:/a".to_owned()));
+    script.hang_up();
+    let mut seen = vec![changes.next().await.unwrap().unwrap()];
+    seen.push(changes.next().await.unwrap().unwrap());
+    assert!(seen.contains(&Change::Reconnected), "{seen:?}");
+    drop(changes);
+    script.until(|message| message["method"] == "resources/unsubscribe").await;
+}
+
+/// The era is found by any error that is not one of the new era, and by death.
+#[tokio::test(start_paused = true)]
+async fn the_era_of_a_server_is_found() {
+    let refuse = |code: i64, data: Value| {
+        move |message: &Value, peer: &Scripted| match message["method"].as_str() {
+            Some("server/discover") => peer.send(json!({"jsonrpc": "2.0", "id": message["id"],
+                "error": {"code": code, "message": "no", "data": data}})),
+            _ => handshake(message, peer),
+        }
+    };
+    for code in [-32601, -32602, -32600, 0, -32000] {
+        let script = Script::new(refuse(code, Value::Null));
+        let client = Client::builder().connect(script.connector()).await.unwrap();
+        assert_eq!(client.server().await.unwrap().revision, Revision::V2025_11_25, "{code}");
+    }
+    let script = Script::new(refuse(-32022, json!({"supported": ["2025-06-18", "1999-01-01"]})));
+    Client::builder().connect(script.connector()).await.unwrap();
+    let asked = script.until(|message| message["method"] == "initialize").await;
+    assert_eq!(asked["params"]["protocolVersion"], "2025-06-18");
+    let script = Script::new(refuse(-32022, json!({"supported": ["2099-01-01"]})));
+    let error = Client::builder().connect(script.connector()).await.unwrap_err();
+    assert!(error.to_string().contains("2099-01-01"), "{error}");
+    // One that dies of the question is asked in the old words after it was started anew.
+    let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
+        Some("server/discover") => peer.hang_up(),
+        _ => handshake(message, peer),
+    });
+    let client = Client::builder().connect(script.connector()).await.unwrap();
+    assert_eq!(
+        (client.server().await.unwrap().revision, script.connections()),
+        (Revision::V2025_11_25, 2)
+    );
+    // A version nobody here speaks.
+    let script = Script::new(|message, peer: &Scripted| {
+        peer.send(result(message, json!({"protocolVersion": "1999-01-01", "capabilities": {}})));
+    });
+    let error = Client::builder().connect(script.connector()).await.unwrap_err();
+    assert!(error.to_string().contains("1999-01-01"), "{error}");
+}
+
+/// A modern server that is only slow is not taken for an old one.
+#[tokio::test(start_paused = true)]
+async fn a_slow_modern_server_stays_modern() {
+    let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
+        Some("server/discover") => peer.send_after(
+            Duration::from_secs(5),
+            result(
+                message,
+                json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "capabilities": {}}),
+            ),
+        ),
+        Some("initialize") => {}
+        _ => handshake(message, peer),
+    });
+    let client = Client::builder().connect(script.connector()).await.unwrap();
+    assert_eq!(client.server().await.unwrap().revision, Revision::V2026_07_28);
+}
+
+/// A server that asks for ever more input, or for what it may not ask, is stopped.
+#[tokio::test(start_paused = true)]
+async fn endless_rounds_are_stopped() {
+    for (input, word) in [
+        (json!({"requestState": "again"}), "asked for input"),
+        (json!({"inputRequests": {"a": {"method": "tools/call", "params": {}}}}), "may not ask"),
+        (
+            json!({"inputRequests": {"a": {"method": "elicitation/create", "params": {}}}}),
+            "may not ask",
+        ),
+        (json!({}), "inputRequests or requestState"),
+        (json!({"requestState": 7}), "must be a text"),
+    ] {
+        let script =
+            Script::new(move |message, peer: &Scripted| match message["method"].as_str() {
+                Some("server/discover") => peer.send(result(
+                    message,
+                    json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}}),
+                )),
+                Some("tools/call") => {
+                    let mut input = input.clone();
+                    input["resultType"] = "input_required".into();
+                    peer.send(result(message, input));
+                }
+                _ => handshake(message, peer),
+            });
+        let client = Client::builder().connect(script.connector()).await.unwrap();
+        let error = client.call_tool("x", json!({})).await.unwrap_err();
+        assert!(error.to_string().contains(word), "{error}");
+        let odd = client.request("tools/call", json!({"name": "x"})).await.unwrap_err();
+        assert_eq!(odd.kind(), ErrorKind::Protocol);
+    }
+}
+
+/// A server that asks without end is refused beyond a number, and cannot fill the memory.
+#[tokio::test]
+async fn a_flood_of_questions_is_refused() {
+    struct Slow;
+    impl mcp_flow_client::Host for Slow {
+        fn capabilities(&self) -> mcp_flow_client::model::ClientCapabilities {
+            mcp_flow_client::model::ClientCapabilities {
+                roots: Some(Default::default()),
+                ..Default::default()
+            }
+        }
+        fn roots<'a>(
+            &'a self,
+            _: &'a mcp_flow_client::host::Asker,
+        ) -> futures_util::future::BoxFuture<'a, Vec<mcp_flow_client::model::Root>> {
+            Box::pin(std::future::pending())
+        }
+    }
+    let script = Script::new(handshake);
+    let _client = Client::builder().host(Slow).connect(script.connector()).await.unwrap();
+    for number in 0..40 {
+        script.send(json!({"jsonrpc": "2.0", "id": format!("q{number}"), "method": "roots/list"}));
+    }
+    let refused = script.until(|message| message["id"] == "q39").await;
+    assert_eq!(refused["error"]["data"]["name"], "RATE_LIMITED");
+    script.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q0"}}));
+    script.send(json!({"jsonrpc": "2.0", "id": "again", "method": "roots/list"}));
+    script.send(json!({"jsonrpc": "2.0", "id": "full", "method": "roots/list"}));
+    let refused = script.until(|message| message["id"] == "full").await;
+    assert_eq!(refused["error"]["data"]["name"], "RATE_LIMITED");
+    let taken = script.received().iter().any(|message| message["id"] == "again");
+    assert!(!taken, "the place of the cancelled one was free");
+}

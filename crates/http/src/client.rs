@@ -1,0 +1,148 @@
+//! The client's end: Streamable HTTP of both eras, legacy HTTP+SSE, WebSocket.
+//!
+//! `wire` has the pool of connections and TLS, `events` reads server-sent events, `streamable`,
+//! `legacy` and `websocket` are the transports, `mirror` the headers that repeat a message.
+
+mod chat;
+mod events;
+mod legacy;
+mod mirror;
+mod sending;
+mod streamable;
+mod websocket;
+mod wire;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use mcp_flow_client::transport::{Connector, Inbox, Transport, TransportError};
+use url::Url;
+
+pub use chat::ChatModel;
+pub use wire::Trust;
+use wire::Wire;
+
+/// How servers are reached over HTTP.
+#[derive(Clone, Debug, Default)]
+pub struct HttpOptions {
+    headers: HeaderMap,
+    trust: Trust,
+}
+
+impl HttpOptions {
+    /// No headers of its own, and the certificates this machine trusts.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a header to every request. What cannot be a header is refused.
+    ///
+    /// ```
+    /// use mcp_flow_http::client::HttpOptions;
+    ///
+    /// assert!(HttpOptions::new().header("X-Tenant", "blue").is_ok());
+    /// assert!(HttpOptions::new().header("X-Tenant", "blue\r\nX-Role: admin").is_err());
+    /// ```
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, BadTarget> {
+        let bad = || BadTarget(format!("{name:?} cannot be a header with this value"));
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
+        value.set_sensitive(true);
+        self.headers.append(name, value);
+        Ok(self)
+    }
+
+    /// Says who is calling, by a bearer token.
+    pub fn bearer(self, token: &str) -> Result<Self, BadTarget> {
+        self.header(AUTHORIZATION.as_str(), &format!("Bearer {token}"))
+    }
+
+    /// Sets which certificates are trusted. Defaults to those this machine trusts.
+    #[must_use]
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = trust;
+        self
+    }
+}
+
+/// An address that cannot be one of a server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadTarget(String);
+
+impl BadTarget {
+    /// An address that cannot be one of a server, for this reason.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
+/// How a server at a URL is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    Streamable,
+    Legacy,
+    WebSocket,
+}
+
+/// A server at a URL.
+#[derive(Clone, Debug)]
+pub struct HttpServer {
+    target: String,
+    url: Url,
+    manner: Manner,
+    wire: Arc<Wire>,
+}
+
+/// Reaches the server at a URL: `http(s)://…` by Streamable HTTP, and by legacy HTTP+SSE if it
+/// does not speak that; `…/sse` by legacy HTTP+SSE right away; `ws(s)://…` by WebSocket.
+pub fn server(url: &str, options: &HttpOptions) -> Result<HttpServer, BadTarget> {
+    let parsed = Url::parse(url).map_err(|error| BadTarget(format!("{url:?}: {error}")))?;
+    let manner = match parsed.scheme() {
+        "http" | "https" if parsed.path().ends_with("/sse") => Manner::Legacy,
+        "http" | "https" => Manner::Streamable,
+        "ws" | "wss" => Manner::WebSocket,
+        other => {
+            let what = format!("{url:?}: use http, https, ws or wss instead of {other}");
+            return Err(BadTarget(what));
+        }
+    };
+    if parsed.host_str().is_none() {
+        return Err(BadTarget(format!("{url:?} names no host")));
+    }
+    if !parsed.username().is_empty() || parsed.password().is_some() {
+        let what = "an address does not hold a password; give it as a header or a bearer token";
+        return Err(BadTarget(what.to_owned()));
+    }
+    let wire = Arc::new(Wire::new(options.headers.clone(), &options.trust)?);
+    Ok(HttpServer { target: url.to_owned(), url: parsed, manner, wire })
+}
+
+impl Connector for HttpServer {
+    fn target(&self) -> &str {
+        &self.target
+    }
+
+    fn origin(&self) -> Option<String> {
+        // Two servers of one origin may be of two eras; the path tells them apart.
+        Some(self.url.to_string())
+    }
+
+    fn fallback(&self) -> Option<Arc<dyn Connector>> {
+        let legacy = (self.manner == Manner::Streamable)
+            .then(|| Self { manner: Manner::Legacy, ..self.clone() })?;
+        Some(Arc::new(legacy))
+    }
+
+    fn connect(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
+        Box::pin(async move {
+            let (wire, url) = (self.wire.clone(), self.url.clone());
+            Ok(match self.manner {
+                Manner::Streamable => streamable::open(wire, url, inbox),
+                Manner::Legacy => legacy::open(wire, url, inbox).await?,
+                Manner::WebSocket => websocket::open(&wire, &url, inbox).await?,
+            })
+        })
+    }
+}

@@ -1,0 +1,202 @@
+//! WebSocket: one JSON text per message, both ways.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::{SinkExt, StreamExt};
+use hyper::header::{HeaderValue, SEC_WEBSOCKET_PROTOCOL};
+use hyper_util::rt::TokioIo;
+use mcp_flow_client::transport::{Inbox, Outgoing, OutgoingKind, Transport, TransportError};
+use tokio::sync::{Notify, watch};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+use url::Url;
+
+use super::wire::{Stream, Wire};
+
+/// One connection, which a task carries.
+#[derive(Debug)]
+struct Socket {
+    outbox: Arc<Outbox>,
+    over: watch::Receiver<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Outbox {
+    waiting: Mutex<Waiting>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    messages: VecDeque<Vec<u8>>,
+    answers: usize,
+    is_closing: bool,
+}
+
+impl Outbox {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) async fn open(
+    wire: &Wire,
+    url: &Url,
+    inbox: Inbox,
+) -> Result<Arc<dyn Transport>, TransportError> {
+    let bad = |error: tungstenite::Error| TransportError::Unsuitable(error.to_string());
+    let mut request = url.as_str().into_client_request().map_err(bad)?;
+    for (name, value) in &wire.headers {
+        request.headers_mut().append(name, value.clone());
+    }
+    request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("mcp"));
+    let limit = inbox.frame_limit();
+    let config =
+        WebSocketConfig::default().max_message_size(Some(limit)).max_frame_size(Some(limit));
+    let stream = wire.dial(request.uri().clone()).await?;
+    let upgraded = client_async_with_config(request, stream, Some(config)).await;
+    let socket = match upgraded {
+        Ok((socket, _)) => socket,
+        // It may not know the name we give to what is spoken; then it is not insisted on.
+        Err(error) => return Err(explain(error)),
+    };
+    let outbox = Arc::new(Outbox::default());
+    let (ended, over) = watch::channel(false);
+    let carried = outbox.clone();
+    tokio::spawn(async move {
+        let why = carry(socket, &carried, &inbox).await;
+        inbox.closed(why);
+        ended.send_replace(true);
+    });
+    Ok(Arc::new(Socket { outbox, over }))
+}
+
+fn explain(error: tungstenite::Error) -> TransportError {
+    match error {
+        tungstenite::Error::Http(answer) => {
+            let body = answer.body().as_deref().unwrap_or_default().to_vec();
+            super::sending::refusal(answer.status(), answer.headers(), &body)
+        }
+        tungstenite::Error::Io(error) => TransportError::unreachable("no WebSocket", error),
+        other => TransportError::Unsuitable(format!("there is no WebSocket here: {other}")),
+    }
+}
+
+impl Transport for Socket {
+    fn name(&self) -> &'static str {
+        "websocket"
+    }
+
+    fn send(&self, message: Outgoing) {
+        {
+            let mut waiting = self.outbox.lock();
+            if matches!(message.kind, OutgoingKind::Response) {
+                waiting.answers += message.frame.len();
+            }
+            waiting.messages.push_back(message.frame);
+        }
+        self.outbox.changed.notify_one();
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.outbox.lock().is_closing = true;
+        self.outbox.changed.notify_one();
+        let mut over = self.over.clone();
+        Box::pin(async move {
+            let _ = tokio::time::timeout(FAREWELL, over.wait_for(|over| *over)).await;
+        })
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.outbox.lock().is_closing = true;
+        self.outbox.changed.notify_one();
+    }
+}
+
+/// What to do next.
+enum Step {
+    Send(VecDeque<Vec<u8>>),
+    Close,
+    Wait,
+}
+
+fn next(outbox: &Outbox) -> Step {
+    let mut waiting = outbox.lock();
+    waiting.answers = 0;
+    match std::mem::take(&mut waiting.messages) {
+        messages if !messages.is_empty() => Step::Send(messages),
+        _ if waiting.is_closing => Step::Close,
+        _ => Step::Wait,
+    }
+}
+
+async fn carry(
+    socket: WebSocketStream<TokioIo<Stream>>,
+    outbox: &Outbox,
+    inbox: &Inbox,
+) -> TransportError {
+    let (mut sink, mut stream) = socket.split();
+    let reading = async {
+        while let Some(message) = stream.next().await {
+            if outbox.lock().answers > MOST_ANSWERS {
+                let what = "the server asks and does not read the answers";
+                return TransportError::Garbage(what.to_owned());
+            }
+            match message {
+                Ok(Message::Text(text)) => inbox.receive(text.as_bytes()),
+                Ok(Message::Binary(bytes)) => inbox.receive(&bytes),
+                Ok(Message::Close(frame)) => {
+                    let why = frame.map_or_else(String::new, |frame| {
+                        format!(": {}", mcp_flow_client::neutral::shorten(&frame.reason, 100))
+                    });
+                    return TransportError::Lost(format!("the server closed the connection{why}"));
+                }
+                Ok(_) => {}
+                Err(tungstenite::Error::Capacity(error)) => {
+                    return TransportError::Garbage(error.to_string());
+                }
+                Err(error) => return TransportError::Lost(error.to_string()),
+            }
+        }
+        TransportError::Lost("the server closed the connection".to_owned())
+    };
+    let writing = async {
+        loop {
+            match next(outbox) {
+                Step::Send(messages) => {
+                    for frame in messages {
+                        let Ok(text) = Utf8Bytes::try_from(frame) else { continue };
+                        if let Err(error) = sink.feed(Message::Text(text)).await {
+                            return TransportError::Lost(error.to_string());
+                        }
+                    }
+                    if let Err(error) = sink.flush().await {
+                        return TransportError::Lost(error.to_string());
+                    }
+                }
+                Step::Close => {
+                    let _ = tokio::time::timeout(FAREWELL, sink.close()).await;
+                    return TransportError::Lost("the client closed the connection".to_owned());
+                }
+                Step::Wait => outbox.changed.notified().await,
+            }
+        }
+    };
+    tokio::select! {
+        why = reading => why,
+        why = writing => why,
+    }
+}
+
+/// How long a farewell may take.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How many bytes of answers may wait for a server that asks without reading.
+const MOST_ANSWERS: usize = 4 << 20;

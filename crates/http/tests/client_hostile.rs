@@ -1,0 +1,126 @@
+//! Servers over HTTP that are not what they should be, that go away, or that nobody should trust.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use mcp_flow_client::{Client, Error, ErrorKind, Revision, Speak};
+use mcp_flow_http::client::{HttpOptions, server};
+use mcp_flow_testkit::fixture::Fixture;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+/// Answers every request with the same bytes.
+async fn always(answer: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).await;
+                let _ = stream.write_all(answer).await;
+                // Stays open until the client has had enough, unless the answer says otherwise.
+                while let Ok(1..) = stream.read(&mut request).await {}
+            });
+        }
+    });
+    address
+}
+
+async fn connect(address: SocketAddr, path: &str) -> Result<Client, Error> {
+    let url = format!("http://{address}{path}");
+    let builder = Client::builder().with(|options| {
+        options.frame_limit = 64 * 1024;
+        options.connect_limit = Duration::from_secs(20);
+    });
+    builder.connect(server(&url, &HttpOptions::new()).unwrap()).await
+}
+
+/// MCP-035: whatever is there instead of a server is told in words that help.
+#[tokio::test]
+async fn what_is_no_server_is_told() {
+    let cases: [(&[u8], &str); 6] = [
+        (
+            b"HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer\r\ncontent-length: 0\r\n\r\n",
+            "bearer token",
+        ),
+        (
+            b"HTTP/1.1 301 Moved\r\nlocation: http://b.example/\r\ncontent-length: 0\r\n\r\n",
+            "b.example",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 5\r\n\r\n<p>hi",
+            "no MCP server",
+        ),
+        (b"HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\nnope", "404"),
+        (b"HTTP/1.1 500 Oops\r\ncontent-length: 4\r\n\r\nno\x1bp", "500"),
+        (b"SSH-2.0-OpenSSH_9.9\r\n", "cannot connect"),
+    ];
+    for (answer, words) in cases {
+        let error = connect(always(answer).await, "/mcp").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Connect, "{error}");
+        let told = error.to_string();
+        assert!(told.contains(words) && !told.contains('\u{1b}'), "{words}: {told}");
+    }
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let error = connect(closed, "/mcp").await.unwrap_err();
+    assert!(error.to_string().contains("refused"), "{error}");
+}
+
+/// A stream of events that is garbage, or never ends a line, is bounded and told.
+#[tokio::test]
+async fn garbage_on_a_stream_is_bounded() {
+    const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+    let endless: &'static str = Box::leak(format!("{HEAD}data: {}", "x".repeat(1 << 20)).into());
+    for path in ["/mcp", "/sse"] {
+        let error = connect(always(endless.as_bytes()).await, path).await.unwrap_err();
+        assert!(error.to_string().contains("65536 bytes"), "{path}: {error}");
+    }
+    let elsewhere: &'static str =
+        Box::leak(format!("{HEAD}event: endpoint\ndata: http://b.example/m\n\n").into());
+    let error = connect(always(elsewhere.as_bytes()).await, "/sse").await.unwrap_err();
+    assert!(error.to_string().contains("elsewhere"), "{error}");
+}
+
+/// MCP-034: a server that is restarted does not know the session; the client shakes hands again
+/// and the next call is answered.
+#[tokio::test]
+async fn a_restarted_server_is_found_again() {
+    for (revision, path) in [
+        (Revision::V2025_11_25, "/mcp"),
+        (Revision::V2026_07_28, "/mcp"),
+        (Revision::V2024_11_05, "/sse"),
+    ] {
+        let fixture = Fixture::new();
+        let running = support::start(&fixture.server).await;
+        let address = running.address;
+        let url = format!("http://{address}{path}");
+        let builder = Client::builder().with(|options| options.speak = Speak::Only(revision));
+        let client = builder.connect(server(&url, &HttpOptions::new()).unwrap()).await.unwrap();
+        client.call_tool("math.add", json!({"a": 1, "b": 1})).await.unwrap();
+        running.stop().await;
+        let bound = mcp_flow_http::bind(address).await.unwrap();
+        let served = fixture.server.clone();
+        tokio::spawn(async move { bound.serve(&served, std::future::pending()).await });
+        let sum = client.call_tool("math.add", json!({"a": 2, "b": 3})).repeatable().await;
+        assert_eq!(sum.unwrap().text(), "5", "{revision}");
+    }
+}
+
+/// A link of a result is opened only at the server's own address.
+#[tokio::test]
+async fn links_lead_nowhere_else() {
+    let running = support::start(&Fixture::new().server).await;
+    let client = connect(running.address, "/mcp").await.unwrap();
+    let elsewhere = json!({"type": "resource_link", "uri": "http://b.example/secret"});
+    let error = client.open(&elsewhere).await.unwrap_err();
+    assert!(error.to_string().contains("own address"), "{error}");
+    let file = json!({"type": "resource_link", "uri": "file:///etc/passwd"});
+    assert_eq!(client.open(&file).await.unwrap_err().kind(), ErrorKind::Usage);
+}

@@ -1,0 +1,85 @@
+//! MCP-032, MCP-034: servers that are spawned: how they start, fail, leave and are replaced.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use mcp_flow_client::{Client, Error, ErrorKind, Event};
+use mcp_flow_stdio::client::Program;
+use mcp_flow_testkit::fixture::Fixture;
+use serde_json::json;
+
+/// This very program as a server; the test harness prints lines of its own around it, which a
+/// client has to overlook.
+fn ourselves() -> Program {
+    Program::new(std::env::current_exe().unwrap())
+        .arguments(["--exact", "serve_as_a_child", "--nocapture"])
+        .environment("SERVE_AS_A_CHILD", "1")
+}
+
+#[test]
+fn serve_as_a_child() {
+    if std::env::var_os("SERVE_AS_A_CHILD").is_some() {
+        mcp_flow_stdio::run(&Fixture::new().server).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_spawned_server_is_called_and_leaves() {
+    let client = Client::builder().connect(ourselves()).await.unwrap();
+    let sum = client.call_tool("math.add", json!({"a": 2, "b": 3})).await.unwrap();
+    assert_eq!(sum.text(), "5");
+    client.close().await;
+    assert!(matches!(client.ping().await, Err(Error::Closed)));
+}
+
+#[tokio::test]
+async fn a_spawned_server_that_dies_is_started_again() {
+    let client = Client::builder().connect(ourselves()).await.unwrap();
+    let mut events = client.events();
+    // Asks to end at once, as seed 004 has it.
+    client.notify("exit", &json!({})).await.unwrap();
+    loop {
+        let event = futures_util::StreamExt::next(&mut events).await;
+        if let Some(Event::Disconnected { reason }) = event {
+            assert!(reason.contains("closed the connection"), "{reason}");
+            break;
+        }
+    }
+    let sum = client.call_tool("math.add", json!({"a": 1, "b": 1})).await.unwrap();
+    assert_eq!(sum.text(), "2");
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_says_why() {
+    for (program, words) in [
+        (Program::new("no-such-program-anywhere"), "cannot be started"),
+        (Program::new("sh").arguments(["-c", "echo 'no licence' >&2; exit 3"]), "no licence"),
+        (Program::new("sh").arguments(["-c", "exit 3"]), "exit status: 3"),
+        (Program::new("true"), "closed the connection"),
+    ] {
+        let error = Client::builder().connect(program).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Connect, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+/// A server that does not leave when its input ends is asked, and then made to.
+#[tokio::test]
+async fn a_server_that_stays_is_ended() {
+    let script = r#"trap '' TERM
+        read line; echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}'
+        read line; echo '{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"stubborn","version":"1"}}}'
+        echo $$ > "$PID_FILE"; while true; do sleep 1; done"#;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let program = Program::new("sh").arguments(["-c", script]).environment("PID_FILE", file.path());
+    let client = Client::builder().connect(program).await.unwrap();
+    assert_eq!(client.server().await.unwrap().implementation.name, "stubborn");
+    let pid = loop {
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        if let Ok(pid) = text.trim().parse::<u32>() {
+            break pid;
+        }
+        tokio::task::yield_now().await;
+    };
+    client.close().await;
+    assert!(!std::path::Path::new(&format!("/proc/{pid}/cmdline")).exists());
+}

@@ -1,0 +1,76 @@
+//! What a client must manage over every transport, against the server of [`fixture`](crate::fixture).
+//!
+//! A transport says how a server is started and reached, and [`client_suite!`](crate::client_suite)
+//! makes one test of each scenario.
+
+mod basics;
+mod host;
+mod questions;
+mod watching;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use mcp_flow_client::transport::Connector;
+use mcp_flow_client::{Client, ClientBuilder, Revision, Speak};
+use mcp_flow_server::Server;
+
+pub use basics::*;
+pub use host::Scripted;
+pub use questions::*;
+pub use watching::*;
+
+/// Starts a server, and says how it is reached over the transport under test.
+pub type Reach =
+    dyn Fn(Server) -> Pin<Box<dyn Future<Output = Arc<dyn Connector>> + Send>> + Send + Sync;
+
+/// A client of this server that speaks this revision.
+pub async fn client(reach: &Reach, server: &Server, revision: Revision) -> Client {
+    client_by(Client::builder(), reach, server, revision).await
+}
+
+/// The same, from a builder.
+pub async fn client_by(
+    builder: ClientBuilder,
+    reach: &Reach,
+    server: &Server,
+    revision: Revision,
+) -> Client {
+    let builder = builder.with(|options| options.speak = Speak::Only(revision));
+    builder.connect_by(reach(server.clone()).await).await.unwrap()
+}
+
+/// Makes one test of every scenario for one transport.
+#[macro_export]
+macro_rules! client_suite {
+    ($reach:expr) => {
+        $crate::client_suite! { @tests $reach;
+            every_revision_is_spoken
+            the_newest_revision_is_found
+            responses_find_their_requests
+            progress_and_logs_are_streams
+            a_dropped_call_is_cancelled
+            a_call_has_a_time_limit
+            errors_are_passed_on
+            lists_come_whole_from_pages
+            prompts_are_got_and_completed
+            a_server_can_be_asked_anything
+            questions_are_answered_by_the_host
+            nobody_denies_everything
+            rounds_go_on_until_the_server_is_content
+            a_conversation_is_held
+            a_conversation_is_left_and_taken_up
+            without_conversations_everything_is_asked_upfront
+            changes_are_told
+            a_resource_is_read_again_after_a_change
+        }
+    };
+    (@tests $reach:expr; $($scenario:ident)*) => {
+        $(
+            #[tokio::test]
+            async fn $scenario() {
+                $crate::client::$scenario(&|server| Box::pin(($reach)(server))).await;
+            }
+        )*
+    };
+}

