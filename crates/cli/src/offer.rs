@@ -51,6 +51,10 @@ pub(crate) struct Offer {
     /// Add the tools echo, sleep, fail and panic
     #[arg(long)]
     diagnostics: bool,
+
+    /// With --diagnostics: add the flow ledger, which appends what it is told to this file
+    #[arg(long, value_name = "FILE", requires = "diagnostics")]
+    ledger: Option<PathBuf>,
 }
 
 /// How the names of tools are spelled.
@@ -111,7 +115,10 @@ impl Offer {
 
     /// Adds the flows, and what their sessions are kept in.
     fn converse(&self, server: ServerBuilder) -> anyhow::Result<ServerBuilder> {
-        let flows = Interaction::builder().flows(mcp_flow_examples::flows());
+        let mut flows = Interaction::builder().flows(mcp_flow_examples::flows());
+        if let Some(path) = &self.ledger {
+            flows = flows.flows(diagnostics::ledger(path.clone()));
+        }
         if self.no_interaction {
             return Ok(flows.disabled().build().add_to(server));
         }

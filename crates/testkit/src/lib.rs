@@ -4,11 +4,13 @@
 //! [`process`] to a program over its pipes, [`sse`] and [`websocket`] to an address. [`http`] is a
 //! client for trying what a good one never does. [`scenario`] is the suite every transport passes,
 //! run against the server of [`fixture`]. [`fuzz`] holds what must be true of any bytes whatever,
-//! [`store`] what must be true of any store of journals.
+//! [`store`] what must be true of any store of journals, [`crash`] what of any conversation with a
+//! program that is killed.
 
 // A peer that is not answered panics with the reason: that is how a test learns of it.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
+pub mod crash;
 pub mod fixture;
 pub mod fuzz;
 pub mod http;
