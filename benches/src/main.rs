@@ -4,8 +4,9 @@
 //! more about the machine than about the code. `stdio` compares a small call with a bare loop and
 //! with the official SDK, `http` with a bare axum handler and with the official SDK; `memory`
 //! compares a flooded server with itself at rest, and `many` one with thousands of idle
-//! connections; `resources` compares a large download with a bare handler; `compile` is the one that counts seconds, those a crate with a hundred tools takes
-//! to build.
+//! connections; `resources` compares a large download with a bare handler; `flows` compares durable
+//! turns with rows committed one by one, and questions with those of the official SDK; `compile` is
+//! the one that counts seconds, those a crate with a hundred tools takes to build.
 //!
 //! The neighbours are hidden subcommands of this binary, so they are built with the same compiler
 //! and the same profile as what they are compared with.
@@ -14,6 +15,7 @@ mod binary;
 mod call;
 mod compile;
 mod driver;
+mod flows;
 mod http;
 mod ledger;
 mod lines;
@@ -39,6 +41,7 @@ enum Command {
     Memory(memory::Arguments),
     Many(many::Arguments),
     Resources(resources::Arguments),
+    Flows(flows::Arguments),
     Compile(compile::Arguments),
     /// Serve `calculator.add` from a plain blocking loop
     #[command(hide = true)]
@@ -46,6 +49,9 @@ enum Command {
     /// Serve `calculator.add` with the official SDK
     #[command(hide = true)]
     ServeRmcp(servers::rmcp::Settings),
+    /// Serve a tool that asks, with the official SDK
+    #[command(hide = true)]
+    ServeRmcpAsking(servers::rmcp::Settings),
     /// Serve `calculator.add` over HTTP from a plain axum handler
     #[command(hide = true)]
     ServeAxum(servers::axum::Settings),
@@ -64,9 +70,11 @@ fn main() -> anyhow::Result<()> {
         Command::Memory(arguments) => print(&arguments.run()?),
         Command::Many(arguments) => print(&arguments.run()?),
         Command::Resources(arguments) => print(&arguments.run()?),
+        Command::Flows(arguments) => print(&arguments.run()?),
         Command::Compile(arguments) => print(&arguments.run()?),
         Command::ServeBare => servers::bare::serve()?,
         Command::ServeRmcp(settings) => servers::rmcp::serve(settings)?,
+        Command::ServeRmcpAsking(settings) => servers::rmcp_asking::serve(settings)?,
         Command::ServeAxum(settings) => servers::axum::serve(settings)?,
         Command::ServeRmcpHttp(settings) => servers::rmcp_http::serve(settings)?,
         Command::ServeFile(settings) => servers::files::serve(settings)?,

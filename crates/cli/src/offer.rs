@@ -52,9 +52,11 @@ pub(crate) struct Offer {
     #[arg(long)]
     diagnostics: bool,
 
-    /// With --diagnostics: add the flow ledger, which appends what it is told to this file
-    #[arg(long, value_name = "FILE", requires = "diagnostics")]
-    ledger: Option<PathBuf>,
+    /// With --diagnostics: add the flow ledger, which asks for entries and appends them to FILE
+    ///
+    /// Without FILE it only asks. Clients choose what is entered, not where.
+    #[arg(long, value_name = "FILE", requires = "diagnostics", num_args = 0..=1, require_equals = true)]
+    ledger: Option<Option<PathBuf>>,
 }
 
 /// How the names of tools are spelled.

@@ -1,6 +1,6 @@
-//! `--ledger FILE`: a flow whose every step leaves a trace that outlives the process.
+//! `--ledger=FILE`: a flow whose every step leaves a trace that outlives the process.
 //!
-//! For trying out what survives a crash. Whoever starts the server says which file is written to;
+//! For trying out what survives a crash, and how fast it is to ask and nothing else. Whoever starts the server says which file is written to;
 //! clients only choose what a line says, so the flow is no way to write anywhere else.
 
 use std::fs::OpenOptions;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use mcp_flow::OfferedFlow;
 use mcp_flow::prelude::*;
 use mcp_flow::question::text;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 /// How long a ledger is to be.
@@ -35,40 +35,46 @@ struct Entered {
     entries: Vec<String>,
 }
 
-/// The flow `ledger`, writing to a file.
-pub(crate) fn ledger(path: PathBuf) -> OfferedFlow {
-    let path = Arc::new(path);
-    OfferedFlow::new("ledger", move |flow, ledger| keep(flow, ledger, Arc::clone(&path)))
+/// The flow `ledger`, writing to a file if there is one.
+pub(crate) fn ledger(path: Option<PathBuf>) -> OfferedFlow {
+    let path = path.map(Arc::new);
+    OfferedFlow::new("ledger", move |flow, ledger| keep(flow, ledger, path.clone()))
         .description("Ask for entries one by one, and append each to the ledger before the next")
         .params::<Ledger>()
 }
 
-async fn keep(flow: Flow, ledger: Ledger, path: Arc<PathBuf>) -> FlowResult<Entered> {
+async fn keep(flow: Flow, ledger: Ledger, path: Option<Arc<PathBuf>>) -> FlowResult<Entered> {
     let count = ledger.entries.unwrap_or(12);
     let half = Duration::from_millis(ledger.pause.unwrap_or(4)) / 2;
     let mut entries = Vec::new();
     for number in 1..=count {
         let question = text(format!("Entry {number} of {count}?")).length(1..=200);
         let entry = flow.ask(&format!("entry_{number}"), question).await?;
-        let path = Arc::clone(&path);
-        let line = entry.clone();
-        flow.step_with_key("append", |key| async move {
-            sleep(half).await;
-            let line = json!({"key": key, "number": number, "entry": line});
-            tokio::task::spawn_blocking(move || append(&path, &format!("{line}\n")))
-                .await
-                .map_err(|error| error.to_string())?
-                .map_err(|error| error.to_string())?;
-            sleep(half).await;
-            Ok::<_, String>(())
-        })
-        .await?;
+        if let Some(path) = path.clone() {
+            let line = json!({"number": number, "entry": entry});
+            flow.step_with_key("append", |key| append(path, key, line, half)).await?;
+        }
         entries.push(entry);
     }
     Ok(Entered { entries })
 }
 
-/// Appends a line, whole or not at all as far as a crash of this process goes.
-fn append(path: &PathBuf, line: &str) -> std::io::Result<()> {
-    OpenOptions::new().append(true).create(true).open(path)?.write_all(line.as_bytes())
+/// Appends a line, whole or not at all as far as a crash of this process goes, and takes its time
+/// before and after.
+async fn append(
+    path: Arc<PathBuf>,
+    key: String,
+    mut line: Value,
+    half: Duration,
+) -> Result<(), String> {
+    line["key"] = key.into();
+    sleep(half).await;
+    let written = tokio::task::spawn_blocking(move || {
+        let mut file = OpenOptions::new().append(true).create(true).open(&*path)?;
+        file.write_all(format!("{line}\n").as_bytes())
+    });
+    let written = written.await.map_err(|error| error.to_string())?;
+    written.map_err(|error| error.to_string())?;
+    sleep(half).await;
+    Ok(())
 }

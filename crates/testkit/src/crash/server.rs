@@ -51,7 +51,7 @@ fn spawn(program: &Path, folder: &Path) -> Child {
     let errors = OpenOptions::new().append(true).create(true).open(folder.join(ERRORS));
     Command::new(program)
         .args(["serve", "--listen", "127.0.0.1:0", "--json", "--store", "redb:journal.redb"])
-        .args(["--diagnostics", "--ledger", "ledger"])
+        .args(["--diagnostics", "--ledger=ledger"])
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
