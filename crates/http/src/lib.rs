@@ -15,6 +15,7 @@
 mod answer;
 mod body;
 mod cors;
+mod departures;
 mod downloads;
 mod guard;
 mod legacy;

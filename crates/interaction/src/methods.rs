@@ -5,7 +5,7 @@ mod start;
 
 use std::sync::Arc;
 
-use mcp_flow_engine::{EngineError, Reply as Answered, Response};
+use mcp_flow_engine::{EngineError, Reply as Answered, Response, Standing};
 use mcp_flow_flow::State;
 use mcp_flow_flow::store::{Page, Phase};
 use mcp_flow_proto::{Params, RpcError};
@@ -94,8 +94,10 @@ async fn respond(interaction: Interaction, context: Context, mut fields: Fields)
     match delivery {
         Delivery::Push => interaction.deliver(&context, &view, Outlook::of(&view, false)),
         Delivery::Inline => {
-            let patience = interaction.inner.patience.start;
-            view = engine.wait(id, &owner, patience).await.unwrap_or(view);
+            if let Standing::Working(_) = view.standing {
+                let patience = interaction.inner.patience.start;
+                view = engine.wait(id, &owner, patience).await.unwrap_or(view);
+            }
             result["next"] = wire::next(&view);
         }
     }
