@@ -10,7 +10,7 @@ mod latency;
 mod sessions;
 mod turns;
 
-use std::fs;
+use std::{fs, path::Path};
 
 use anyhow::Context;
 use clap::builder::RangedU64ValueParser;
@@ -24,6 +24,7 @@ use self::{
 };
 use crate::{
     binary::{McpFlow, Target},
+    placement::{Cores, Placement},
     report::{self, Environment, Hold, megabytes},
 };
 
@@ -51,13 +52,16 @@ impl Arguments {
         let mcp_flow = self.mcp_flow.locate(&target)?;
         let environment = Environment::describe()?;
         let folder = target.scratch()?;
-        let turns = turns::measure(&mcp_flow, &folder, self.rounds)?;
-        let cost = cost::measure(&mcp_flow, &folder, self.rounds)?;
-        let asking = latency::measure(&mcp_flow, &target.benches, &folder, self.rounds)?;
-        let resumed = cost::resume(&mcp_flow, &folder)?;
+        let bench = Bench { mcp_flow: &mcp_flow, folder: &folder, free: Cores::Free.place()? };
+        let one_core = Cores::OneCore.place()?;
+        let turns = turns::measure(bench, self.rounds)?;
+        let cost = cost::measure(bench, one_core, self.rounds)?;
+        let asking = latency::measure(bench, &target.benches, self.rounds)?;
+        let in_memory = cost::resume(bench, "memory:")?;
+        let on_disk = cost::resume(bench, "redb:resumed.redb")?;
         let crowd = match self.sessions {
             0 => None,
-            sessions => Some(crowd::measure(&mcp_flow, &folder, sessions)?),
+            sessions => Some(crowd::measure(bench, sessions)?),
         };
         let mut holds = vec![
             Hold::at_least(
@@ -71,9 +75,14 @@ impl Arguments {
                 cost.turn_microseconds / cost.call_microseconds,
             ),
             Hold::new(
-                "CPU of the 20th turn of a session that is replayed for it, ms",
+                "CPU of a turn that replays 20 others in memory, ms",
                 1.0,
-                resumed.replayed.cpu_microseconds / 1e3,
+                in_memory.replayed.cpu_microseconds / 1e3,
+            ),
+            Hold::new(
+                "CPU that reading and replaying 20 turns from redb adds to a turn, ms",
+                1.0,
+                on_disk.replay_milliseconds(),
             ),
         ];
         if let Some(crowd) = &crowd {
@@ -83,11 +92,21 @@ impl Arguments {
         }
         let rounds = self.rounds;
         let results =
-            Results { environment, rounds, turns, cost, asking, resumed, crowd, holds };
+            Results { environment, rounds, turns, cost, asking, in_memory, on_disk, crowd, holds };
         let saved = report::save(&target, "flows.json", &results)?;
         fs::remove_dir_all(&folder).context("cannot remove the journals")?;
         Ok(format!("{}\n{saved}", results.show()))
     }
+}
+
+/// What is measured, and where.
+#[derive(Clone, Copy)]
+struct Bench<'a> {
+    mcp_flow: &'a Path,
+    /// Where servers run, and leave their journals.
+    folder: &'a Path,
+    /// All cores there are, for those that are not to be kept on one.
+    free: Placement,
 }
 
 #[derive(Serialize)]
@@ -97,14 +116,15 @@ struct Results {
     turns: Turns,
     cost: Cost,
     asking: Vec<Asking>,
-    resumed: Resumed,
+    in_memory: Resumed,
+    on_disk: Resumed,
     crowd: Option<Crowd>,
     holds: Vec<Hold>,
 }
 
 impl Results {
     fn show(&self) -> String {
-        let Self { turns, cost, resumed, .. } = self;
+        let Self { turns, cost, in_memory, on_disk, .. } = self;
         let row = |what: &str, value: f64| [what.to_owned(), format!("{value:.0}")];
         let rows = [
             ["durable, on this disk", "per second"].map(str::to_owned),
@@ -126,9 +146,12 @@ impl Results {
             let label = format!("answer to next form, {label}");
             rows.push(row(&label, Some(*latency_microseconds), *cpu_microseconds));
         }
-        for (label, answered) in
-            [("20th turn, live", &resumed.live), ("20th turn, replayed", &resumed.replayed)]
-        {
+        for (label, answered) in [
+            ("memory:, turn of a live session", &in_memory.live),
+            ("memory:, turn after a replay of 20", &in_memory.replayed),
+            ("redb:, turn of a live session", &on_disk.live),
+            ("redb:, turn after a replay of 20", &on_disk.replayed),
+        ] {
             rows.push(row(label, Some(answered.latency_microseconds), answered.cpu_microseconds));
         }
         let each = report::table(&rows);

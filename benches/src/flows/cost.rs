@@ -1,14 +1,14 @@
 //! What a turn costs in memory beside a plain call, and what it costs to take a session up again.
 
-use std::{path::Path, process::Command, thread, time::Duration};
+use std::{process::Command, thread, time::Duration};
 
 use serde::Serialize;
 
-use super::sessions::Sessions;
+use super::{Bench, sessions::Sessions};
 use crate::{
     driver::{self, Load},
     peer::REST,
-    placement::{Cores, Placement},
+    placement::Placement,
     process::CpuTime,
     report::median,
 };
@@ -22,24 +22,27 @@ pub(super) struct Cost {
 }
 
 /// A call of `calculator.add` and a turn with `memory:`, both over stdio with 64 in flight.
-pub(super) fn measure(mcp_flow: &Path, folder: &Path, rounds: usize) -> anyhow::Result<Cost> {
-    let placement = Cores::OneCore.place()?;
+pub(super) fn measure(
+    bench: Bench<'_>,
+    placement: Placement,
+    rounds: usize,
+) -> anyhow::Result<Cost> {
     let (mut calls, mut turns) = (Vec::new(), Vec::new());
     for round in 1..=rounds {
         eprintln!("round {round} of {rounds}: a turn in memory beside a call");
-        let mut command = Command::new(mcp_flow);
-        command.args(["stdio", "--store", "memory:"]).current_dir(folder);
+        let mut command = Command::new(bench.mcp_flow);
+        command.args(["stdio", "--store", "memory:"]).current_dir(bench.folder);
         let load = Load { calls: CALLS, in_flight: IN_FLIGHT };
         calls.push(driver::measure(command, load, placement)?.cpu_microseconds_per_call);
-        turns.push(turn(mcp_flow, folder, placement)?);
+        turns.push(turn(bench, placement)?);
     }
     Ok(Cost { call_microseconds: median(calls), turn_microseconds: median(turns) })
 }
 
 /// Starts and ends of sessions are in the price of their turns.
-fn turn(mcp_flow: &Path, folder: &Path, placement: Placement) -> anyhow::Result<f64> {
+fn turn(bench: Bench<'_>, placement: Placement) -> anyhow::Result<f64> {
     let shape = (IN_FLIGHT, USUAL_ENTRIES);
-    let mut sessions = Sessions::start(mcp_flow, folder, "memory:", shape, placement)?;
+    let mut sessions = Sessions::start(bench, "memory:", shape, placement)?;
     sessions.begin()?;
     let before = CpuTime::of(sessions.peer.process())?;
     sessions.answer_times(CALLS)?;
@@ -48,12 +51,19 @@ fn turn(mcp_flow: &Path, folder: &Path, placement: Placement) -> anyhow::Result<
     Ok(cpu.as_secs_f64() * 1e6 / CALLS as f64)
 }
 
-/// The 20th answer of a session that lingers in memory, and of one that has left it.
+/// An answer to a session that lingers in memory, and to one of 20 turns that has left it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Resumed {
     pub(super) live: Answered,
     pub(super) replayed: Answered,
+}
+
+impl Resumed {
+    /// What the replay of 20 turns adds to the cost of the one after them, in milliseconds.
+    pub(super) fn replay_milliseconds(&self) -> f64 {
+        (self.replayed.cpu_microseconds - self.live.cpu_microseconds) / 1e3
+    }
 }
 
 #[derive(Serialize)]
@@ -63,14 +73,13 @@ pub(super) struct Answered {
     pub(super) cpu_microseconds: f64,
 }
 
-/// Answers sessions in a file one by one, at once and after they were put away.
-pub(super) fn resume(mcp_flow: &Path, folder: &Path) -> anyhow::Result<Resumed> {
-    let placement = Cores::Free.place()?;
+/// Answers sessions one by one, at once and after they were put away.
+pub(super) fn resume(bench: Bench<'_>, store: &str) -> anyhow::Result<Resumed> {
     let shape = (RESUMED, LONG_ENTRIES);
-    let store = "redb:resumed.redb";
-    let mut sessions = Sessions::start(mcp_flow, folder, store, shape, placement)?;
+    let mut sessions = Sessions::start(bench, store, shape, bench.free)?;
     sessions.begin()?;
-    sessions.answer_times(RESUMED * 18)?;
+    sessions.answer_times(RESUMED * 19)?;
+    // The 20th of each, and then the 21st, which has one more to replay.
     let live = answered(&mut sessions)?;
     eprintln!("waiting until sessions have left memory");
     thread::sleep(LINGER);

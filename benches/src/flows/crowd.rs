@@ -6,7 +6,6 @@ use std::{
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
-    path::Path,
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -20,10 +19,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use self::socket::Socket;
+use super::Bench;
 use crate::{
     http::response::Response,
     listening::{Listening, Program},
-    placement::Cores,
     process::Memory,
     reply::excerpt,
 };
@@ -65,7 +64,8 @@ impl Crowd {
     }
 }
 
-pub(super) fn measure(mcp_flow: &Path, folder: &Path, sessions: usize) -> anyhow::Result<Crowd> {
+pub(super) fn measure(bench: Bench<'_>, sessions: usize) -> anyhow::Result<Crowd> {
+    let Bench { mcp_flow, folder, free } = bench;
     let owners = sessions.div_ceil(PER_OWNER);
     let tokens = (0..owners).map(|owner| format!("owner-{owner}:{}\n", token(owner)));
     fs::write(folder.join(TOKENS), tokens.collect::<String>())?;
@@ -74,7 +74,7 @@ pub(super) fn measure(mcp_flow: &Path, folder: &Path, sessions: usize) -> anyhow
         let mut arguments: Vec<_> = arguments.map(str::to_owned).into();
         arguments.extend(["--store".to_owned(), format!("redb:{name}.redb")]);
         let program = Program { path: mcp_flow, arguments: &arguments, folder };
-        Listening::start(program, Cores::Free.place()?)
+        Listening::start(program, free)
     };
     let server = serve("alone")?;
     let mut waiting = fill(server.address, 1)?;

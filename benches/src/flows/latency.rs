@@ -13,9 +13,10 @@ use anyhow::{Context, ensure};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::Bench;
 use crate::{
     peer::{Peer, Pipes},
-    placement::{Cores, Placement},
+    placement::Placement,
     process::CpuTime,
     report::median,
     servers::rmcp::Settings,
@@ -32,21 +33,21 @@ pub(super) struct Asking {
 
 /// Measures the SDK in every setting and keeps the quickest, then us in memory and on disk.
 pub(super) fn measure(
-    mcp_flow: &Path,
+    bench: Bench<'_>,
     benches: &Path,
-    folder: &Path,
     rounds: usize,
 ) -> anyhow::Result<Vec<Asking>> {
-    let placement = Cores::Free.place()?;
     let mut contestants = Vec::new();
     for settings in Settings::all() {
         let [runtime, transport] = settings.to_arguments();
         let arguments = vec!["serve-rmcp-asking".to_owned(), runtime, transport];
         contestants.push((format!("rmcp 3.8 ({settings})"), benches, arguments));
     }
-    for (label, store) in [("mcp-flow, memory:", "memory:"), ("mcp-flow, redb:", "redb:asking.redb")] {
+    for (label, store) in
+        [("mcp-flow, memory:", "memory:"), ("mcp-flow, redb:", "redb:asking.redb")]
+    {
         let arguments = ["stdio", "--diagnostics", "--ledger", "--store", store];
-        contestants.push((label.to_owned(), mcp_flow, arguments.map(str::to_owned).into()));
+        contestants.push((label.to_owned(), bench.mcp_flow, arguments.map(str::to_owned).into()));
     }
     let mut measured: Vec<(String, Vec<Asking>)> = Vec::new();
     for (label, program, arguments) in &contestants {
@@ -54,8 +55,8 @@ pub(super) fn measure(
         let mut samples = Vec::new();
         for _ in 0..rounds {
             let mut command = Command::new(program);
-            command.args(arguments).current_dir(folder);
-            samples.push(ask(label, command, placement)?);
+            command.args(arguments).current_dir(bench.folder);
+            samples.push(ask(label, command, bench.free)?);
         }
         measured.push((label.clone(), samples));
     }
@@ -102,7 +103,7 @@ fn converse(pipes: &mut Pipes, entries: usize) -> anyhow::Result<Vec<f64>> {
     loop {
         let message = pipes.read_message()?;
         if let Some(answered) = answered {
-            latencies.push(Instant::duration_since(&Instant::now(), answered).as_secs_f64() * 1e6);
+            latencies.push(Instant::elapsed(&answered).as_secs_f64() * 1e6);
         }
         if message["method"] != "elicitation/create" {
             let text = message["result"]["content"][0]["text"].as_str();

@@ -3,7 +3,6 @@
 use std::{
     fmt::Write as _,
     io::Write as _,
-    path::Path,
     process::Command,
     time::{Duration, Instant},
 };
@@ -12,6 +11,7 @@ use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::json;
 
+use super::Bench;
 use crate::{
     peer::{Peer, Pipes},
     placement::Placement,
@@ -37,14 +37,14 @@ struct Session {
 impl Sessions {
     /// Starts a server with sessions in a store, and so many places for them.
     pub(super) fn start(
-        mcp_flow: &Path,
-        folder: &Path,
+        bench: Bench<'_>,
         store: &str,
         (count, entries): (usize, u32),
         placement: Placement,
     ) -> anyhow::Result<Self> {
-        let mut command = Command::new(mcp_flow);
-        command.args(["stdio", "--diagnostics", "--ledger", "--store", store]).current_dir(folder);
+        let mut command = Command::new(bench.mcp_flow);
+        command.args(["stdio", "--diagnostics", "--ledger", "--store", store]);
+        command.current_dir(bench.folder);
         // What is next comes in the reply, so that a turn is one request and one reply.
         let inline = json!({"experimental": {"interaction": {"delivery": "inline"}}});
         let (peer, pipes) = Peer::start_as(&inline, command, placement)?;
@@ -99,7 +99,9 @@ impl Sessions {
         let (method, params) = match &self.sessions[place].id {
             Some(id) => (
                 "interaction.respond",
-                format!(r#""sessionId":"{id}","response":{{"value":"an entry of the usual length"}}"#),
+                format!(
+                    r#""sessionId":"{id}","response":{{"value":"an entry of the usual length"}}"#
+                ),
             ),
             None => (
                 "interaction.start",

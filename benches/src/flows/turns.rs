@@ -1,11 +1,11 @@
 //! Turns that are durable before their reply, beside rows committed one by one.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{commits, sessions::Sessions};
-use crate::{placement::Cores, report::median};
+use super::{Bench, commits, sessions::Sessions};
+use crate::report::median;
 
 /// How many a second there were of each.
 #[derive(Serialize)]
@@ -17,13 +17,13 @@ pub(super) struct Turns {
 }
 
 /// Measures by turns, because a disk has moods.
-pub(super) fn measure(mcp_flow: &Path, folder: &Path, rounds: usize) -> anyhow::Result<Turns> {
+pub(super) fn measure(bench: Bench<'_>, rounds: usize) -> anyhow::Result<Turns> {
     let (mut rows, mut alone, mut together) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=rounds {
         eprintln!("round {round} of {rounds}: durable turns");
-        rows.push(commits::per_second(&folder.join(format!("rows-{round}")), TIME)?);
-        alone.push(turns_per_second(mcp_flow, folder, &format!("one-{round}"), 1)?);
-        together.push(turns_per_second(mcp_flow, folder, &format!("many-{round}"), 256)?);
+        rows.push(commits::per_second(&bench.folder.join(format!("rows-{round}")), TIME)?);
+        alone.push(turns_per_second(bench, &format!("one-{round}"), 1)?);
+        together.push(turns_per_second(bench, &format!("many-{round}"), 256)?);
     }
     Ok(Turns {
         single_rows_per_second: median(rows),
@@ -32,15 +32,9 @@ pub(super) fn measure(mcp_flow: &Path, folder: &Path, rounds: usize) -> anyhow::
     })
 }
 
-fn turns_per_second(
-    mcp_flow: &Path,
-    folder: &Path,
-    name: &str,
-    sessions: usize,
-) -> anyhow::Result<f64> {
+fn turns_per_second(bench: Bench<'_>, name: &str, sessions: usize) -> anyhow::Result<f64> {
     let store = format!("redb:{name}.redb");
-    let mut sessions =
-        Sessions::start(mcp_flow, folder, &store, (sessions, ENTRIES), Cores::Free.place()?)?;
+    let mut sessions = Sessions::start(bench, &store, (sessions, ENTRIES), bench.free)?;
     sessions.begin()?;
     sessions.answer_for(TIME)
 }

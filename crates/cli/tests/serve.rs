@@ -76,7 +76,11 @@ impl<T: Read + Write> ReadWrite for T {}
 /// MCP-049: what others could reach is not opened without encryption, unless it is said.
 #[test]
 fn an_open_address_needs_a_word() {
-    let output = Command::new(PROGRAM).current_dir(FOLDER).args(["serve", "--listen", "0.0.0.0:0"]).output().unwrap();
+    let output = Command::new(PROGRAM)
+        .current_dir(FOLDER)
+        .args(["serve", "--listen", "0.0.0.0:0"])
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.contains("--insecure") && output.stdout.is_empty(), "{told}");

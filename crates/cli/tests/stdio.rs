@@ -69,7 +69,8 @@ fn other_kinds_of_input_work_too() {
     let path = std::env::temp_dir().join(format!("mcp-flow-input-{}", std::process::id()));
     std::fs::write(&path, ping).unwrap();
     let file = std::fs::File::open(&path).unwrap();
-    let output = Command::new(PROGRAM).current_dir(FOLDER).arg("stdio").stdin(file).output().unwrap();
+    let output =
+        Command::new(PROGRAM).current_dir(FOLDER).arg("stdio").stdin(file).output().unwrap();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(messages(&output.stdout).len(), 1);
 

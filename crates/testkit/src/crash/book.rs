@@ -111,7 +111,8 @@ mod tests {
             match event {
                 Killed(done) => book.note_kill(*done),
                 Ran(number, key) => {
-                    let line = serde_json::json!({"key": key, "number": number, "entry": entry(*number)});
+                    let line =
+                        serde_json::json!({"key": key, "number": number, "entry": entry(*number)});
                     text += &format!("{line}\n");
                     std::fs::write(&book.path, &text).unwrap();
                 }

@@ -20,7 +20,8 @@ pub(super) struct Chance {
 
 impl Chance {
     pub(super) fn from_environment() -> Self {
-        let read = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+        let read =
+            |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
         let seed = read("MCP_FLOW_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
         eprintln!("repeat these choices with MCP_FLOW_CRASH_SEED={seed}");
         let points = read("MCP_FLOW_CRASH_POINTS").map_or(POINTS, |points| points as usize);
