@@ -24,7 +24,8 @@ impl Chance {
             |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
         let seed = read("MCP_FLOW_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
         eprintln!("repeat these choices with MCP_FLOW_CRASH_SEED={seed}");
-        let points = read("MCP_FLOW_CRASH_POINTS").map_or(POINTS, |points| points as usize);
+        let points = read("MCP_FLOW_CRASH_POINTS").map(usize::try_from);
+        let points = points.map_or(POINTS, |points| points.expect("a number of points"));
         Self {
             generator: fastrand::Rng::with_seed(seed),
             seed,
