@@ -4,7 +4,7 @@ mod connection;
 mod contest;
 pub(crate) mod era;
 mod load;
-mod response;
+pub(crate) mod response;
 mod sample;
 
 use serde::Serialize;

@@ -4,9 +4,10 @@
 //! more about the machine than about the code. `stdio` compares a small call with a bare loop and
 //! with the official SDK, `http` with a bare axum handler and with the official SDK; `memory`
 //! compares a flooded server with itself at rest, and `many` one with thousands of idle
-//! connections; `resources` compares a large download with a bare handler, `client` our client
-//! library with the official SDK's, and `cli` the command line with `curl`; `compile` is the one
-//! that counts seconds, those a crate with a hundred tools takes to build.
+//! connections; `client` compares our client library with the official SDK's, `cli` the command line
+//! with `curl`, `resources` a large download with a bare handler, and `flows` durable turns with rows
+//! committed one by one and questions with those of the official SDK; `compile` is the one that
+//! counts seconds, those a crate with a hundred tools takes to build.
 //!
 //! The neighbours are hidden subcommands of this binary, so they are built with the same compiler
 //! and the same profile as what they are compared with.
@@ -17,6 +18,7 @@ mod cli;
 mod client;
 mod compile;
 mod driver;
+mod flows;
 mod http;
 mod ledger;
 mod lines;
@@ -43,6 +45,7 @@ enum Command {
     Many(many::Arguments),
     Resources(resources::Arguments),
     Cli(cli::Arguments),
+    Flows(flows::Arguments),
     Compile(compile::Arguments),
     Client(client::Arguments),
     /// Serve `calculator.add` from a plain blocking loop
@@ -54,6 +57,9 @@ enum Command {
     /// Call `calculator.add` many times at once with the official SDK
     #[command(hide = true)]
     CallRmcp(client::Calls),
+    /// Serve a tool that asks, with the official SDK
+    #[command(hide = true)]
+    ServeRmcpAsking(servers::rmcp::Settings),
     /// Serve `calculator.add` over HTTP from a plain axum handler
     #[command(hide = true)]
     ServeAxum(servers::axum::Settings),
@@ -73,11 +79,13 @@ fn main() -> anyhow::Result<()> {
         Command::Many(arguments) => print(&arguments.run()?),
         Command::Resources(arguments) => print(&arguments.run()?),
         Command::Cli(arguments) => print(&arguments.run()?),
+        Command::Flows(arguments) => print(&arguments.run()?),
         Command::Compile(arguments) => print(&arguments.run()?),
         Command::Client(arguments) => print(&arguments.run()?),
         Command::CallRmcp(calls) => print(&client::call_by_rmcp(calls)?.to_string()),
         Command::ServeBare => servers::bare::serve()?,
         Command::ServeRmcp(settings) => servers::rmcp::serve(settings)?,
+        Command::ServeRmcpAsking(settings) => servers::rmcp_asking::serve(settings)?,
         Command::ServeAxum(settings) => servers::axum::serve(settings)?,
         Command::ServeRmcpHttp(settings) => servers::rmcp_http::serve(settings)?,
         Command::ServeFile(settings) => servers::files::serve(settings)?,

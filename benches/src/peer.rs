@@ -12,7 +12,8 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::{lines::Lines, placement::Placement};
@@ -28,7 +29,13 @@ pub(crate) struct Pipes {
 
 impl Peer {
     /// Starts a server, completes the handshake, and lets it come to rest.
-    pub(crate) fn start(
+    pub(crate) fn start(command: Command, placement: Placement) -> anyhow::Result<(Self, Pipes)> {
+        Self::start_as(&json!({}), command, placement)
+    }
+
+    /// As [`start`](Self::start), for a client that can do something.
+    pub(crate) fn start_as(
+        capabilities: &Value,
         mut command: Command,
         placement: Placement,
     ) -> anyhow::Result<(Self, Pipes)> {
@@ -38,7 +45,7 @@ impl Peer {
             requests: peer.0.stdin.take().expect("stdin was asked to be piped"),
             replies: Lines::new(peer.0.stdout.take().expect("stdout was asked to be piped")),
         };
-        peer.within(HANDSHAKE_LIMIT, || pipes.shake_hands())
+        peer.within(HANDSHAKE_LIMIT, || pipes.shake_hands(capabilities))
             .with_context(|| format!("no handshake with {command:?}"))?;
         thread::sleep(REST);
         Ok((peer, pipes))
@@ -62,6 +69,15 @@ impl Peer {
 
     pub(crate) fn process(&self) -> u32 {
         self.0.id()
+    }
+
+    /// Asks the server to end, and waits until it has.
+    pub(crate) fn stop(mut self) -> anyhow::Result<()> {
+        let process = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
+        kill_process(process.context("a process has a number")?, Signal::TERM)?;
+        let status = self.0.wait()?;
+        ensure!(status.success(), "the server ended with {status} when it was asked to end");
+        Ok(())
     }
 
     /// Runs work that waits for the server, and kills the server if the work takes too long.
@@ -118,20 +134,20 @@ impl Drop for Peer {
 }
 
 impl Pipes {
-    fn shake_hands(&mut self) -> anyhow::Result<()> {
+    fn shake_hands(&mut self, capabilities: &Value) -> anyhow::Result<()> {
         let initialize = json!({
             "jsonrpc": "2.0",
             "id": "initialize",
             "method": "initialize",
             "params": {
                 "protocolVersion": "2025-11-25",
-                "capabilities": {},
+                "capabilities": capabilities,
                 "clientInfo": { "name": "mcp-flow-benches", "version": env!("CARGO_PKG_VERSION") },
             },
         });
         let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
         writeln!(self.requests, "{initialize}")?;
-        let reply = self.read_reply()?;
+        let reply = self.read_message()?;
         if reply["result"]["protocolVersion"].as_str().is_none() {
             bail!("initialize was answered with {reply}");
         }
@@ -139,7 +155,9 @@ impl Pipes {
         Ok(())
     }
 
-    fn read_reply(&mut self) -> anyhow::Result<Value> {
+    /// The next message that has an id: a reply, or a request of the server's. What came with it
+    /// is lost, so the server may have no reason to say more than one thing.
+    pub(crate) fn read_message(&mut self) -> anyhow::Result<Value> {
         let mut reply = None;
         while reply.is_none() {
             let more = self.replies.read_batch(|line| {

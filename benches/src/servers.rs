@@ -5,6 +5,7 @@ pub(crate) mod bare;
 pub(crate) mod files;
 pub(crate) mod listener;
 pub(crate) mod rmcp;
+pub(crate) mod rmcp_asking;
 pub(crate) mod rmcp_http;
 
 use std::io;

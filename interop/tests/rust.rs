@@ -7,10 +7,13 @@ use std::sync::{Arc, Mutex};
 
 use interop::{ARGUMENTS, LIMIT, Served, program, rises};
 use rmcp::model::{
-    CallToolRequestParams, CancelledNotificationParam, ClientRequest, ProgressNotificationParam,
-    ProtocolVersion, Request,
+    CallToolRequestParams, CancelledNotificationParam, ClientCapabilities, ClientConfig,
+    ClientRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
+    ErrorData, Implementation, ProgressNotificationParam, ProtocolVersion, Request,
 };
-use rmcp::service::{NotificationContext, PeerRequestOptions, RequestHandle, RunningService};
+use rmcp::service::{
+    NotificationContext, PeerRequestOptions, RequestContext, RequestHandle, RunningService,
+};
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt, RoleClient, ServiceError};
 use serde_json::json;
@@ -80,12 +83,53 @@ async fn the_rust_sdk_cancels() {
     }
 }
 
+/// C-06, INT-100: a flow asks the person behind the SDK, by forms or in rounds, and its result is
+/// what they said.
+#[tokio::test]
+async fn the_rust_sdk_answers_a_flow() {
+    for (lifecycle, _) in lifecycles() {
+        within_limit(async |carrier| {
+            let (client, _) = connect(carrier, lifecycle.clone()).await;
+            let result = client.call_tool(CallToolRequestParams::new("register")).await.unwrap();
+            let said = json!({"name": "Ada Lovelace", "email": "ada@example.com"});
+            assert_eq!(result.is_error, Some(false), "{result:?}");
+            let structured = result.structured_content.expect("a flow's result is structured");
+            for key in ["name", "email"] {
+                assert_eq!(structured[key], said[key], "{structured}");
+            }
+            client.cancel().await.unwrap();
+        })
+        .await;
+    }
+}
+
 type Client = RunningService<RoleClient, Listener>;
 
-/// Passes progress on to the test.
+/// Passes progress on to the test, and fills in forms.
 struct Listener(mpsc::UnboundedSender<ProgressNotificationParam>);
 
 impl ClientHandler for Listener {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = Some(ElicitationCapability::default());
+        ClientConfig::new(capabilities, Implementation::new("interop", "1.0.0"))
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let ElicitRequestParams::FormElicitationParams { requested_schema, .. } = request else {
+            return Ok(ElicitResult::new(ElicitationAction::Decline));
+        };
+        let answers = json!({"name": "Ada Lovelace", "email": "ada@example.com"});
+        let asked = requested_schema.properties.keys();
+        let content: serde_json::Map<_, _> =
+            asked.map(|key| (key.clone(), answers[key.as_str()].clone())).collect();
+        Ok(ElicitResult::new(ElicitationAction::Accept).with_content(content.into()))
+    }
+
     async fn on_progress(
         &self,
         notification: ProgressNotificationParam,

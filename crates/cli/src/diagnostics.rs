@@ -1,10 +1,14 @@
 //! `--diagnostics`: tools that succeed, wait, fail and crash on request, for trying out clients.
 
+mod ledger;
+
 use std::time::Duration;
 
 use mcp_flow::prelude::*;
 use mcp_flow::{BadTool, IntoTools};
 use tokio::time::{Instant, sleep_until};
+
+pub(crate) use ledger::ledger;
 
 /// `echo`, `sleep`, `fail` and `panic`.
 pub(crate) fn tools() -> Result<Vec<Tool>, BadTool> {

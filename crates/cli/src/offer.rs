@@ -51,6 +51,12 @@ pub(crate) struct Offer {
     /// Add the tools echo, sleep, fail and panic
     #[arg(long)]
     diagnostics: bool,
+
+    /// With --diagnostics: add the flow ledger, which asks for entries and appends them to FILE
+    ///
+    /// Without FILE it only asks. Clients choose what is entered, not where.
+    #[arg(long, value_name = "FILE", requires = "diagnostics", num_args = 0..=1, require_equals = true)]
+    ledger: Option<Option<PathBuf>>,
 }
 
 /// How the names of tools are spelled.
@@ -111,7 +117,10 @@ impl Offer {
 
     /// Adds the flows, and what their sessions are kept in.
     fn converse(&self, server: ServerBuilder) -> anyhow::Result<(ServerBuilder, Interaction)> {
-        let flows = Interaction::builder().flows(mcp_flow_examples::flows());
+        let mut flows = Interaction::builder().flows(mcp_flow_examples::flows());
+        if let Some(path) = &self.ledger {
+            flows = flows.flows(diagnostics::ledger(path.clone()));
+        }
         if self.no_interaction {
             let interaction = flows.disabled().build();
             return Ok((interaction.add_to(server), interaction));

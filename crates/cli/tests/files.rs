@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
+/// Where programs leave their journals.
+const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
+
 /// MCP-078, MCP-079, PAT-014, PAT-059: files of all roots are resources and can be read by
 /// `read_file`; without a root there is neither.
 #[tokio::test]
@@ -77,6 +80,7 @@ async fn zeros_are_no_text() {
 fn a_root_that_is_not_there_is_named() {
     for command in ["stdio", "serve"] {
         let output = std::process::Command::new(PROGRAM)
+            .current_dir(FOLDER)
             .args([command, "--root", "/nowhere/to/be/found"])
             .stdin(std::process::Stdio::null())
             .output()

@@ -12,6 +12,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+
+/// Where programs leave their journals.
+const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 const MIB: u64 = 1024 * 1024;
 
 /// MCP-056, MCP-074: a hundred thousand slow calls at once cost bounded memory, a cancel behind
@@ -104,6 +107,7 @@ struct Client {
 impl Client {
     fn start() -> Self {
         let mut child = Command::new(PROGRAM)
+            .current_dir(FOLDER)
             .args(["stdio", "--diagnostics"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
+/// Where programs leave their journals.
+const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
+
 /// MCP-095: one line of JSON says where everything is; a client of either era finds the tools; and
 /// SIGTERM ends it with status 0.
 #[test]
@@ -73,7 +76,11 @@ impl<T: Read + Write> ReadWrite for T {}
 /// MCP-049: what others could reach is not opened without encryption, unless it is said.
 #[test]
 fn an_open_address_needs_a_word() {
-    let output = Command::new(PROGRAM).args(["serve", "--listen", "0.0.0.0:0"]).output().unwrap();
+    let output = Command::new(PROGRAM)
+        .current_dir(FOLDER)
+        .args(["serve", "--listen", "0.0.0.0:0"])
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.contains("--insecure") && output.stdout.is_empty(), "{told}");
@@ -106,6 +113,7 @@ fn start(arguments: &[&str]) -> (Child, BufReader<ChildStdout>, Value) {
     let listen: &[&str] =
         if arguments.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
     let mut program = Command::new(PROGRAM)
+        .current_dir(FOLDER)
         .args(["serve", "--json"])
         .args(listen)
         .args(arguments)

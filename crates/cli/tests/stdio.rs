@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
+/// Where programs leave their journals.
+const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
+
 /// MCP-050, MCP-051, MCP-055, MCP-057: a transcript goes in, one message per line comes out, and
 /// nothing else even when the program talks much.
 #[test]
@@ -43,6 +46,7 @@ fn a_transcript_is_answered_line_by_line() {
 #[tokio::test]
 async fn single_bytes_make_a_message() {
     let mut child = Command::new(PROGRAM)
+        .current_dir(FOLDER)
         .arg("stdio")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -65,13 +69,15 @@ fn other_kinds_of_input_work_too() {
     let path = std::env::temp_dir().join(format!("mcp-flow-input-{}", std::process::id()));
     std::fs::write(&path, ping).unwrap();
     let file = std::fs::File::open(&path).unwrap();
-    let output = Command::new(PROGRAM).arg("stdio").stdin(file).output().unwrap();
+    let output =
+        Command::new(PROGRAM).current_dir(FOLDER).arg("stdio").stdin(file).output().unwrap();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(messages(&output.stdout).len(), 1);
 
     let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     let output = theirs.try_clone().unwrap();
     let mut child = Command::new(PROGRAM)
+        .current_dir(FOLDER)
         .arg("stdio")
         .stdin(std::os::fd::OwnedFd::from(theirs))
         .stdout(std::os::fd::OwnedFd::from(output))
@@ -127,6 +133,7 @@ async fn a_termination_signal_drains() {
 #[test]
 fn a_client_that_stops_reading_for_good_ends_the_program() {
     let mut child = Command::new(PROGRAM)
+        .current_dir(FOLDER)
         .arg("stdio")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -203,6 +210,7 @@ fn a_wrong_command_line_is_explained() {
 
 fn run(arguments: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(PROGRAM)
+        .current_dir(FOLDER)
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -89,7 +89,12 @@ impl Engine {
         patience: Duration,
     ) -> Result<View, EngineError> {
         let until = Instant::now() + patience;
-        // Before looking, so that nothing is missed in between.
+        // Listening is not for free, and mostly there is nothing to wait for.
+        let view = self.view(id, owner).await?;
+        if !matches!(view.standing, Standing::Working(_)) {
+            return Ok(view);
+        }
+        // Before looking again, so that nothing is missed in between.
         let mut subscription = self.subscribe(id, owner).await?;
         loop {
             let view = self.view(id, owner).await?;

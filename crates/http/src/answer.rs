@@ -2,8 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -14,6 +14,8 @@ use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError, write};
 use mcp_flow_server::bulk::BulkReader;
 use mcp_flow_server::connection::Kept;
 
+use crate::metrics::Connected;
+
 /// A response of ours.
 pub(crate) type Answer = Response<AnswerBody>;
 
@@ -22,7 +24,7 @@ pub(crate) type Answer = Response<AnswerBody>;
 pub(crate) enum AnswerBody {
     Whole(Option<Bytes>),
     /// A text, and what is dropped when it has left.
-    Keeping(Option<Bytes>, #[expect(dead_code, reason = "only kept")] Keeping),
+    Keeping(Option<Bytes>, Keeping),
     Events(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
     Bulk {
         reader: BulkReader,
@@ -31,20 +33,22 @@ pub(crate) enum AnswerBody {
     },
 }
 
-/// What is dropped a moment after an answer was handed over to be sent.
-///
-/// What waits for it goes by another connection, and which of the two is read first nobody can know
-/// for sure; a head start settles it for clients that read as things come.
-pub(crate) struct Keeping(Vec<Kept>);
+/// What is dropped when an answer has left, by which connection that may be.
+pub(crate) struct Keeping {
+    kept: Vec<Kept>,
+    connected: Option<Arc<Connected>>,
+}
 
-impl Drop for Keeping {
-    fn drop(&mut self) {
-        let kept = std::mem::take(&mut self.0);
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                tokio::time::sleep(HEAD_START).await;
-                drop(kept);
-            });
+impl Keeping {
+    /// Says by which connection the answer leaves.
+    pub(crate) fn leave_by(&mut self, connected: Arc<Connected>) {
+        self.connected = Some(connected);
+    }
+
+    /// The answer is handed over to be sent; the connection sees to the rest.
+    fn hand_over(&mut self) {
+        if let Some(connected) = self.connected.take() {
+            connected.departures.add(std::mem::take(&mut self.kept));
         }
     }
 }
@@ -58,7 +62,9 @@ impl Body for AnswerBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
-            Self::Whole(bytes) | Self::Keeping(bytes, _) => {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Keeping(bytes, keeping) => {
+                keeping.hand_over();
                 Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))))
             }
             Self::Events(events) => events
@@ -111,7 +117,7 @@ pub(crate) fn json(status: StatusCode, message: impl Into<Bytes>) -> Answer {
 pub(crate) fn json_keeping(message: impl Into<Bytes>, kept: Vec<Kept>) -> Answer {
     let mut answer = json(StatusCode::OK, message);
     if let (false, AnswerBody::Whole(bytes)) = (kept.is_empty(), answer.body_mut()) {
-        *answer.body_mut() = AnswerBody::Keeping(bytes.take(), Keeping(kept));
+        *answer.body_mut() = AnswerBody::Keeping(bytes.take(), Keeping { kept, connected: None });
     }
     answer
 }
@@ -182,8 +188,5 @@ pub(crate) fn busy(error: &RpcError) -> Answer {
     answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     answer
 }
-
-/// Long enough for a packet on one machine, too short for a person to notice.
-const HEAD_START: Duration = Duration::from_millis(10);
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -16,6 +16,7 @@ mod answer;
 mod body;
 pub mod client;
 mod cors;
+mod departures;
 mod downloads;
 mod guard;
 mod legacy;

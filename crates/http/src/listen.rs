@@ -147,7 +147,8 @@ fn accept(service: &Arc<Service>, tls: Option<&Arc<Tls>>, stream: TcpStream) {
     };
     // Small messages must not wait for more to come.
     let _ = stream.set_nodelay(true);
-    let stream = Patient::new(stream, service.options.unread_time);
+    let stream = Patient::new(stream, service.options.unread_time)
+        .reporting_to(connected.departures.clone());
     match tls {
         None => service.spawn(serve_http1(service.clone(), stream, connected)),
         Some(tls) => service.spawn(serve_tls(service.clone(), tls.clone(), stream, connected)),

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use hyper::StatusCode;
 
+use crate::departures::Departures;
+
 /// Counts of one HTTP server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -25,7 +27,8 @@ impl Metrics {
             return None;
         }
         self.accepted.fetch_add(1, Ordering::Relaxed);
-        Some(Arc::new(Connected(self.clone())))
+        let (metrics, departures) = (self.clone(), Arc::default());
+        Some(Arc::new(Connected { metrics, departures }))
     }
 
     pub(crate) fn answered(&self, status: StatusCode) {
@@ -65,12 +68,16 @@ impl Metrics {
     }
 }
 
-/// Counts one connection until it is dropped.
+/// One connection, counted until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Connected(Arc<Metrics>);
+pub(crate) struct Connected {
+    metrics: Arc<Metrics>,
+    /// What waits for answers that leave by it.
+    pub(crate) departures: Arc<Departures>,
+}
 
 impl Drop for Connected {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::AcqRel);
+        self.metrics.connections.fetch_sub(1, Ordering::AcqRel);
     }
 }

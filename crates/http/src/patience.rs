@@ -2,11 +2,14 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
+
+use crate::departures::Departures;
 
 /// A stream whose writes fail once the other end has taken nothing for some time.
 #[derive(Debug)]
@@ -15,11 +18,19 @@ pub(crate) struct Patient<S> {
     limit: Duration,
     /// Runs while the other end takes nothing.
     patience: Option<Pin<Box<Sleep>>>,
+    /// Told whenever all that was written has left.
+    departures: Option<Arc<Departures>>,
 }
 
 impl<S> Patient<S> {
     pub(crate) fn new(stream: S, limit: Duration) -> Self {
-        Self { stream, limit, patience: None }
+        Self { stream, limit, patience: None, departures: None }
+    }
+
+    /// Says there when all that was written has left.
+    pub(crate) fn reporting_to(mut self, departures: Arc<Departures>) -> Self {
+        self.departures = Some(departures);
+        self
     }
 
     /// Passes on how a write went, unless nothing has gone out for too long.
@@ -74,6 +85,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if let (Poll::Ready(Ok(())), Some(departures)) = (&flushed, &self.departures) {
+            departures.left();
+        }
         self.watch(context, flushed)
     }
 

@@ -13,7 +13,7 @@ use mcp_flow_server::{Connection, ConnectionInfo, Principal, Server};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::answer::{Answer, refusal, text, wrong_method};
+use crate::answer::{Answer, AnswerBody, refusal, text, wrong_method};
 use crate::body;
 use crate::downloads::{self, Downloads, Links};
 use crate::guard::Guard;
@@ -75,8 +75,11 @@ impl Service {
         request: Request<Incoming>,
         connected: Arc<Connected>,
     ) -> Answer {
-        let answer = self.route(request, connected).await;
+        let mut answer = self.route(request, connected.clone()).await;
         self.metrics.answered(answer.status());
+        if let AnswerBody::Keeping(_, keeping) = answer.body_mut() {
+            keeping.leave_by(connected);
+        }
         answer
     }
 

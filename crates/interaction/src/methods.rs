@@ -5,7 +5,7 @@ mod start;
 
 use std::sync::Arc;
 
-use mcp_flow_engine::{EngineError, Reply as Answered, Response};
+use mcp_flow_engine::{EngineError, Reply as Answered, Response, Standing};
 use mcp_flow_flow::State;
 use mcp_flow_flow::store::{Page, Phase};
 use mcp_flow_proto::{Params, RpcError};
@@ -89,16 +89,22 @@ async fn respond(interaction: Interaction, context: Context, mut fields: Fields)
     let answered = engine.respond(id, &owner, response).await;
     let answered = answered.map_err(|error| refused(&name, &error))?;
     interaction.do_not_warn(id);
-    let mut view = answered.view().clone();
-    let mut result = verdict(&answered, &name)?;
-    match delivery {
-        Delivery::Push => interaction.deliver(&context, &view, Outlook::of(&view, false)),
-        Delivery::Inline => {
-            let patience = interaction.inner.patience.start;
-            view = engine.wait(id, &owner, patience).await.unwrap_or(view);
-            result["next"] = wire::next(&view);
-        }
+    if delivery == Delivery::Push {
+        let (result, view) = (verdict(&answered, &name)?, answered.view());
+        interaction.deliver(&context, view, Outlook::of(view, false));
+        return reply(&context, result);
     }
+    let mut waited = None;
+    if let Standing::Working(_) = answered.view().standing {
+        let patience = interaction.inner.patience.start;
+        waited = engine.wait(id, &owner, patience).await.ok();
+    }
+    let view = waited.as_ref().unwrap_or(answered.view());
+    if let Answered::Accepted(_) | Answered::Repeated(_) = answered {
+        return context.reply(&wire::Accepted::new(view, context.revision()));
+    }
+    let mut result = verdict(&answered, &name)?;
+    result["next"] = wire::next(view);
     reply(&context, result)
 }
 

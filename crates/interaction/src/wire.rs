@@ -5,6 +5,8 @@ use mcp_flow_flow::event::{Ended, Ending};
 use mcp_flow_flow::prompt::{Progress, Prompt};
 use mcp_flow_flow::session::Turn;
 use mcp_flow_flow::{Session, SessionId, State, Violation};
+use mcp_flow_proto::Revision;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::fault::{fault_name, limit_name};
@@ -17,21 +19,44 @@ pub(crate) fn prompt(open: &OpenQuestion) -> Value {
 }
 
 fn question(key: &str, turn: u32, prompt: &Prompt, violation: Option<&Violation>) -> Value {
-    let mut value = plain(prompt);
-    let mut metadata = json!({"key": key, "turnId": turn});
-    if let Some(violation) = violation {
-        metadata["error"] = violation.error.as_str().into();
-        if let Some(suggestion) = &violation.suggestion {
-            metadata["suggestion"] = suggestion.as_str().into();
-        }
-    }
-    value["metadata"] = metadata;
-    value
+    plain(&Question::new(key, turn, prompt, violation))
 }
 
-fn plain(prompt: &Prompt) -> Value {
+/// A question, written without a detour.
+#[derive(Serialize)]
+struct Question<'a> {
+    #[serde(flatten)]
+    prompt: &'a Prompt,
+    metadata: Metadata<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    key: &'a str,
+    turn_id: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suggestion: Option<&'a str>,
+}
+
+impl<'a> Question<'a> {
+    fn new(
+        key: &'a str,
+        turn_id: u32,
+        prompt: &'a Prompt,
+        violation: Option<&'a Violation>,
+    ) -> Self {
+        let error = violation.map(|violation| violation.error.as_str());
+        let suggestion = violation.and_then(|violation| violation.suggestion.as_deref());
+        Self { prompt, metadata: Metadata { key, turn_id, error, suggestion } }
+    }
+}
+
+fn plain(told: &impl Serialize) -> Value {
     // Prompts are made of texts, numbers and JSON values, all of which JSON can say.
-    serde_json::to_value(prompt).unwrap_or_default()
+    serde_json::to_value(told).unwrap_or_default()
 }
 
 /// Params of `interaction.prompt`.
@@ -87,6 +112,51 @@ pub(crate) fn object(data: &Value) -> Value {
     }
 }
 
+/// That an answer was taken and what comes next, for clients that are not sent requests (C-06).
+///
+/// This is what most turns are answered with, so it is written without a detour.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Accepted<'a> {
+    accepted: bool,
+    validation: Valid,
+    next: Next<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_type: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Valid {
+    valid: bool,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Next<'a> {
+    Asked {
+        prompt: Question<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        progress: Option<Value>,
+    },
+    Other(Value),
+}
+
+impl<'a> Accepted<'a> {
+    pub(crate) fn new(view: &'a View, revision: Revision) -> Self {
+        let next = match &view.standing {
+            Standing::Waiting(OpenQuestion { turn, key, prompt, progress, violation }) => {
+                Next::Asked {
+                    prompt: Question::new(key, *turn, prompt, violation.as_ref()),
+                    progress: progress.as_ref().map(progress_value),
+                }
+            }
+            _ => Next::Other(next(view)),
+        };
+        let result_type = revision.is_stateless().then_some("complete");
+        Self { accepted: true, validation: Valid { valid: true }, next, result_type }
+    }
+}
+
 /// What comes next, for clients that are not sent requests (C-06).
 pub(crate) fn next(view: &View) -> Value {
     match &view.standing {
@@ -105,14 +175,18 @@ pub(crate) fn next(view: &View) -> Value {
 }
 
 fn with_progress(mut value: Value, progress: Option<&Progress>) -> Value {
-    if let Some(Progress { current, total, message }) = progress {
-        let mut wire = json!({"current": number(*current), "total": number(*total)});
-        if let Some(message) = message {
-            wire["message"] = message.as_str().into();
-        }
-        value["progress"] = wire;
+    if let Some(progress) = progress {
+        value["progress"] = progress_value(progress);
     }
     value
+}
+
+fn progress_value(Progress { current, total, message }: &Progress) -> Value {
+    let mut wire = json!({"current": number(*current), "total": number(*total)});
+    if let Some(message) = message {
+        wire["message"] = message.as_str().into();
+    }
+    wire
 }
 
 /// A whole number is written without a point.

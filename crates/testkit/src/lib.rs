@@ -5,12 +5,13 @@
 //! client for trying what a good one never does. [`scenario`] is the suite every transport passes,
 //! run against the server of [`fixture`]. [`fuzz`] holds what must be true of any bytes whatever,
 //! [`store`] what must be true of any store of journals, [`client`] what a client must manage over
-//! any transport.
+//! any transport, [`crash`] what is true of any conversation with a program that is killed.
 
 // A peer that is not answered panics with the reason: that is how a test learns of it.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 pub mod client;
+pub mod crash;
 pub mod fixture;
 pub mod fuzz;
 pub mod http;

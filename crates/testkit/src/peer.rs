@@ -67,6 +67,12 @@ impl Peer {
         self.reply_to(id).await
     }
 
+    /// As [`call`](Self::call); None if the server ends the connection instead.
+    pub async fn try_call(&mut self, method: &str, params: Value) -> Option<Value> {
+        let id = Value::from(self.ask(method, params));
+        self.try_find(|message| message.get("method").is_none() && message["id"] == id).await
+    }
+
     /// Calls a tool.
     pub async fn call_tool(&mut self, name: &str, arguments: Value) -> Value {
         self.call("tools/call", json!({"name": name, "arguments": arguments})).await
@@ -79,13 +85,23 @@ impl Peer {
 
     /// Does the handshake as a client that can do something, and returns the server's result.
     pub async fn initialize_with(&mut self, revision: Revision, capabilities: Value) -> Value {
+        let initialized = self.try_initialize(revision, capabilities).await;
+        initialized.expect("the server ended the connection")
+    }
+
+    /// As [`initialize_with`](Self::initialize_with); None if the server ends the connection.
+    pub async fn try_initialize(
+        &mut self,
+        revision: Revision,
+        capabilities: Value,
+    ) -> Option<Value> {
         let client = json!({"name": "scripted-peer", "version": "1.0.0"});
         let params = json!({
             "protocolVersion": revision.name(), "capabilities": capabilities, "clientInfo": client,
         });
-        let reply = self.call("initialize", params).await;
+        let reply = self.try_call("initialize", params).await?;
         self.notify("notifications/initialized", json!({}));
-        reply["result"].clone()
+        Some(reply["result"].clone())
     }
 
     /// The next message, of whatever kind.
@@ -104,15 +120,21 @@ impl Peer {
 
     /// The first message, kept or coming, that is the one wanted.
     pub async fn find(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+        let found = self.try_find(is_it).await;
+        found.unwrap_or_else(|| {
+            panic!("the server ended the connection; seen so far: {:?}", self.kept)
+        })
+    }
+
+    /// As [`find`](Self::find); None if the server ends the connection first.
+    pub async fn try_find(&mut self, is_it: impl Fn(&Value) -> bool) -> Option<Value> {
         if let Some(index) = self.kept.iter().position(&is_it) {
-            return self.kept.remove(index);
+            return Some(self.kept.remove(index));
         }
         loop {
-            let message = self.arriving().await.unwrap_or_else(|| {
-                panic!("the server ended the connection; seen so far: {:?}", self.kept)
-            });
+            let message = self.arriving().await?;
             if is_it(&message) {
-                return message;
+                return Some(message);
             }
             self.kept.push(message);
         }

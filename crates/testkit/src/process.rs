@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
+use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 use crate::lines;
@@ -12,13 +13,17 @@ use crate::peer::Peer;
 #[derive(Debug)]
 pub struct Program {
     child: Child,
+    /// Where it runs, and leaves what it writes.
+    _folder: TempDir,
 }
 
 impl Program {
-    /// Starts a program and a peer that speaks to it, one message per line.
+    /// Starts a program in an empty folder, and a peer that speaks to it, one message per line.
     pub fn start(program: impl AsRef<Path>, arguments: &[&str]) -> (Self, Peer) {
+        let folder = tempfile::tempdir().expect("a folder can be made");
         let mut child = Command::new(program.as_ref())
             .args(arguments)
+            .current_dir(&folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -27,7 +32,7 @@ impl Program {
             .expect("the program can be started");
         let stdin = child.stdin.take().expect("stdin is piped");
         let stdout = child.stdout.take().expect("stdout is piped");
-        (Self { child }, lines::connect(stdout, stdin, ()))
+        (Self { child, _folder: folder }, lines::connect(stdout, stdin, ()))
     }
 
     /// The process id.

@@ -13,8 +13,17 @@ use crate::peer::Peer;
 /// Connects a peer to a server at an address. `end` is what the end of input means, which has no
 /// likeness of its own here.
 pub async fn connect(address: SocketAddr, end: impl Future<Output = ()> + Send + 'static) -> Peer {
-    let stream = TcpStream::connect(address).await.expect("the server listens");
-    let (socket, _) = client_async("ws://localhost/ws", stream).await.expect("it upgrades");
+    try_connect(address, end).await.expect("the server listens and upgrades")
+}
+
+/// As [`connect`]; None if the server is not there.
+pub async fn try_connect(
+    address: SocketAddr,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> Option<Peer> {
+    let stream = TcpStream::connect(address).await.ok()?;
+    stream.set_nodelay(true).ok()?;
+    let (socket, _) = client_async("ws://localhost/ws", stream).await.ok()?;
     let (mut sink, mut stream) = socket.split();
     let (frames, mut incoming) = mpsc::unbounded_channel::<Vec<u8>>();
     let (outgoing, messages) = mpsc::unbounded_channel();
@@ -33,5 +42,5 @@ pub async fn connect(address: SocketAddr, end: impl Future<Output = ()> + Send +
             }
         }
     });
-    Peer::new(frames, messages)
+    Some(Peer::new(frames, messages))
 }

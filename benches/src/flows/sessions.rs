@@ -1,0 +1,191 @@
+//! Sessions of the flow `ledger` over a pipe, answered as fast as they ask.
+
+use std::{
+    fmt::Write as _,
+    io::Write as _,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail, ensure};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::json;
+
+use super::Bench;
+use crate::{
+    peer::{Peer, Pipes},
+    placement::Placement,
+    reply::excerpt,
+};
+
+/// A server and the sessions held with it, at most one request of each in flight.
+pub(super) struct Sessions {
+    pub(super) peer: Peer,
+    pipes: Pipes,
+    sessions: Vec<Session>,
+    /// How many entries each asks for.
+    entries: u32,
+    requests: String,
+}
+
+/// One place for a session: when one is over the next begins in it.
+#[derive(Default)]
+struct Session {
+    id: Option<String>,
+}
+
+impl Sessions {
+    /// Starts a server with sessions in a store, and so many places for them.
+    pub(super) fn start(
+        bench: Bench<'_>,
+        store: &str,
+        (count, entries): (usize, u32),
+        placement: Placement,
+    ) -> anyhow::Result<Self> {
+        let mut command = Command::new(bench.mcp_flow);
+        command.args(["stdio", "--diagnostics", "--ledger", "--store", store]);
+        command.current_dir(bench.folder);
+        // What is next comes in the reply, so that a turn is one request and one reply.
+        let inline = json!({"experimental": {"interaction": {"delivery": "inline"}}});
+        let (peer, pipes) = Peer::start_as(&inline, command, placement)?;
+        let sessions = (0..count).map(|_| Session::default()).collect();
+        Ok(Self { peer, pipes, sessions, entries, requests: String::new() })
+    }
+
+    /// Begins a session in every place.
+    pub(super) fn begin(&mut self) -> anyhow::Result<()> {
+        for place in 0..self.sessions.len() {
+            self.sessions[place].id = None;
+            self.write(place)?;
+        }
+        self.exchange(self.sessions.len(), |_| false).map(drop)
+    }
+
+    /// Answers for so long, in all places at once. How many answers a second were taken.
+    pub(super) fn answer_for(&mut self, time: Duration) -> anyhow::Result<f64> {
+        let start = Instant::now();
+        let answers = self.answer_while(|_| start.elapsed() < time)?;
+        Ok(answers as f64 / start.elapsed().as_secs_f64())
+    }
+
+    /// Takes so many turns, in all places at once.
+    pub(super) fn answer_times(&mut self, turns: usize) -> anyhow::Result<()> {
+        // The first of each place is sent in any case.
+        let more = turns.saturating_sub(self.sessions.len());
+        self.answer_while(|sent| sent < more).map(drop)
+    }
+
+    /// Answers once in every place, one after the other. How long each has taken.
+    pub(super) fn answer_in_turn(&mut self) -> anyhow::Result<Vec<Duration>> {
+        let mut times = Vec::with_capacity(self.sessions.len());
+        for place in 0..self.sessions.len() {
+            let start = Instant::now();
+            self.write(place)?;
+            self.exchange(1, |_| false)?;
+            times.push(start.elapsed());
+        }
+        Ok(times)
+    }
+
+    fn answer_while(&mut self, more: impl FnMut(usize) -> bool) -> anyhow::Result<usize> {
+        for place in 0..self.sessions.len() {
+            self.write(place)?;
+        }
+        self.exchange(self.sessions.len(), more)
+    }
+
+    /// Writes down the next request of a place.
+    fn write(&mut self, place: usize) -> anyhow::Result<()> {
+        let (method, params) = match &self.sessions[place].id {
+            Some(id) => (
+                "interaction.respond",
+                format!(
+                    r#""sessionId":"{id}","response":{{"value":"an entry of the usual length"}}"#
+                ),
+            ),
+            None => (
+                "interaction.start",
+                format!(r#""toolName":"ledger","initialParams":{{"entries":{}}}"#, self.entries),
+            ),
+        };
+        writeln!(
+            self.requests,
+            r#"{{"jsonrpc":"2.0","id":{place},"method":"{method}","params":{{{params}}}}}"#
+        )?;
+        Ok(())
+    }
+
+    /// Sends what was written down and reads replies until none is open. Each reply leads to the
+    /// next request as long as there are to be more. How many answers were taken.
+    fn exchange(
+        &mut self,
+        mut open: usize,
+        mut more: impl FnMut(usize) -> bool,
+    ) -> anyhow::Result<usize> {
+        let (mut answers, mut sent) = (0, 0);
+        let mut ready = Vec::new();
+        while open > 0 {
+            self.pipes.requests.write_all(self.requests.as_bytes())?;
+            self.requests.clear();
+            let sessions = &mut self.sessions;
+            let went_on = self.pipes.replies.read_batch(|line| {
+                let (place, was_answer) = take(line, sessions)?;
+                answers += usize::from(was_answer);
+                ready.push(place);
+                anyhow::Ok(())
+            })?;
+            ensure!(went_on, "the server closed its output with {open} turns open");
+            for place in ready.drain(..) {
+                // A session that is over is followed by another, which is no turn by itself.
+                if self.sessions[place].id.is_none() {
+                    self.write(place)?;
+                } else if more(sent) {
+                    sent += 1;
+                    self.write(place)?;
+                } else {
+                    open -= 1;
+                }
+            }
+        }
+        Ok(answers)
+    }
+}
+
+/// Reads a reply. Which place it is for, and whether it was to an answer.
+fn take(line: &[u8], sessions: &mut [Session]) -> anyhow::Result<(usize, bool)> {
+    let reply: Reply<'_> = serde_json::from_slice(line)
+        .with_context(|| format!("not the reply of a turn: {}", excerpt(line)))?;
+    let session = sessions.get_mut(reply.id).context("a reply to nothing")?;
+    match (reply.result.session_id, reply.result.next) {
+        (Some(id), Next { prompt: Some(_), .. }) => {
+            session.id = Some(id.to_owned());
+            Ok((reply.id, false))
+        }
+        (None, Next { prompt: Some(_), .. }) => Ok((reply.id, true)),
+        (None, Next { complete: Some(_), .. }) => {
+            session.id = None;
+            Ok((reply.id, true))
+        }
+        _ => bail!("a turn led to {}", excerpt(line)),
+    }
+}
+
+#[derive(Deserialize)]
+struct Reply<'a> {
+    id: usize,
+    #[serde(borrow)]
+    result: Turn<'a>,
+}
+
+#[derive(Deserialize)]
+struct Turn<'a> {
+    #[serde(borrow, rename = "sessionId")]
+    session_id: Option<&'a str>,
+    next: Next,
+}
+
+#[derive(Deserialize)]
+struct Next {
+    prompt: Option<IgnoredAny>,
+    complete: Option<IgnoredAny>,
+}

@@ -1,0 +1,6 @@
+use mcp_flow::prelude::*;
+
+#[flow]
+struct Greeting;
+
+fn main() {}
