@@ -60,12 +60,19 @@ impl Members {
                 None if self.has("uri") => self.into_link(annotations, meta)?,
                 None => return Err(format!("{kind} content needs `resource`, `data` or `uri`")),
             },
+            "ref/stream" => {
+                let tag = self.take("streamTag").and_then(|tag| tag.as_u64());
+                let tag = tag.and_then(|tag| u32::try_from(tag).ok());
+                let tag = tag.ok_or("a stream needs `streamTag`, a number of 32 bits")?;
+                let mime_type = self.needed_text("mimeType", "a stream")?;
+                Content::Stream { tag, mime_type, annotations, meta }
+            }
             "resource_link" => self.into_link(annotations, meta)?,
             unknown => {
                 let start: String = unknown.chars().take(64).collect();
                 return Err(format!(
                     "there is no content of type {start:?}; \
-                     use text, image, audio, resource or resource_link"
+                     use text, image, audio, resource, resource_link or ref/stream"
                 ));
             }
         })

@@ -108,6 +108,11 @@ impl Content {
                 resource: Some(WireResource::new(resource, features.structured_content)),
                 ..WireContent::of("resource")
             },
+            Self::Stream { tag, mime_type, .. } => WireContent {
+                stream_tag: Some(*tag),
+                mime_type: Some(mime_type),
+                ..WireContent::of("ref/stream")
+            },
             Self::ResourceLink(target) => {
                 if seed {
                     WireContent { uri: Some(&target.uri), ..WireContent::of("resource") }
@@ -152,6 +157,8 @@ impl Serialize for ResourceContents {
 struct WireContent<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_tag: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
