@@ -4,8 +4,9 @@
 //! more about the machine than about the code. `stdio` compares a small call with a bare loop and
 //! with the official SDK, `http` with a bare axum handler and with the official SDK; `memory`
 //! compares a flooded server with itself at rest, and `many` one with thousands of idle
-//! connections; `resources` compares a large download with a bare handler; `compile` is the one that counts seconds, those a crate with a hundred tools takes
-//! to build.
+//! connections; `resources` compares a large download with a bare handler, and `webtransport` round
+//! trips, bulk and memory with quinn alone; `compile` is the one that counts seconds, those a crate
+//! with a hundred tools takes to build.
 //!
 //! The neighbours are hidden subcommands of this binary, so they are built with the same compiler
 //! and the same profile as what they are compared with.
@@ -28,6 +29,7 @@ mod report;
 mod resources;
 mod servers;
 mod stdio;
+mod webtransport;
 
 use clap::Parser;
 
@@ -39,6 +41,7 @@ enum Command {
     Memory(memory::Arguments),
     Many(many::Arguments),
     Resources(resources::Arguments),
+    Webtransport(webtransport::Arguments),
     Compile(compile::Arguments),
     /// Serve `calculator.add` from a plain blocking loop
     #[command(hide = true)]
@@ -55,6 +58,12 @@ enum Command {
     /// Serve one file over HTTP, and nothing else
     #[command(hide = true)]
     ServeFile(servers::files::Settings),
+    /// Serve one file and echoes over QUIC, and nothing else
+    #[command(hide = true)]
+    ServeQuinn(servers::quinn::Settings),
+    /// Read a file over WebTransport with rests in between
+    #[command(hide = true)]
+    ReadSlowly(webtransport::slow::Settings),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -64,12 +73,15 @@ fn main() -> anyhow::Result<()> {
         Command::Memory(arguments) => print(&arguments.run()?),
         Command::Many(arguments) => print(&arguments.run()?),
         Command::Resources(arguments) => print(&arguments.run()?),
+        Command::Webtransport(arguments) => print(&arguments.run()?),
         Command::Compile(arguments) => print(&arguments.run()?),
         Command::ServeBare => servers::bare::serve()?,
         Command::ServeRmcp(settings) => servers::rmcp::serve(settings)?,
         Command::ServeAxum(settings) => servers::axum::serve(settings)?,
         Command::ServeRmcpHttp(settings) => servers::rmcp_http::serve(settings)?,
         Command::ServeFile(settings) => servers::files::serve(settings)?,
+        Command::ServeQuinn(settings) => servers::quinn::serve(settings)?,
+        Command::ReadSlowly(settings) => webtransport::slow::read(settings)?,
     }
     Ok(())
 }
