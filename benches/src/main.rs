@@ -5,7 +5,7 @@
 //! with the official SDK, `http` with a bare axum handler and with the official SDK; `memory`
 //! compares a flooded server with itself at rest, and `many` one with thousands of idle
 //! connections; `resources` compares a large download with a bare handler, and `webtransport` round
-//! trips, bulk and memory with quinn alone; `compile` is the one that counts seconds, those a crate
+//! trips, bulk and memory with quinn alone; `cbor` compares it with JSON; `compile` is the one that counts seconds, those a crate
 //! with a hundred tools takes to build.
 //!
 //! The neighbours are hidden subcommands of this binary, so they are built with the same compiler
@@ -13,6 +13,7 @@
 
 mod binary;
 mod call;
+mod cbor;
 mod compile;
 mod driver;
 mod http;
@@ -42,6 +43,7 @@ enum Command {
     Many(many::Arguments),
     Resources(resources::Arguments),
     Webtransport(webtransport::Arguments),
+    Cbor(cbor::Arguments),
     Compile(compile::Arguments),
     /// Serve `calculator.add` from a plain blocking loop
     #[command(hide = true)]
@@ -74,6 +76,7 @@ fn main() -> anyhow::Result<()> {
         Command::Many(arguments) => print(&arguments.run()?),
         Command::Resources(arguments) => print(&arguments.run()?),
         Command::Webtransport(arguments) => print(&arguments.run()?),
+        Command::Cbor(arguments) => print(&arguments.run()?),
         Command::Compile(arguments) => print(&arguments.run()?),
         Command::ServeBare => servers::bare::serve()?,
         Command::ServeRmcp(settings) => servers::rmcp::serve(settings)?,
