@@ -158,6 +158,7 @@ impl Arguments {
         let one_stream = client.download(file, bytes, 1).await?;
         let many_streams = client.download(file, bytes, STREAMS).await?;
         let (p50, p99) = percentiles(client.pings_while_downloading(file, bytes).await?);
+        let datagrams_per_second = client.datagrams_per_second(time).await?;
         client.session.close(0, b"measured");
         Ok(Sample {
             pings_per_second: one_in_flight,
@@ -166,6 +167,7 @@ impl Arguments {
             megabytes_per_second_8_streams: many_streams,
             ping_in_bulk_p50_ms: p50,
             ping_in_bulk_p99_ms: p99,
+            datagrams_per_second,
         })
     }
 }

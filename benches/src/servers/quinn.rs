@@ -9,6 +9,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -19,8 +20,8 @@ use tokio_rustls::rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 use web_transport_quinn::quinn::{
-    self, Connection, Endpoint, EndpointConfig, SendStream, TransportConfig,
-    crypto::rustls::QuicServerConfig,
+    self, Connection, Endpoint, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, SendStream,
+    TransportConfig, VarInt, crypto::rustls::QuicServerConfig,
 };
 
 use super::Runtime;
@@ -33,9 +34,6 @@ pub(crate) const ALPN: &[u8] = b"benches";
 
 /// The frame that asks for the file.
 pub(crate) const SEND_FILE: &[u8] = b"file";
-
-/// The frame that asks for so many datagrams, which follows as decimal digits.
-pub(crate) const SEND_DATAGRAMS: &[u8] = b"datagrams ";
 
 /// What to send, and whom to be.
 #[derive(Clone, Debug, clap::Args)]
@@ -58,7 +56,7 @@ async fn listen(settings: Settings) -> anyhow::Result<()> {
             .with_single_cert(vec![certificate], key)?;
     tls.alpn_protocols = vec![ALPN.to_vec()];
     let mut config = quinn::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
-    config.transport_config(Arc::new(transport()));
+    config.transport_config(Arc::new(server_transport()));
     let endpoint = endpoint(Some(config))?;
     announce(endpoint.local_addr()?)?;
     let file: Arc<Path> = settings.file.into();
@@ -75,6 +73,8 @@ async fn listen(settings: Settings) -> anyhow::Result<()> {
 
 async fn attend(connection: Connection, file: Arc<Path>) -> anyhow::Result<()> {
     let (mut replies, mut requests) = connection.accept_bi().await?;
+    let datagrams = connection.clone();
+    tokio::spawn(async move { while datagrams.read_datagram().await.is_ok() {} });
     let mut received = BytesMut::new();
     while let Some(chunk) = requests.read_chunk(READ, true).await? {
         received.extend_from_slice(&chunk.bytes);
@@ -84,9 +84,6 @@ async fn attend(connection: Connection, file: Arc<Path>) -> anyhow::Result<()> {
             if body == SEND_FILE {
                 let (stream, file) = (connection.open_uni().await?, file.clone());
                 tokio::spawn(send_file(stream, file));
-            } else if let Some(count) = body.strip_prefix(SEND_DATAGRAMS) {
-                let count = std::str::from_utf8(count)?.parse()?;
-                tokio::spawn(send_datagrams(connection.clone(), count));
             } else {
                 reply.extend_from_slice(&frame);
             }
@@ -110,15 +107,6 @@ async fn send_file(mut stream: SendStream, path: Arc<Path>) -> anyhow::Result<()
     Ok(stream.finish()?)
 }
 
-async fn send_datagrams(connection: Connection, count: u32) -> anyhow::Result<()> {
-    for number in 0..count {
-        let mut datagram = vec![0; DATAGRAM];
-        datagram[..4].copy_from_slice(&number.to_be_bytes());
-        connection.send_datagram_wait(datagram.into()).await?;
-    }
-    Ok(())
-}
-
 /// Takes the first frame off what was received, with its length before it, if it is all there.
 pub(crate) fn take_frame(received: &mut BytesMut) -> Option<Bytes> {
     let (length, _) = received.split_first_chunk::<4>()?;
@@ -126,13 +114,39 @@ pub(crate) fn take_frame(received: &mut BytesMut) -> Option<Bytes> {
     (received.len() >= whole).then(|| received.split_to(whole).freeze())
 }
 
-/// What both ends of every connection are set to: what MCP Flow sets, so that this is not what is
+/// How the server's end of a connection is set: as MCP Flow's is, so that this is not what is
 /// compared.
-pub(crate) fn transport() -> TransportConfig {
+fn server_transport() -> TransportConfig {
+    let mut transport = common_transport();
+    transport
+        .max_concurrent_bidi_streams(VarInt::from_u32(8))
+        .max_concurrent_uni_streams(VarInt::from_u32(16))
+        .stream_receive_window(VarInt::from_u32(512 * 1024))
+        .receive_window(VarInt::from_u32(1024 * 1024));
+    transport
+}
+
+/// How the client's end is set, to whichever server.
+pub(crate) fn client_transport() -> TransportConfig {
+    let mut transport = common_transport();
+    transport
+        .max_concurrent_bidi_streams(VarInt::from_u32(4))
+        .max_concurrent_uni_streams(VarInt::from_u32(64))
+        .stream_receive_window(VarInt::from_u32(1024 * 1024));
+    transport
+}
+
+fn common_transport() -> TransportConfig {
     let mut transport = TransportConfig::default();
-    let mut discovery = quinn::MtuDiscoveryConfig::default();
+    let mut discovery = MtuDiscoveryConfig::default();
     discovery.upper_bound(6500);
-    transport.mtu_discovery_config(Some(discovery));
+    transport
+        .mtu_discovery_config(Some(discovery))
+        .max_idle_timeout(IdleTimeout::try_from(IDLE_TIME).ok())
+        .keep_alive_interval(Some(IDLE_TIME / 3))
+        .send_window(8 * 1024 * 1024)
+        .datagram_receive_buffer_size(Some(64 * 1024))
+        .datagram_send_buffer_size(64 * 1024);
     transport
 }
 
@@ -157,5 +171,5 @@ fn announce(address: SocketAddr) -> io::Result<()> {
 /// As large as what MCP Flow reads of a file at once.
 const PIECE: usize = 256 * 1024;
 const READ: usize = 64 * 1024;
-pub(crate) const DATAGRAM: usize = 1000;
+const IDLE_TIME: Duration = Duration::from_secs(30);
 const SOCKET_BUFFER: usize = 1 << 20;

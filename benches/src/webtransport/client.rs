@@ -44,7 +44,7 @@ impl Dialer {
         let mut tls = identity.client(&[&TLS13])?;
         tls.alpn_protocols = vec![alpn.to_vec()];
         let mut config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
-        config.transport_config(Arc::new(rival::transport()));
+        config.transport_config(Arc::new(rival::client_transport()));
         Ok(Self { kind, server, endpoint: rival::endpoint(None)?, config })
     }
 
@@ -206,6 +206,21 @@ impl Client {
         }
     }
 
+    /// Sends datagrams as fast as they are taken, and gives how many a second the server has read:
+    /// it is asked by a ping that comes after them.
+    pub(super) async fn datagrams_per_second(&mut self, time: Duration) -> anyhow::Result<f64> {
+        let (start, before) = (Instant::now(), quinn::Connection::stats(&self.session).path.lost_packets);
+        let datagram = Bytes::from_static(&[0; DATAGRAM]);
+        let mut sent = 0_u64;
+        while start.elapsed() < time {
+            self.session.send_datagram_wait(datagram.clone()).await?;
+            sent += 1;
+        }
+        self.ping().await?;
+        let lost = quinn::Connection::stats(&self.session).path.lost_packets - before;
+        Ok(sent.saturating_sub(lost) as f64 / start.elapsed().as_secs_f64())
+    }
+
     /// Asks for the file, which will come on a stream of its own.
     pub(super) async fn ask_for(&mut self, file: &str) -> anyhow::Result<()> {
         match self.kind {
@@ -271,6 +286,9 @@ fn id_of(frame: &[u8]) -> Option<u64> {
     let digits = frame[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     std::str::from_utf8(&frame[at..at + digits]).ok()?.parse().ok()
 }
+
+/// A datagram of a usual size, on a channel that is not used.
+const DATAGRAM: usize = 1000;
 
 /// How long a server may leave a client without any answer.
 const PATIENCE: Duration = Duration::from_secs(20);

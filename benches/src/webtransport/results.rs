@@ -20,10 +20,11 @@ pub(super) struct Sample {
     pub(super) megabytes_per_second_8_streams: f64,
     pub(super) ping_in_bulk_p50_ms: f64,
     pub(super) ping_in_bulk_p99_ms: f64,
+    pub(super) datagrams_per_second: f64,
 }
 
 impl Sample {
-    fn numbers(&self) -> [f64; 6] {
+    fn numbers(&self) -> [f64; 7] {
         [
             self.pings_per_second,
             self.pings_per_second_64_in_flight,
@@ -31,6 +32,7 @@ impl Sample {
             self.megabytes_per_second_8_streams,
             self.ping_in_bulk_p50_ms,
             self.ping_in_bulk_p99_ms,
+            self.datagrams_per_second,
         ]
     }
 }
@@ -119,13 +121,13 @@ impl Results {
             let cell = |column: usize| number(middle(&|round| of(round).numbers()[column]));
             std::array::from_fn(|at| if at == 0 { label.to_owned() } else { cell(at - 1) })
         };
-        let ratio: [String; 7] = std::array::from_fn(|at| {
+        let ratio: [String; 8] = std::array::from_fn(|at| {
             let of = |round: &Round| round.flow.numbers()[at - 1] / round.raw.numbers()[at - 1];
             if at == 0 { "mcp-flow / quinn".to_owned() } else { format!("{:.2}", middle(&of)) }
         });
         let http = |label: &str, of: fn(&Round) -> f64| {
             let speed = number(middle(&of));
-            let cells = [label, "-", "-", &speed, "-", "-", "-"];
+            let cells = [label, "-", "-", &speed, "-", "-", "-", "-"];
             cells.map(str::to_owned)
         };
         let rows = [
@@ -163,7 +165,7 @@ pub(super) fn percentiles(mut times: Vec<Duration>) -> (f64, f64) {
     (at(0.5), at(0.99))
 }
 
-const HEADINGS: [&str; 7] = [
+const HEADINGS: [&str; 8] = [
     "server",
     "pings/s",
     "64 in flight/s",
@@ -171,4 +173,5 @@ const HEADINGS: [&str; 7] = [
     "8 streams MB/s",
     "ping in bulk p50 ms",
     "p99 ms",
+    "datagrams in/s",
 ];

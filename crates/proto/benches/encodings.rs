@@ -60,7 +60,8 @@ fn encode(tools: &[ToolDefinition], encoding: Encoding) -> Vec<u8> {
 }
 
 fn decode(frame: &[u8], encoding: Encoding) {
-    let Ok(Incoming::One(Message::Response(response))) = Incoming::decode(frame, encoding) else {
+    let Ok(Incoming::Message(Message::Response(response))) = Incoming::decode(frame, encoding)
+    else {
         unreachable!("it was encoded as a response")
     };
     let listed: Listed = response.outcome.unwrap().decode().unwrap();
