@@ -34,19 +34,23 @@ pub mod connection;
 mod connections;
 pub mod content;
 pub mod context;
+pub mod datagram;
 pub mod event;
 mod extensions;
+pub mod guard;
 pub mod handler;
 pub mod identity;
 pub mod input;
 mod limits;
 mod methods;
+pub mod negotiation;
 mod output_filter;
 pub mod prompt;
 mod registry;
 pub mod resource;
 pub mod revision;
 pub mod router;
+mod tokens;
 pub mod tool;
 
 pub use ask::{AskError, Elicited, Form};
@@ -66,6 +70,7 @@ pub use output_filter::{OutputFilter, strip_control_characters};
 pub use prompt::{AddPromptsError, BadPrompt, IntoPromptOutput, IntoPrompts, Prompt, PromptOutput};
 pub use resource::{AddResourcesError, BadResource, IntoResources, Resource, ResourceTemplate};
 pub use revision::VersionPolicy;
+pub use tokens::{TokenError, Tokens};
 pub use tool::{
     AddToolsError, BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames,
     ToolOutput,

@@ -10,7 +10,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-seal", &[]),
     ("mcp-flow-flow", &[]),
@@ -18,7 +18,9 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     ("mcp-flow-store-redb", &["mcp-flow-flow", "mcp-flow-seal"]),
     ("mcp-flow-server", &["mcp-flow-proto", "mcp-flow-seal"]),
     ("mcp-flow-stdio", &["mcp-flow-proto", "mcp-flow-server"]),
-    ("mcp-flow-http", &["mcp-flow-proto", "mcp-flow-server"]),
+    ("mcp-flow-tls", &[]),
+    ("mcp-flow-http", &["mcp-flow-proto", "mcp-flow-server", "mcp-flow-tls"]),
+    ("mcp-flow-webtransport", &["mcp-flow-proto", "mcp-flow-server", "mcp-flow-tls"]),
     (
         "mcp-flow-interaction",
         &["mcp-flow-engine", "mcp-flow-flow", "mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"],
@@ -47,6 +49,8 @@ const MAY_USE: [(&str, &[&str]); 16] = [
             "mcp-flow-server",
             "mcp-flow-stdio",
             "mcp-flow-store-redb",
+            "mcp-flow-tls",
+            "mcp-flow-webtransport",
         ],
     ),
     ("mcp-flow-examples", &["mcp-flow"]),

@@ -177,6 +177,16 @@ impl Ledger {
         }
     }
 
+    /// Notes that a stream will not come, because the other end says so.
+    pub fn give_up(&mut self, stream: StreamHeader) {
+        if let Some(request) = self.requests.get_mut(&stream.request)
+            && let Some(stage @ Stage::Awaited) = request.streams.get_mut(&stream.tag)
+        {
+            *stage = Stage::Ended;
+            self.tidy(stream.request);
+        }
+    }
+
     /// Notes that a request is cancelled here. Returns the streams that have come; what else comes
     /// within the time of grace was on its way already.
     pub fn cancel(&mut self, request: u32, now: Duration) -> Vec<u32> {
@@ -198,7 +208,11 @@ impl Ledger {
 
     /// When [`expire`](Self::expire) will have something to say.
     pub fn due(&self) -> Option<Duration> {
-        self.requests.values().filter(|request| request.is_unsettled()).filter_map(|request| request.deadline).min()
+        self.requests
+            .values()
+            .filter(|request| request.is_unsettled())
+            .filter_map(|request| request.deadline)
+            .min()
     }
 
     /// Gives up what has not come in time, or was never named.

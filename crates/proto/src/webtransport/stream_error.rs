@@ -99,10 +99,7 @@ mod tests {
         );
         for error in [plain, named] {
             let text = json!(error).to_string();
-            assert_eq!(
-                StreamError::from_params(Params::new(Some(Raw::Json(&text)))),
-                Some(error)
-            );
+            assert_eq!(StreamError::from_params(Params::new(Some(Raw::Json(&text)))), Some(error));
         }
         for text in ["{}", r#"{"requestId":"x","streamTag":1}"#, r#"{"requestId":1}"#, "[]"] {
             assert_eq!(StreamError::from_params(Params::new(Some(Raw::Json(text)))), None);

@@ -61,8 +61,7 @@ impl Members {
                 None => return Err(format!("{kind} content needs `resource`, `data` or `uri`")),
             },
             "ref/stream" => {
-                let tag = self.take("streamTag").and_then(|tag| tag.as_u64());
-                let tag = tag.and_then(|tag| u32::try_from(tag).ok());
+                let tag = self.stream_tag();
                 let tag = tag.ok_or("a stream needs `streamTag`, a number of 32 bits")?;
                 let mime_type = self.needed_text("mimeType", "a stream")?;
                 Content::Stream { tag, mime_type, annotations, meta }
@@ -94,12 +93,19 @@ impl Members {
 
     fn into_resource(mut self) -> Result<ResourceContents, String> {
         let uri = self.needed_text("uri", "an embedded resource")?;
-        let body = match (self.text("text")?, self.blob("blob")?) {
-            (Some(text), _) => ResourceBody::Text(text),
-            (None, Some(blob)) => ResourceBody::Blob(blob),
-            (None, None) => return Err("an embedded resource needs `text` or `blob`".to_owned()),
+        let body = match (self.text("text")?, self.blob("blob")?, self.stream_tag()) {
+            (Some(text), ..) => ResourceBody::Text(text),
+            (None, Some(blob), _) => ResourceBody::Blob(blob),
+            (None, None, Some(tag)) => ResourceBody::Stream(tag),
+            (None, None, None) => {
+                return Err("an embedded resource needs `text` or `blob`".to_owned());
+            }
         };
         Ok(ResourceContents { uri, mime_type: self.text("mimeType")?, body, meta: self.meta()? })
+    }
+
+    fn stream_tag(&mut self) -> Option<u32> {
+        self.take("streamTag")?.as_u64().and_then(|tag| u32::try_from(tag).ok())
     }
 
     fn into_link(
