@@ -2,7 +2,7 @@
 //!
 //! Each module shows one thing: [`calculator`] plain functions and a failure with a name,
 //! [`wh40k`] optional arguments, enums, structured results and waiting, [`long_operation`]
-//! progress, [`read_file`] results of any size, [`prompts`](mod@prompts) a template and completed
+//! progress, [`audio_tone`] datagrams, [`read_file`] results of any size, [`prompts`](mod@prompts) a template and completed
 //! arguments. Flows ask: [`register`] two questions, [`book_trip`] what depends on earlier answers,
 //! [`all_prompts`] every kind there is, [`countdown`] works between its questions. `mcp-flow`
 //! serves all of them when nothing else is configured, and `simple_server.rs` beside this crate is
@@ -11,6 +11,7 @@
 //! [`everything`] is not to be copied from: it is what the official conformance suite asks for.
 
 pub mod all_prompts;
+pub mod audio_tone;
 pub mod book_trip;
 pub mod calculator;
 pub mod countdown;
@@ -27,7 +28,7 @@ pub use prompts::prompts;
 
 /// All of them that need nothing to work with.
 pub fn tools() -> Result<Vec<Tool>, BadTool> {
-    let long = tools![long_operation::long_operation];
+    let long = tools![long_operation::long_operation, audio_tone::audio_tone];
     (calculator::tools(), wh40k::tools(), long).into_tools()
 }
 

@@ -10,6 +10,7 @@ pub mod frames;
 pub mod generate;
 pub mod messages;
 pub mod rounds;
+pub mod webtransport;
 
 use mcp_flow_proto::{Encoding, Incoming, Message, Raw, Refusal, RequestId};
 use mcp_flow_server::{Connection, Segment};

@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use mcp_flow_testkit::fuzz::generate::{Random, input};
-use mcp_flow_testkit::fuzz::{arguments, connection, frames, messages, rounds, shown};
+use mcp_flow_testkit::fuzz::{arguments, connection, frames, messages, rounds, shown, webtransport};
 
 /// MCP-051, MCP-053: lines do not depend on how their bytes arrive.
 #[test]
@@ -39,6 +39,12 @@ fn any_lines_are_answered_as_they_should_be() {
 #[test]
 fn any_answers_are_taken_or_refused() {
     explore("rounds", rounds::run);
+}
+
+/// WT-011 to WT-023, C-16: whatever comes on a session is what it is, however it comes.
+#[test]
+fn any_bytes_are_good_for_a_session() {
+    explore("webtransport", webtransport::run);
 }
 
 fn explore(target: &str, run: fn(&[u8])) {

@@ -93,8 +93,20 @@ pub struct Client {
     session: Session,
     control: Arc<Mutex<SendStream>>,
     books: Arc<Books>,
-    /// Kept for as long as the session is used.
+    _last: Arc<Last>,
+}
+
+/// Ends the session when nobody uses it any more, which it does not by itself.
+#[derive(Debug)]
+struct Last {
+    session: Session,
     _endpoint: Endpoint,
+}
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.session.close(0, b"the client ends");
+    }
 }
 
 /// Connects to a server and opens the control stream.
@@ -162,8 +174,9 @@ impl Client {
         let (send, recv) = session.open_bi().await?;
         let _ = send.set_priority(1);
         let books = Arc::new(Books::new(settings));
-        let client =
-            Self { session, control: Arc::new(Mutex::new(send)), books, _endpoint: endpoint };
+        let last = Last { session: session.clone(), _endpoint: endpoint };
+        let control = Arc::new(Mutex::new(send));
+        let client = Self { session, control, books, _last: Arc::new(last) };
         let events = Events::begin(client.clone(), recv, settings.frame);
         Ok((client, events))
     }

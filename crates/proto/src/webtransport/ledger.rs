@@ -146,7 +146,8 @@ impl Ledger {
     pub fn answer(&mut self, request: u32, tags: &[u32], now: Duration) -> Answered {
         let mut answered = Answered::default();
         let (limit, grace) = (self.limit, self.grace);
-        let Some(entry) = self.requests.get_mut(&request) else { return answered };
+        let entry = self.requests.get_mut(&request).filter(|entry| !entry.cancelled);
+        let Some(entry) = entry else { return answered };
         entry.deadline = Some(now + grace);
         for &tag in tags {
             match entry.streams.get(&tag) {

@@ -61,7 +61,7 @@ impl Running {
 
     pub async fn connect_with(&self, settings: Settings) -> Caller {
         let (client, events) = client::connect(&self.url, settings).await.unwrap();
-        Caller { client, events, kept: VecDeque::new() }
+        Caller::new(client, events)
     }
 
     /// Ends the server and waits for that.
@@ -79,6 +79,10 @@ pub struct Caller {
 }
 
 impl Caller {
+    pub fn new(client: Client, events: Events) -> Self {
+        Self { client, events, kept: VecDeque::new() }
+    }
+
     /// Shakes hands and returns the whole answer.
     pub async fn initialize(&mut self, encodings: &[Encoding]) -> Value {
         let params = json!({
@@ -118,9 +122,9 @@ impl Caller {
     /// The first message, kept or coming, that is the one wanted.
     pub async fn message(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         self.find(|event| match event {
-            Event::Message(message) => {
-                let message = decode(message);
-                if is_it(&message) { Ok(message) } else { Err(event) }
+            Event::Message(bytes) => {
+                let message = decode(&bytes);
+                if is_it(&message) { Ok(message) } else { Err(Event::Message(bytes)) }
             }
             event => Err(event),
         })

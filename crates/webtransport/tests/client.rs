@@ -1,0 +1,149 @@
+//! The client against a server that does not keep to the rules (WT-017, WT-045 to WT-047, WT-055).
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_flow_proto::webtransport::write_frame;
+use mcp_flow_tls::Tls;
+use mcp_flow_webtransport::client::{self, Event, Settings, Trust};
+use rustls::version::TLS13;
+use serde_json::{Value, json};
+use support::{Caller, read, within};
+use web_transport_quinn::quinn::crypto::rustls::QuicServerConfig;
+use web_transport_quinn::quinn::{Endpoint, ServerConfig};
+use web_transport_quinn::{ALPN, RecvStream, Request, SendStream, Session};
+
+/// WT-055, WT-056: streams come before or after the result that names them.
+#[tokio::test]
+async fn streams_come_in_any_order() {
+    let (mut server, mut caller) = pair().await;
+    caller.ask(42, "tools/call", json!({})).await;
+    server.receive().await;
+    server.stream(b"\0\0\0\x2a\0\0\0\x01first").await;
+    server.send(&result(42, &[1, 2])).await;
+    server.stream(b"\0\0\0\x2a\0\0\0\x02second").await;
+    assert_eq!(read(caller.stream(42, 1).await).await, b"first");
+    assert_eq!(read(caller.stream(42, 2).await).await, b"second");
+}
+
+/// WT-047: a stream of no request in flight is reset and reported, and nothing of it is read.
+#[tokio::test]
+async fn injected_streams_are_reported() {
+    let (mut server, mut caller) = pair().await;
+    caller.ask(1, "ping", json!({})).await;
+    server.receive().await;
+    let stream = server.stream(b"\0\0\x03\xe7\0\0\0\x01payload").await;
+    let told = server.receive().await;
+    assert_eq!(told["method"], "$/streamError");
+    assert_eq!(
+        (&told["params"]["requestId"], &told["params"]["code"]),
+        (&json!(999), &json!(-32002))
+    );
+    assert!(within(stream.stopped()).await.is_ok());
+    server.send(&json!({"jsonrpc": "2.0", "id": 1, "result": {}})).await;
+    caller.reply_to(1).await;
+    server.stream(b"\0\0\0\x01\0\0\0\x01late").await;
+    assert_eq!(server.receive().await["params"]["code"], -32002);
+    let events = async { caller.events.next().await };
+    let quiet = tokio::time::timeout(Duration::from_millis(50), events).await;
+    assert!(!matches!(quiet, Ok(Some(Event::Stream(_)))), "{quiet:?}");
+}
+
+/// WT-046: a stream that is named and does not come is reported after a time of grace.
+#[tokio::test]
+async fn a_stream_that_does_not_come_is_reported() {
+    let (mut server, caller) = pair().await;
+    caller.ask(1, "tools/call", json!({})).await;
+    server.receive().await;
+    server.send(&result(1, &[9])).await;
+    let told = server.receive().await["params"].clone();
+    assert_eq!((&told["requestId"], &told["streamTag"]), (&json!(1), &json!(9)));
+    assert_eq!(told["code"], -32001);
+}
+
+/// WT-021, WT-023: datagrams that are none, or about nothing, are dropped and counted.
+#[tokio::test]
+async fn bad_datagrams_are_counted() {
+    let (mut server, mut caller) = pair().await;
+    caller.ask(1, "ping", json!({})).await;
+    server.receive().await;
+    for bytes in [
+        &b"\x00\x00\0\0\0\x01"[..],
+        b"\x7f\x00\0\0\0\x01",
+        b"\x01\x00\0\0\0",
+        b"\x01\x01\0\0\0\x01",
+        b"\x01\x00\0\0\x03\xe7{}",
+        b"\x03\x00\0\0\0\0{}",
+    ] {
+        let datagram = bytes::Bytes::copy_from_slice(bytes);
+        server.session.send_datagram_wait(datagram).await.unwrap();
+    }
+    let (_, request, payload) = caller.datagram().await;
+    assert_eq!((request, payload), (0, b"{}".to_vec()));
+    assert_eq!(caller.client.dropped_datagrams(), 5);
+}
+
+/// A server that sends exactly what it is told.
+struct Scripted {
+    session: Session,
+    send: SendStream,
+    recv: RecvStream,
+    _endpoint: Endpoint,
+}
+
+impl Scripted {
+    async fn send(&mut self, message: &Value) {
+        let mut frame = Vec::new();
+        write_frame(&mut frame, message.to_string().as_bytes()).unwrap();
+        self.send.write_all(&frame).await.unwrap();
+    }
+
+    async fn receive(&mut self) -> Value {
+        let mut length = [0; 4];
+        within(self.recv.read_exact(&mut length)).await.unwrap();
+        let mut body = vec![0; u32::from_be_bytes(length) as usize];
+        within(self.recv.read_exact(&mut body)).await.unwrap();
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    async fn stream(&self, bytes: &[u8]) -> SendStream {
+        let mut stream = self.session.open_uni().await.unwrap();
+        stream.write_all(bytes).await.unwrap();
+        stream.finish().unwrap();
+        stream
+    }
+}
+
+fn result(id: u32, tags: &[u32]) -> Value {
+    let item =
+        |tag: &u32| json!({"type": "ref/stream", "streamTag": tag, "mimeType": "text/plain"});
+    let content: Vec<_> = tags.iter().map(item).collect();
+    json!({"jsonrpc": "2.0", "id": id, "result": {"content": content}})
+}
+
+async fn pair() -> (Scripted, Caller) {
+    let tls = Arc::new(Tls::self_made(&[]).unwrap());
+    let crypto = tls.server_config(&[&TLS13], &[ALPN]).unwrap();
+    let crypto = QuicServerConfig::try_from(crypto).unwrap();
+    let config = ServerConfig::with_crypto(Arc::new(crypto));
+    let endpoint = Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("https://127.0.0.1:{}/mcp-flow", endpoint.local_addr().unwrap().port());
+    let mut settings = Settings::new(Trust::hash(&tls.hash()).unwrap());
+    settings.grace = Duration::from_millis(100);
+    let accepting = async {
+        let connection = endpoint.accept().await.unwrap().await.unwrap();
+        Request::accept(connection).await.unwrap().ok().await.unwrap()
+    };
+    let (session, connected) = tokio::join!(accepting, client::connect(&url, settings));
+    let (client, events) = connected.unwrap();
+    // A stream is there for the other end once something is on it.
+    client.send_unseen(b"{}").await.unwrap();
+    let (send, recv) = session.accept_bi().await.unwrap();
+    let mut server = Scripted { session, send, recv, _endpoint: endpoint };
+    assert_eq!(server.receive().await, json!({}));
+    (server, Caller::new(client, events))
+}

@@ -1,0 +1,186 @@
+//! Datagrams: progress, log and sound that may be lost (WT-019 to WT-028, WT-048, WT-061).
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::time::Duration;
+
+use mcp_flow_proto::model::LogLevel;
+use mcp_flow_proto::webtransport::{AudioChunk, Channel};
+use mcp_flow_proto::{Encoding, Raw};
+use mcp_flow_server::datagram::{AudioFormat, NotSupported};
+use mcp_flow_server::{Context, Server, Tool};
+use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_webtransport::client::{Event, Settings};
+use serde_json::{Value, json};
+use support::{Caller, Running, start};
+
+/// WT-025, WT-028, C-45, C-15: what is on the way comes as datagrams about its request in the
+/// encoding agreed on; the last comes as a message, before the result.
+#[tokio::test]
+async fn progress_comes_as_datagrams() {
+    let running = start(&server());
+    for encoding in Encoding::ALL {
+        for (tool, last) in [("steps", 3.0), ("steps_without_total", 3.0)] {
+            let mut caller = running.connect().await;
+            caller.initialize(&[encoding]).await;
+            let meta = json!({"progressToken": "t"});
+            caller.ask(42, "tools/call", json!({"name": tool, "_meta": meta})).await;
+            let (channel, request, payload) = caller.datagram().await;
+            assert_eq!((channel, request), (Channel::Progress, 42));
+            let progress = decode(&payload, encoding);
+            assert_eq!(
+                (&progress["progressToken"], &progress["progress"]),
+                (&json!("t"), &json!(1.0))
+            );
+            let message = caller.message(|_| true).await;
+            assert_eq!(message["method"], "notifications/progress", "{tool}: {message}");
+            assert_eq!(message["params"]["progress"], last);
+            assert_eq!(caller.message(|_| true).await["id"], 42);
+        }
+    }
+}
+
+/// WT-027: log lines come as datagrams about their request, unless they must not be lost.
+#[tokio::test]
+async fn log_lines_come_as_datagrams() {
+    let (_running, mut caller) = ready(|_| {}).await;
+    caller.ask(7, "tools/call", json!({"name": "log", "arguments": {}})).await;
+    let (channel, request, payload) = caller.datagram().await;
+    assert_eq!((channel, request), (Channel::Log, 7));
+    assert_eq!(decode(&payload, Encoding::Cbor)["data"], "all is well");
+    assert_eq!(caller.notice("notifications/message").await["data"], "all is lost");
+    caller.reply_to(7).await;
+}
+
+/// WT-026: sound is announced, and comes in numbered pieces.
+#[tokio::test]
+async fn sound_comes_in_numbered_pieces() {
+    let (_running, mut caller) = ready(|_| {}).await;
+    caller.ask(9, "tools/call", json!({"name": "sound", "arguments": {}})).await;
+    let announced = caller.notice("$/audio").await;
+    assert_eq!(
+        announced,
+        json!({"requestId": 9, "codec": "audio/L16", "sampleRate": 8000, "channels": 1})
+    );
+    for sequence in 0..5 {
+        let (channel, request, payload) = caller.datagram().await;
+        assert_eq!((channel, request), (Channel::Audio, 9));
+        let chunk = AudioChunk::decode(&payload).unwrap();
+        assert_eq!((chunk.sequence, chunk.timestamp), (sequence, sequence * 20));
+        assert_eq!(chunk.data, [7; 320]);
+    }
+    caller.reply_to(9).await;
+}
+
+/// WT-048: without datagrams progress comes as messages, and sound not at all.
+#[tokio::test]
+async fn a_client_without_datagrams_is_told() {
+    let (_running, mut caller) = ready(|settings| settings.datagrams = false).await;
+    let params = json!({"name": "steps", "_meta": {"progressToken": 1}});
+    caller.ask(2, "tools/call", params).await;
+    for expected in [1.0, 2.0, 3.0] {
+        assert_eq!(caller.notice("notifications/progress").await["progress"], expected);
+    }
+    let refused = caller.call_tool(3, "sound").await["error"].clone();
+    assert_eq!(
+        (&refused["code"], &refused["data"]["name"]),
+        (&json!(-32004), &json!("DATAGRAM_NOT_SUPPORTED"))
+    );
+    let running = start(&server());
+    let settings = Settings { datagrams: false, ..running.settings() };
+    let mut caller = running.connect_with(settings).await;
+    let reply = caller.initialize(&[Encoding::Json]).await;
+    assert_eq!(reply["result"]["transport"]["datagramsSupported"], false);
+}
+
+/// WT-061: after a cancel nothing more comes about its request.
+#[tokio::test]
+async fn cancelling_silences_datagrams() {
+    let (_running, mut caller) = ready(|_| {}).await;
+    let params = json!({"name": "chatter", "_meta": {"progressToken": 1}});
+    caller.ask(5, "tools/call", params).await;
+    caller.datagram().await;
+    // Behind the client's back, which would drop them itself.
+    let cancel = json!({"jsonrpc": "2.0", "method": "$/cancel", "params": {"requestId": 5}});
+    caller.client.send_unseen(&Encoding::Cbor.encode(&cancel).unwrap()).await.unwrap();
+    assert_eq!(caller.reply_to(5).await["error"]["data"]["name"], "CANCELLED");
+    // Those that were ahead of the answer may still come in a moment; then it is quiet.
+    caller.settle().await;
+    caller.settle().await;
+    let after = caller.settle().await;
+    assert!(!after.iter().any(|event| matches!(event, Event::Datagram { .. })), "{after:?}");
+}
+
+/// WT-021, WT-022: what is no datagram is dropped without a word.
+#[tokio::test]
+async fn bad_datagrams_are_ignored() {
+    let (_running, mut caller) = ready(|_| {}).await;
+    let session = caller.client.session().clone();
+    for bytes in [
+        &b""[..],
+        b"\x01\x00\0\0\0",
+        b"\x00\x00\0\0\0\x01",
+        b"\x7f\x00\0\0\0\x01",
+        b"\x01\x80\0\0\0\x01",
+        b"\x01\x00\0\0\0\x01{}",
+    ] {
+        session.send_datagram(bytes::Bytes::copy_from_slice(bytes)).unwrap();
+    }
+    assert!(caller.settle().await.is_empty());
+}
+
+async fn ready(change: impl FnOnce(&mut Settings)) -> (Running, Caller) {
+    let running = start(&server());
+    let mut settings = running.settings();
+    change(&mut settings);
+    let mut caller = running.connect_with(settings).await;
+    caller.initialize(&[Encoding::Cbor]).await;
+    (running, caller)
+}
+
+fn server() -> Server {
+    async fn steps(context: &Context, total: Option<f64>) {
+        for step in [1.0, 2.0, 3.0] {
+            context.progress(step, total, None);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    let tools = [
+        Tool::builder("steps").handler(async |context: Context, _: Value| {
+            steps(&context, Some(3.0)).await;
+        }),
+        Tool::builder("steps_without_total").handler(async |context: Context, _: Value| {
+            steps(&context, None).await;
+        }),
+        Tool::builder("chatter").handler(async |context: Context, _: Value| {
+            for step in 1..u32::MAX {
+                context.progress(step.into(), None, None);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }),
+        Tool::builder("log").quick(|context: &Context, _: Value| {
+            context.log(LogLevel::Info, None, "all is well");
+            context.log(LogLevel::Error, None, "all is lost");
+        }),
+        Tool::builder("sound").handler(async |context: Context, _: Value| {
+            let format = AudioFormat { codec: "audio/L16".into(), sample_rate: 8000, channels: 1 };
+            let mut audio = context.audio(&format)?;
+            for piece in 0..5 {
+                audio.send(Duration::from_millis(20) * piece, &[7; 320]);
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            Ok::<_, NotSupported>(())
+        }),
+    ];
+    let tools = tools.map(Result::unwrap).to_vec();
+    Fixture::with(|builder| builder.tools(tools)).server
+}
+
+fn decode(payload: &[u8], encoding: Encoding) -> Value {
+    match encoding {
+        Encoding::Json => serde_json::from_slice(payload).unwrap(),
+        Encoding::Cbor => Raw::Cbor(payload).decode().unwrap(),
+    }
+}

@@ -1,0 +1,296 @@
+//! Execution streams: results of any size beside their messages (WT-045 to WT-057, WT-061, WT-063,
+//! WT-064, WT-066).
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::time::Duration;
+
+use mcp_flow_proto::Encoding;
+use mcp_flow_server::{Bulk, Context, Limits, Resource, Server, Tool, ToolOutput};
+use mcp_flow_testkit::fixture::Fixture;
+use serde_json::{Value, json};
+use support::{Caller, Running, options, read, start, start_with};
+use tokio::io::AsyncReadExt;
+
+/// WT-050, WT-051, WT-054: one call has three streams and two calls stream at once; nothing mixes.
+#[tokio::test]
+async fn streams_do_not_mix() {
+    let (_running, mut caller) = ready(&server(Limits::default())).await;
+    caller.ask(42, "tools/call", json!({"name": "three", "arguments": {}})).await;
+    caller.ask(43, "tools/call", json!({"name": "three", "arguments": {}})).await;
+    for id in [42, 43] {
+        let content = caller.reply_to(id).await["result"]["content"].clone();
+        let item = |tag| json!({"type": "ref/stream", "streamTag": tag, "mimeType": "text/plain"});
+        assert_eq!(content, json!([item(1), item(2), item(3)]));
+    }
+    for (id, tag) in [(43, 3), (42, 1), (43, 1), (42, 2), (42, 3), (43, 2)] {
+        let stream = caller.stream(id, tag).await;
+        assert_eq!(read(stream).await, payload(tag));
+    }
+}
+
+/// WT-057: what is small stays in the message.
+#[tokio::test]
+async fn small_results_stay_inline() {
+    let limits = Limits { inline_bytes: 100, ..Limits::default() };
+    let (_running, mut caller) = ready(&server(limits)).await;
+    for (length, kind) in [(100, "text"), (101, "ref/stream")] {
+        let params = json!({"name": "bytes", "arguments": {"length": length}});
+        let reply = caller.call(length, "tools/call", params).await;
+        assert_eq!(reply["result"]["content"][0]["type"], kind, "{length}");
+    }
+    assert_eq!(read(caller.stream(101, 1).await).await, vec![b'x'; 101]);
+}
+
+/// `resources/read` streams the same way.
+#[tokio::test]
+async fn a_resource_comes_on_a_stream() {
+    let (_running, mut caller) = ready(&server(Limits::default())).await;
+    let reply = caller.call(5, "resources/read", json!({"uri": "x:/large"})).await;
+    assert_eq!(
+        reply["result"]["contents"],
+        json!([{"uri": "x:/large", "type": "ref/stream", "streamTag": 1,
+            "mimeType": "text/plain"}])
+    );
+    assert_eq!(read(caller.stream(5, 1).await).await, payload(1));
+}
+
+/// WT-052, WT-053: a transfer without end that nobody reads holds up no message.
+#[tokio::test]
+async fn messages_pass_streams() {
+    let (_running, mut caller) = ready(&server(Limits::default())).await;
+    for id in 10..14 {
+        caller.call_tool(id, "endless").await;
+    }
+    let mut streams = Vec::new();
+    for id in 10..14 {
+        streams.push(caller.stream(id, 1).await);
+    }
+    for id in 100..150 {
+        assert_eq!(caller.call(id, "ping", json!({})).await["result"], json!({}));
+    }
+    for stream in &mut streams {
+        let mut length = 0;
+        while length < 4 * 1024 * 1024 {
+            length += stream.next().await.unwrap().unwrap().len();
+        }
+    }
+}
+
+/// WT-049: a source that fails is told of, and its stream never looks complete.
+#[tokio::test]
+async fn a_broken_source_is_told_of() {
+    let (_running, mut caller) = ready(&server(Limits::default())).await;
+    caller.call_tool(7, "broken").await;
+    let mut stream = caller.stream(7, 1).await;
+    while let Ok(piece) = stream.next().await {
+        assert!(piece.is_some(), "a broken stream has no end");
+    }
+    let told = caller.notice("$/streamError").await;
+    assert_eq!((&told["requestId"], &told["streamTag"]), (&json!(7), &json!(1)));
+    assert!(told["error"].as_str().unwrap().contains("the disk is on fire"), "{told}");
+    assert_eq!(caller.call(8, "ping", json!({})).await["result"], json!({}));
+}
+
+/// WT-061, C-16: cancelling a call that is answered ends its streams.
+#[tokio::test]
+async fn cancelling_ends_streams() {
+    let one = options(|options| options.streams = 1);
+    let (_running, mut caller) = ready_with(&server(Limits::default()), one).await;
+    caller.call_tool(7, "endless").await;
+    let mut stream = caller.stream(7, 1).await;
+    stream.next().await.unwrap();
+    caller.notify("$/cancel", json!({"requestId": 7})).await;
+    let cut_off = async { while stream.next().await.is_ok_and(|piece| piece.is_some()) {} };
+    support::within(cut_off).await;
+    // The only place is free again.
+    caller.call_tool(8, "endless").await;
+    caller.stream(8, 1).await;
+}
+
+/// A stream that a client does not want ends without a word.
+#[tokio::test]
+async fn a_dropped_stream_frees_its_place() {
+    let one = options(|options| options.streams = 1);
+    let (_running, mut caller) = ready_with(&server(Limits::default()), one).await;
+    for id in 7..10 {
+        caller.call_tool(id, "endless").await;
+        drop(caller.stream(u32::try_from(id).unwrap(), 1).await);
+    }
+    assert!(caller.settle().await.is_empty());
+}
+
+/// WT-045, C-02, C-16: at the limit results wait, some of them, and the rest is refused.
+#[tokio::test]
+async fn streams_are_limited() {
+    let two = options(|options| (options.streams, options.waiting_streams) = (2, 1));
+    let (_running, mut caller) = ready_with(&server(Limits::default()), two).await;
+    caller.call_tool(1, "endless").await;
+    caller.call_tool(2, "endless").await;
+    let (first, _second) = (caller.stream(1, 1).await, caller.stream(2, 1).await);
+    let call = |name: &str| json!({"name": name, "arguments": {}});
+    caller.ask(3, "tools/call", call("endless")).await;
+    caller.settle().await;
+    let refused = caller.call(4, "tools/call", call("endless")).await["error"].clone();
+    assert_eq!(
+        (&refused["code"], &refused["data"]["name"]),
+        (&json!(-32000), &json!("STREAM_LIMIT_EXCEEDED"))
+    );
+    assert_eq!(
+        (&refused["data"]["limit"], &refused["data"]["open"], &refused["data"]["retryable"]),
+        (&json!(2), &json!(2), &json!(true))
+    );
+    drop(first);
+    assert_eq!(caller.reply_to(3).await["result"]["content"][0]["streamTag"], 1);
+}
+
+/// C-13, WT-018: a request whose id is no number of 32 bits gets its result inline, or is told why
+/// it gets none.
+#[tokio::test]
+async fn odd_ids_have_no_streams() {
+    let limits = Limits { result_bytes: 3 * 1024 * 1024, ..Limits::default() };
+    let (_running, mut caller) = ready(&server(limits)).await;
+    for id in [json!("seven"), json!(0), json!(-1), json!(4_294_967_296_u64), json!(1.5)] {
+        let params = json!({"name": "bytes", "arguments": {"length": 2 * 1024 * 1024}});
+        let reply = caller.call(id.clone(), "tools/call", params).await;
+        assert_eq!(reply["result"]["content"][0]["type"], "text", "{id}");
+        let params = json!({"name": "bytes", "arguments": {"length": 4 * 1024 * 1024}});
+        let reply = caller.call(id.clone(), "tools/call", params).await;
+        assert_eq!(reply["error"]["data"]["name"], "STREAM_ID_NOT_REPRESENTABLE", "{id}");
+    }
+}
+
+/// WT-063, WT-064, WT-065: what is on its way at the end arrives, and nothing new begins.
+#[tokio::test]
+async fn streams_finish_after_the_goodbye() {
+    let (_running, mut caller) = ready(&server(Limits::default())).await;
+    caller.call_tool(7, "three").await;
+    let streams = [caller.stream(7, 1).await, caller.stream(7, 2).await, caller.stream(7, 3).await];
+    caller.send(json!({"jsonrpc": "2.0", "method": "$/shutdown"})).await;
+    let refused = caller.call_tool(8, "three").await;
+    assert_eq!(refused["error"]["data"]["name"], "SHUTTING_DOWN");
+    for stream in streams {
+        let tag = stream.header().tag;
+        assert_eq!(read(stream).await, payload(tag));
+    }
+    let end = caller.end().await;
+    assert!(end.contains("code=0"), "{end}");
+}
+
+/// WT-066: a stream that is not read holds up the end no longer than it may.
+#[tokio::test]
+async fn the_end_is_not_waited_for_forever() {
+    let limits = Limits { drain_time: Duration::from_millis(200), ..Limits::default() };
+    let (_running, mut caller) = ready(&server(limits)).await;
+    caller.call_tool(7, "endless").await;
+    let _unread = caller.stream(7, 1).await;
+    caller.send(json!({"jsonrpc": "2.0", "method": "$/shutdown"})).await;
+    let told = caller.notice("$/streamError").await;
+    assert_eq!((&told["requestId"], &told["streamTag"]), (&json!(7), &json!(1)));
+    caller.end().await;
+}
+
+/// WT-017, WT-047, WT-069: streams that a client opens are reset and reported, and thousands of
+/// them disturb nobody.
+#[tokio::test]
+async fn injected_streams_are_refused() {
+    let (running, mut caller) = ready(&server(Limits::default())).await;
+    let session = caller.client.session().clone();
+    let mut stream = session.open_uni().await.unwrap();
+    stream.write_all(b"\0\0\x03\xe7\0\0\0\x01payload").await.unwrap();
+    let told = caller.notice("$/streamError").await;
+    assert_eq!((&told["requestId"], &told["streamTag"]), (&json!(999), &json!(1)));
+    assert_eq!(told["code"], -32002);
+    assert!(told["error"].as_str().unwrap().starts_with("STREAM_INJECTION"), "{told}");
+    assert!(support::within(stream.stopped()).await.unwrap().is_some(), "it is stopped");
+
+    let mut short = session.open_uni().await.unwrap();
+    short.write_all(b"\0\0\x03\xe7\0").await.unwrap();
+    short.finish().unwrap();
+    let told = caller.notice("$/streamError").await;
+    assert!(told["error"].as_str().unwrap().contains("header"), "{told}");
+
+    let (mut second, _) = session.open_bi().await.unwrap();
+    second.write_all(b"\0\0\0\x02{}").await.unwrap();
+    let told = caller.notice("$/streamError").await;
+    assert!(told["error"].as_str().unwrap().contains("one control stream"), "{told}");
+
+    let mut other = running.connect().await;
+    let flood = tokio::spawn(async move {
+        for _ in 0..2000 {
+            let Ok(mut stream) = session.open_uni().await else { return };
+            let _ = stream.write_all(b"\0\0\x03\xe7\0\0\0\x01").await;
+            let _ = stream.finish();
+        }
+    });
+    assert_eq!(other.call(1, "ping", json!({})).await["result"], json!({}));
+    support::within(flood).await.unwrap();
+    assert_eq!(caller.call(2, "ping", json!({})).await["result"], json!({}));
+}
+
+async fn ready(server: &Server) -> (Running, Caller) {
+    begin(start(server)).await
+}
+
+async fn ready_with(
+    server: &Server,
+    change: impl FnOnce(mcp_flow_webtransport::Bound) -> mcp_flow_webtransport::Bound,
+) -> (Running, Caller) {
+    begin(start_with(server, change)).await
+}
+
+async fn begin(running: Running) -> (Running, Caller) {
+    let mut caller = running.connect().await;
+    caller.initialize(&[Encoding::Cbor]).await;
+    (running, caller)
+}
+
+fn server(limits: Limits) -> Server {
+    let three = Tool::builder("three").handler(async |context: Context, _: Value| {
+        let mut output = ToolOutput::default();
+        for tag in 1..=3 {
+            let bulk = Bulk::bytes("part", payload(tag)).with_mime_type("text/plain");
+            output = output.with(context.deliver(bulk).await.map_err(|error| error.to_string())?);
+        }
+        Ok::<_, String>(output)
+    });
+    let bytes = Tool::builder("bytes").quick(|_: &Context, arguments: Value| {
+        let length = usize::try_from(arguments["length"].as_u64().unwrap()).unwrap();
+        Bulk::bytes("xs", vec![b'x'; length]).with_mime_type("text/plain")
+    });
+    let endless = Tool::builder("endless")
+        .quick(|_: &Context, _: Value| Bulk::reader("xs", tokio::io::repeat(b'x')));
+    let broken = Tool::builder("broken").quick(|_: &Context, _: Value| {
+        let good = tokio::io::repeat(b'x').take(3 * 1024 * 1024);
+        Bulk::reader("xs", good.chain(Broken))
+    });
+    let large = Resource::builder("x:/large")
+        .read(async |_: Context| Bulk::bytes("large", payload(1)).with_mime_type("text/plain"));
+    let tools = [three, bytes, endless, broken].map(Result::unwrap).to_vec();
+    Fixture::with(|builder| builder.limits(limits).tools(tools).resources(large)).server
+}
+
+/// Two megabytes that tell their tag at every place.
+fn payload(tag: u32) -> Vec<u8> {
+    let mut payload = Vec::new();
+    for place in 0_u32..256 * 1024 {
+        payload.extend_from_slice(&place.to_be_bytes());
+        payload.extend_from_slice(&tag.to_be_bytes());
+    }
+    payload
+}
+
+/// A source that fails.
+struct Broken;
+
+impl tokio::io::AsyncRead for Broken {
+    fn poll_read(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+        _: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        std::task::Poll::Ready(Err(std::io::Error::other("the disk is on fire")))
+    }
+}
