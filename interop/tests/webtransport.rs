@@ -26,7 +26,7 @@ async fn a_handshake_may_be_tried_again() {
     check("a_handshake_that_fails_first").await;
 }
 
-/// WT-015, WT-036, WT-040 to WT-044.
+/// WT-015, WT-036, WT-040 to WT-043.
 #[tokio::test]
 async fn tools_are_listed_and_called_in_both_encodings() {
     check("lists_and_calls").await;
