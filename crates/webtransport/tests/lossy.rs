@@ -93,7 +93,7 @@ async fn connect(loss: f64) -> (Running, Relay, Caller) {
     });
     let tools = [numbers, tick].map(Result::unwrap);
     let limits = Limits { inline_bytes: 1024, ..Limits::default() };
-    let fixture = Fixture::with(|builder| builder.limits(limits).tools(tools.to_vec()));
+    let fixture = Fixture::with(|builder| builder.limits(limits).tools(Vec::from(tools)));
     let mut running = support::start(&fixture.server);
     let server = ([127, 0, 0, 1], running.port).into();
     let quality = Quality { delay: Duration::from_millis(20), loss };
