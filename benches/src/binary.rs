@@ -47,6 +47,11 @@ impl Target {
         Ok(Self { benches, directory })
     }
 
+    /// The build directory itself.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Where results are left for other programs to read.
     pub(crate) fn results(&self) -> PathBuf {
         self.directory.join("benches")

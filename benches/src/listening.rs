@@ -64,7 +64,8 @@ fn read_places(output: &mut impl BufRead) -> anyhow::Result<(SocketAddr, Option<
     let Ok(Ready { mcp, tcp }) = serde_json::from_str(&line) else {
         bail!("its first line should be JSON with a member \"mcp\", but is {line:?}")
     };
-    let address = mcp.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/mcp"));
+    let address = mcp.strip_prefix("https://").or_else(|| mcp.strip_prefix("http://"));
+    let address = address.and_then(|rest| rest.strip_suffix("/mcp"));
     let address = address.and_then(|address| address.parse().ok());
     let address = address.with_context(|| format!("{mcp:?} is not http://ADDRESS:PORT/mcp"))?;
     Ok((address, tcp))
@@ -89,6 +90,7 @@ mod tests {
         assert_eq!(address("{\"mcp\":\"http://127.0.0.1:4433/mcp\",\"pid\":1}\n"), Ok(here));
         assert!(address("").unwrap_err().contains("has `serve`"));
         assert!(address("ready\n").unwrap_err().contains("first line"));
+        assert_eq!(address("{\"mcp\":\"https://127.0.0.1:4433/mcp\"}\n"), Ok(here));
         assert!(address("{\"mcp\":\"https://a/mcp\"}\n").unwrap_err().contains("not http"));
     }
 }

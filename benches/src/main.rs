@@ -5,15 +5,17 @@
 //! with the official SDK, `http` with a bare axum handler and with the official SDK; `memory`
 //! compares a flooded server with itself at rest, and `many` one with thousands of idle
 //! connections; `client` compares our client library with the official SDK's, `cli` the command line
-//! with `curl`, `resources` a large download with a bare handler, and `flows` durable turns with rows
-//! committed one by one and questions with those of the official SDK; `compile` is the one that
-//! counts seconds, those a crate with a hundred tools takes to build.
+//! with `curl`, `resources` a large download with a bare handler, `flows` durable turns with rows
+//! committed one by one and questions with those of the official SDK, `webtransport` round trips,
+//! bulk and memory with quinn alone, `cbor` itself with JSON; `compile` is the one that counts
+//! seconds, those a crate with a hundred tools takes to build.
 //!
 //! The neighbours are hidden subcommands of this binary, so they are built with the same compiler
 //! and the same profile as what they are compared with.
 
 mod binary;
 mod call;
+mod cbor;
 mod cli;
 mod client;
 mod compile;
@@ -33,6 +35,7 @@ mod report;
 mod resources;
 mod servers;
 mod stdio;
+mod webtransport;
 
 use clap::Parser;
 
@@ -46,6 +49,8 @@ enum Command {
     Resources(resources::Arguments),
     Cli(cli::Arguments),
     Flows(flows::Arguments),
+    Webtransport(webtransport::Arguments),
+    Cbor(cbor::Arguments),
     Compile(compile::Arguments),
     Client(client::Arguments),
     /// Serve `calculator.add` from a plain blocking loop
@@ -69,6 +74,12 @@ enum Command {
     /// Serve one file over HTTP, and nothing else
     #[command(hide = true)]
     ServeFile(servers::files::Settings),
+    /// Serve one file and echoes over QUIC, and nothing else
+    #[command(hide = true)]
+    ServeQuinn(servers::quinn::Settings),
+    /// Read a file over WebTransport with rests in between
+    #[command(hide = true)]
+    ReadSlowly(webtransport::slow::Settings),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -80,6 +91,8 @@ fn main() -> anyhow::Result<()> {
         Command::Resources(arguments) => print(&arguments.run()?),
         Command::Cli(arguments) => print(&arguments.run()?),
         Command::Flows(arguments) => print(&arguments.run()?),
+        Command::Webtransport(arguments) => print(&arguments.run()?),
+        Command::Cbor(arguments) => print(&arguments.run()?),
         Command::Compile(arguments) => print(&arguments.run()?),
         Command::Client(arguments) => print(&arguments.run()?),
         Command::CallRmcp(calls) => print(&client::call_by_rmcp(calls)?.to_string()),
@@ -89,6 +102,8 @@ fn main() -> anyhow::Result<()> {
         Command::ServeAxum(settings) => servers::axum::serve(settings)?,
         Command::ServeRmcpHttp(settings) => servers::rmcp_http::serve(settings)?,
         Command::ServeFile(settings) => servers::files::serve(settings)?,
+        Command::ServeQuinn(settings) => servers::quinn::serve(settings)?,
+        Command::ReadSlowly(settings) => webtransport::slow::read(settings)?,
     }
     Ok(())
 }

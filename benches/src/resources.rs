@@ -1,7 +1,7 @@
 //! A large file fetched by a link beside a handler that does nothing else, and thousands of
 //! subscriptions beside the same server without any.
 
-mod download;
+pub(crate) mod download;
 mod watching;
 
 use std::{fs, path::Path};

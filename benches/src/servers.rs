@@ -4,6 +4,7 @@ pub(crate) mod axum;
 pub(crate) mod bare;
 pub(crate) mod files;
 pub(crate) mod listener;
+pub(crate) mod quinn;
 pub(crate) mod rmcp;
 pub(crate) mod rmcp_asking;
 pub(crate) mod rmcp_http;

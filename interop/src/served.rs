@@ -1,5 +1,6 @@
 //! The program under test, serving over HTTP.
 
+use std::ffi::OsStr;
 use std::process::{ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -22,17 +23,31 @@ impl Served {
     /// Starts the program and waits until it says where it is. As over stdio, there is one place
     /// for the calls of a session.
     pub async fn start() -> Self {
+        Self::with(["--max-concurrency", "1"]).await
+    }
+
+    /// Starts the program with further arguments and waits until it says where it is.
+    pub async fn with(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         let mut command = Command::new(program());
         command.args(["serve", "--listen", "127.0.0.1:0", "--json", "--store", "memory:"]);
-        command.args(["--diagnostics", "--max-concurrency", "1"]);
+        command.arg("--diagnostics").args(arguments);
         let (child, line) = start(&mut command).await;
         let places = serde_json::from_str(&line)
             .unwrap_or_else(|error| panic!("not a line of JSON: {error}: {line:?}"));
         Self { child, places }
     }
 
-    /// The address of `mcp`, `sse`, `websocket` or plain `http`.
+    /// The address of `mcp`, `sse`, `websocket`, `webtransport` or plain `http`.
     pub fn url(&self, kind: &str) -> &str {
+        self.place(kind)
+    }
+
+    /// The SHA-256 hash of the certificate that WebTransport is served with.
+    pub fn certificate_hash(&self) -> &str {
+        self.place("certificateHash")
+    }
+
+    fn place(&self, kind: &str) -> &str {
         self.places[kind].as_str().unwrap_or_else(|| panic!("no {kind} in {}", self.places))
     }
 

@@ -90,7 +90,7 @@ impl Fetched {
 }
 
 /// Makes a file of so many megabytes that are not all the same.
-pub(super) fn make_file(folder: &Path, megabytes: u64) -> anyhow::Result<PathBuf> {
+pub(crate) fn make_file(folder: &Path, megabytes: u64) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     let path = folder.join("bulk.bin");
     let mut file = File::create(&path)?;

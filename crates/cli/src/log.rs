@@ -2,7 +2,9 @@
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::arguments::LogLevel;
 
@@ -18,10 +20,15 @@ pub(crate) fn to_stderr(level: LogLevel) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
+    // To the library of WebTransport a client that just goes away is worth a warning.
+    let library = if level > LevelFilter::WARN { level } else { level.min(LevelFilter::ERROR) };
+    let targets = Targets::new().with_default(level).with_target("web_transport_quinn", library);
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
+        .finish()
+        .with(targets)
         .init();
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
 }

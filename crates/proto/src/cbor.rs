@@ -4,11 +4,14 @@
 //! too deep, not UTF-8 where it should be, or followed by more bytes. Everything after it may
 //! assume a well-formed item.
 
+mod walk;
+
 use minicbor::data::Type;
 use minicbor::decode::{Decoder, Error};
 use serde::{Deserialize, Serialize};
 
-use crate::raw::{DecodeError, Kind, MAX_DEPTH};
+use crate::raw::{DecodeError, Kind};
+use walk::Texts;
 
 pub(crate) fn kind(bytes: &[u8]) -> Kind {
     match Decoder::new(bytes).datatype() {
@@ -93,57 +96,10 @@ pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
 
 /// Walks one whole item and refuses anything that later steps could stumble over.
 pub(crate) fn check(bytes: &[u8]) -> Result<(), DecodeError> {
-    let mut decoder = Decoder::new(bytes);
-    // For each open container: how many items are still to come, or none if it says so itself.
-    let mut open: Vec<Option<u64>> = Vec::new();
-    loop {
-        match open.last_mut() {
-            Some(Some(0)) => {
-                open.pop();
-            }
-            Some(None) if decoder.datatype()? == Type::Break => {
-                decoder.skip()?;
-                open.pop();
-            }
-            remaining => {
-                if let Some(Some(count)) = remaining {
-                    *count -= 1;
-                }
-                open.extend(enter(&mut decoder)?);
-                if open.len() > MAX_DEPTH {
-                    return Err(DecodeError::Syntax(format!("nested deeper than {MAX_DEPTH}")));
-                }
-            }
-        }
-        if open.is_empty() {
-            break;
-        }
-    }
-    match decoder.position() {
+    match walk::length(bytes, Texts::Checked)? {
         end if end == bytes.len() => Ok(()),
         end => Err(DecodeError::Syntax(format!("{} bytes follow the message", bytes.len() - end))),
     }
-}
-
-/// Steps over a plain item, or into a container, whose count of items it returns.
-fn enter(decoder: &mut Decoder<'_>) -> Result<Option<Option<u64>>, DecodeError> {
-    Ok(match decoder.datatype()? {
-        Type::Array | Type::ArrayIndef => Some(decoder.array()?),
-        Type::Map | Type::MapIndef => Some(decoder.map()?.map(|pairs| pairs.saturating_mul(2))),
-        Type::Tag => {
-            decoder.tag()?;
-            Some(Some(1))
-        }
-        Type::String => {
-            decoder.str()?;
-            None
-        }
-        Type::Break => return Err(DecodeError::Syntax("unexpected break".to_owned())),
-        _ => {
-            decoder.skip()?;
-            None
-        }
-    })
 }
 
 fn at_end(decoder: &mut Decoder<'_>, length: Option<u64>, seen: u64) -> Result<bool, DecodeError> {
@@ -155,8 +111,9 @@ fn at_end(decoder: &mut Decoder<'_>, length: Option<u64>, seen: u64) -> Result<b
 
 fn skip<'a>(decoder: &mut Decoder<'a>, bytes: &'a [u8]) -> Result<&'a [u8], DecodeError> {
     let start = decoder.position();
-    decoder.skip()?;
-    Ok(&bytes[start..decoder.position()])
+    let end = start + walk::length(&bytes[start..], Texts::Passed)?;
+    decoder.set_position(end);
+    Ok(&bytes[start..end])
 }
 
 impl From<Error> for DecodeError {

@@ -2,10 +2,11 @@
 //!
 //! A [`Peer`] is a scripted client. [`memory`] connects one to a server without any I/O,
 //! [`process`] to a program over its pipes, [`sse`] and [`websocket`] to an address. [`http`] is a
-//! client for trying what a good one never does. [`scenario`] is the suite every transport passes,
-//! run against the server of [`fixture`]. [`fuzz`] holds what must be true of any bytes whatever,
-//! [`store`] what must be true of any store of journals, [`client`] what a client must manage over
-//! any transport, [`crash`] what is true of any conversation with a program that is killed.
+//! client for trying what a good one never does, [`relay`] a bad network. [`scenario`] is the suite
+//! every transport passes, run against the server of [`fixture`]. [`fuzz`] holds what must be true of
+//! any bytes whatever, [`store`] what must be true of any store of journals, [`client`] what a client
+//! must manage over any transport, [`crash`] what is true of any conversation with a program that is
+//! killed.
 
 // A peer that is not answered panics with the reason: that is how a test learns of it.
 #![allow(clippy::panic, clippy::unwrap_used)]
@@ -19,6 +20,7 @@ pub mod lines;
 pub mod memory;
 mod peer;
 pub mod process;
+pub mod relay;
 pub mod scenario;
 pub mod sse;
 pub mod store;

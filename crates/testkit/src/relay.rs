@@ -1,0 +1,179 @@
+//! A path between two UDP sockets that delays packets and loses some, as bad networks do.
+//!
+//! It is a relay within the test, so it needs no privileges, and it loses packets by their number:
+//! the fifth packet of a path is lost in every run or in none.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+/// How bad a path is, in each direction.
+#[derive(Clone, Copy, Debug)]
+pub struct Quality {
+    /// How long every packet is under way.
+    pub delay: Duration,
+    /// The share of packets that never arrive, from 0 to 1.
+    pub loss: f64,
+}
+
+/// A running relay, which ends when dropped.
+#[derive(Debug)]
+pub struct Relay {
+    address: SocketAddr,
+    counts: Arc<Counts>,
+    _tasks: JoinSet<()>,
+}
+
+/// What became of packets.
+#[derive(Debug, Default)]
+pub struct Counts {
+    passed: AtomicU64,
+    lost: AtomicU64,
+}
+
+impl Relay {
+    /// Starts a relay to a server.
+    pub async fn start(server: SocketAddr, quality: Quality) -> Self {
+        let front = Arc::new(socket().await);
+        let address = front.local_addr().expect("a bound socket has an address");
+        let counts = Arc::<Counts>::default();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(relay(front, server, quality, counts.clone()));
+        Self { address, counts, _tasks: tasks }
+    }
+
+    /// Where clients reach the server by this path.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How many packets have been sent on, in both directions.
+    pub fn passed(&self) -> u64 {
+        self.counts.passed.load(Ordering::Relaxed)
+    }
+
+    /// How many packets have been lost, in both directions.
+    pub fn lost(&self) -> u64 {
+        self.counts.lost.load(Ordering::Relaxed)
+    }
+}
+
+async fn relay(front: Arc<UdpSocket>, server: SocketAddr, quality: Quality, counts: Arc<Counts>) {
+    // Each client gets a socket of its own, by which the answers of the server find back to it.
+    let mut clients = HashMap::new();
+    let mut answers = JoinSet::new();
+    let mut packet = vec![0; LARGEST_PACKET];
+    while let Ok((length, client)) = front.recv_from(&mut packet).await {
+        if !clients.contains_key(&client) {
+            let back = Arc::new(socket().await);
+            let lane = Lane::new(back.clone(), server, quality, THERE, counts.clone());
+            clients.insert(client, lane);
+            let lane = Lane::new(front.clone(), client, quality, BACK, counts.clone());
+            answers.spawn(answer(back, lane));
+        }
+        let lane = clients.get_mut(&client).expect("it was just put there");
+        lane.take(&packet[..length]);
+    }
+}
+
+async fn answer(back: Arc<UdpSocket>, mut lane: Lane) {
+    let mut packet = vec![0; LARGEST_PACKET];
+    while let Ok(length) = back.recv(&mut packet).await {
+        lane.take(&packet[..length]);
+    }
+}
+
+/// One direction of the path of one client.
+struct Lane {
+    quality: Quality,
+    chance: Rng,
+    counts: Arc<Counts>,
+    queue: mpsc::Sender<(Instant, Vec<u8>)>,
+    _task: JoinSet<()>,
+}
+
+impl Lane {
+    fn new(
+        from: Arc<UdpSocket>,
+        to: SocketAddr,
+        quality: Quality,
+        seed: u64,
+        counts: Arc<Counts>,
+    ) -> Self {
+        let (queue, mut queued) = mpsc::channel::<(Instant, Vec<u8>)>(LONGEST_QUEUE);
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            while let Some((due, packet)) = queued.recv().await {
+                sleep_until(due).await;
+                // A socket that is gone is one more way to lose a packet.
+                let _ = from.send_to(&packet, to).await;
+            }
+        });
+        Self { quality, chance: Rng::with_seed(seed), counts, queue, _task: task }
+    }
+
+    fn take(&mut self, packet: &[u8]) {
+        let is_lost = self.chance.f64() < self.quality.loss;
+        let due = Instant::now() + self.quality.delay;
+        // A full queue loses packets too, as that of a router does.
+        let is_sent = !is_lost && self.queue.try_send((due, packet.to_vec())).is_ok();
+        let count = if is_sent { &self.counts.passed } else { &self.counts.lost };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+async fn socket() -> UdpSocket {
+    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("there is a free port")
+}
+
+/// Where chance begins, one way and the other.
+const THERE: u64 = 1;
+const BACK: u64 = 2;
+
+const LARGEST_PACKET: usize = 65_535;
+const LONGEST_QUEUE: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What arrives is in order, and it is the same in every run.
+    #[tokio::test]
+    async fn packets_are_relayed_or_lost() {
+        let server = socket().await;
+        let quality = Quality { delay: Duration::from_millis(1), loss: 0.3 };
+        let relay = Relay::start(server.local_addr().unwrap(), quality).await;
+        let client = socket().await;
+        client.connect(relay.address()).await.unwrap();
+        // Few enough for no queue and no socket to be full.
+        for number in 0..200_u8 {
+            client.send(&[number]).await.unwrap();
+        }
+        let arriving = |sent: &[u8], seed| {
+            let mut chance = Rng::with_seed(seed);
+            let arrives = |_: &&u8| chance.f64() >= quality.loss;
+            sent.iter().filter(arrives).copied().collect::<Vec<_>>()
+        };
+        let there = arriving(&(0..200).collect::<Vec<_>>(), THERE);
+        let back = arriving(&there, BACK);
+        let mut packet = [0];
+        for number in there {
+            let (_, from) = server.recv_from(&mut packet).await.unwrap();
+            assert_eq!(packet, [number]);
+            server.send_to(&packet, from).await.unwrap();
+        }
+        for &number in &back {
+            client.recv(&mut packet).await.unwrap();
+            assert_eq!(packet, [number]);
+        }
+        assert!((60..140).contains(&back.len()), "{} of 200 came back", back.len());
+    }
+}
