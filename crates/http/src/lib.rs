@@ -21,6 +21,7 @@ mod legacy;
 mod listen;
 mod metrics;
 mod options;
+mod pages;
 mod patience;
 mod service;
 mod session;
@@ -34,5 +35,6 @@ mod websocket;
 
 pub use listen::{BindError, Bound, bind};
 pub use options::Options;
+pub use pages::{Page, Pages};
 pub use tls::{Tls, TlsError};
 pub use tokens::{TokenError, Tokens};

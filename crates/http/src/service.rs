@@ -20,6 +20,7 @@ use crate::guard::Guard;
 use crate::legacy::{self, LegacySession};
 use crate::metrics::{Connected, Metrics};
 use crate::options::Options;
+use crate::pages::{self, Pages};
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::{cors, streamable, websocket};
@@ -42,6 +43,7 @@ pub(crate) struct Service {
     given_up: CancellationToken,
     tasks: TaskTracker,
     guard: Guard,
+    pages: Option<Box<dyn Pages>>,
 }
 
 impl Service {
@@ -50,6 +52,7 @@ impl Service {
         options: Options,
         guard: Guard,
         is_encrypted: bool,
+        pages: Option<Box<dyn Pages>>,
     ) -> Arc<Self> {
         let downloads = Downloads::new(options.downloads, options.download_life);
         let base = options.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
@@ -66,6 +69,7 @@ impl Service {
             given_up: CancellationToken::new(),
             tasks: TaskTracker::new(),
             guard,
+            pages,
         })
     }
 
@@ -123,6 +127,13 @@ impl Service {
         request: Request<Incoming>,
         connected: Arc<Connected>,
     ) -> Answer {
+        // A page is what asks for a token, so it needs none itself.
+        let (method, path) = (request.method(), request.uri().path());
+        if let Some(pages) = self.pages.as_deref()
+            && let Some(page) = pages::answer(pages, method, path, request.headers())
+        {
+            return page;
+        }
         match self.guard.admit(request.headers()) {
             Ok(principal) => self.enter(request, principal, connected).await,
             Err(refusal) => {

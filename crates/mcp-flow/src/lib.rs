@@ -28,6 +28,8 @@
 pub mod guide;
 pub mod prelude;
 
+pub use mcp_flow_admin as admin;
+pub use mcp_flow_console as console;
 pub use mcp_flow_engine as engine;
 pub use mcp_flow_engine::{Flow, FlowError, FlowResult};
 pub use mcp_flow_flow as session;

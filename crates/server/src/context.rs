@@ -20,6 +20,7 @@ use crate::connection::{Kept, Route, Shared};
 use crate::handler::{Outcome, Reply};
 use crate::identity::{Peer, Principal};
 use crate::input::Round;
+use crate::observe::Begun;
 use crate::tool::Tool;
 
 /// One call, as its handler sees it. Cheap to clone and to move into tasks.
@@ -43,6 +44,8 @@ struct Call {
     tool: OnceLock<Arc<Tool>>,
     /// The length of the request, in bytes.
     size: usize,
+    /// What is told of it once it is answered, if somebody watches.
+    begun: Option<Box<Begun>>,
     place: Mutex<PlaceState>,
     /// Whether the request may be answered by asking for input.
     may_ask: AtomicBool,
@@ -66,6 +69,7 @@ impl Context {
         peer: Option<Arc<Peer>>,
         meta: Option<Box<RequestMeta>>,
         size: usize,
+        begun: Option<Box<Begun>>,
     ) -> Self {
         let (progress_token, log_level) =
             meta.map_or((None, None), |meta| (meta.progress_token, meta.log_level));
@@ -82,6 +86,7 @@ impl Context {
                 cancellation: OnceLock::new(),
                 tool: OnceLock::new(),
                 size,
+                begun,
                 place: Mutex::default(),
                 may_ask: AtomicBool::new(false),
                 round: OnceLock::new(),
@@ -230,6 +235,12 @@ impl Context {
         let kept = self.kept().take().and_then(|kept| route.keep(kept));
         let is_first = shared.reply(route, id, self.revision(), outcome, || self.claim_answer());
         drop(kept);
+        if let Some(begun) = self.call.begun.as_deref().filter(|_| is_first)
+            && let Some(observer) = shared.server.observer()
+        {
+            let outcome = outcome.as_ref().map(|payload| &payload.0[..]);
+            begun.tell(observer, &shared.info, self.peer(), id, outcome);
+        }
         is_first
     }
 

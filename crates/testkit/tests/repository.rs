@@ -10,7 +10,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-seal", &[]),
     ("mcp-flow-flow", &[]),
@@ -23,6 +23,17 @@ const MAY_USE: [(&str, &[&str]); 16] = [
         "mcp-flow-interaction",
         &["mcp-flow-engine", "mcp-flow-flow", "mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"],
     ),
+    (
+        "mcp-flow-admin",
+        &[
+            "mcp-flow-engine",
+            "mcp-flow-flow",
+            "mcp-flow-interaction",
+            "mcp-flow-proto",
+            "mcp-flow-server",
+        ],
+    ),
+    ("mcp-flow-console", &["mcp-flow-http"]),
     (
         "mcp-flow-testkit",
         &[
@@ -37,6 +48,8 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     (
         "mcp-flow",
         &[
+            "mcp-flow-admin",
+            "mcp-flow-console",
             "mcp-flow-engine",
             "mcp-flow-flow",
             "mcp-flow-http",

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use mcp_flow::admin::Admin;
+use mcp_flow::console::Console;
 use mcp_flow::http::{self, Tls, Tokens};
-use mcp_flow::stdio;
+use mcp_flow::{Principal, stdio};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -39,6 +41,15 @@ pub(crate) struct Serve {
     /// Let only those in whose token is in this file: one name:token a line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+
+    /// Who may see all sessions, traffic and figures, by the name of their token; without tokens
+    /// and on 127.0.0.1 everyone may
+    #[arg(long = "admin", value_name = "NAME")]
+    admins: Vec<String>,
+
+    /// Serve no console at /
+    #[arg(long)]
+    no_console: bool,
 
     /// Another host name to answer to, besides those of this machine
     #[arg(long = "host", value_name = "NAME")]
@@ -73,6 +84,8 @@ impl Default for Serve {
             tls_certificate: None,
             tls_key: None,
             token_file: None,
+            admins: Vec::new(),
+            no_console: false,
             hosts: Vec::new(),
             origins: Vec::new(),
             public_url: None,
@@ -100,10 +113,29 @@ impl Serve {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// Everyone on this machine may look after a server that asks nobody who they are; otherwise
+    /// only those who are named may.
+    fn admin(&self, asks_nobody: bool) -> Admin {
+        let addresses = [Some(self.listen), self.tcp];
+        let is_private = addresses.into_iter().flatten().all(|address| address.ip().is_loopback());
+        let everyone = asks_nobody && is_private;
+        let admins = self.admins.clone();
+        Admin::new(move |principal| {
+            let is_local = *principal == Principal::local();
+            (everyone && is_local) || admins.iter().any(|name| name == principal.name())
+        })
+    }
+
     /// Takes all addresses before it serves any, so that what cannot be had is known at once.
     async fn serve(self) -> anyhow::Result<()> {
         let tokens = self.token_file.as_deref().map(Tokens::read).transpose()?;
-        let server = self.offer.server(false)?.build()?;
+        let offered = self.offer.server(false)?;
+        let admin = self.admin(tokens.is_none());
+        let admin = match &offered.sessions {
+            Some(sessions) => admin.sessions_of(sessions),
+            None => admin,
+        };
+        let server = admin.add_to(offered.server).build()?;
         let signal = stdio::stop_signal().context("signals cannot be watched")?;
         let (hosts, origins, public_url) = (self.hosts, self.origins, self.public_url);
         let options = http::Options { hosts, origins, public_url, ..http::Options::default() };
@@ -114,6 +146,9 @@ impl Serve {
         let is_encrypted = self.tls_certificate.is_some();
         if let (Some(certificate), Some(key)) = (self.tls_certificate, self.tls_key) {
             http = http.tls(Tls::from_pem(certificate, key)?);
+        }
+        if !self.no_console {
+            http = http.pages(console());
         }
         let mut places = places(http.address(), is_encrypted);
         let mut lines = Vec::new();
@@ -129,6 +164,7 @@ impl Serve {
             let place = || format!("cannot make the Unix socket {}", path.display());
             lines.push(bound.with_context(place)?);
         }
+        admin.describe(json!({"places": places, "store": offered.store}));
         announce(&places, self.json)?;
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
@@ -141,6 +177,15 @@ impl Serve {
         stop.send_replace(true);
         tasks.join_all().await;
         Ok(())
+    }
+}
+
+/// The console; in a debug build from a folder, if that is named, so that it can be worked on.
+fn console() -> Console {
+    let console = Console::default();
+    match std::env::var_os("MCP_FLOW_CONSOLE").filter(|_| cfg!(debug_assertions)) {
+        Some(folder) => console.from_folder(folder.into()),
+        None => console,
     }
 }
 
@@ -179,6 +224,7 @@ fn announce(places: &Value, as_json: bool) -> anyhow::Result<()> {
     }
     eprintln!("mcp-flow is ready; ctrl-c ends it.");
     for (name, title) in [
+        ("http", "Console"),
         ("mcp", "Streamable HTTP"),
         ("sse", "HTTP+SSE"),
         ("websocket", "WebSocket"),

@@ -63,7 +63,7 @@ impl Stdio {
             Profile::Standard => VersionPolicy::Negotiate { minimum: self.minimum_version },
             Profile::Workflowlookup => VersionPolicy::Only(Revision::V2024_11_05),
         };
-        let server = self.offer.server(self.ordered || strict)?.versions(versions);
+        let server = self.offer.server(self.ordered || strict)?.server.versions(versions);
         Ok(server.build()?)
     }
 }
