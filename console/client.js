@@ -140,6 +140,20 @@ export class Client extends EventTarget {
   }
 
   /**
+   * Starts a conversation. Its questions come as `prompt` events, its end as a `complete` event,
+   * unless the client wants them inline.
+   *
+   * @param {string} toolName
+   * @param {object} [initialParams] Answers that are known already, by their keys.
+   */
+  async start(toolName, initialParams = {}) {
+    const begun = await this.request("interaction.start", { toolName, initialParams });
+    const { sessionId, initialPrompt } = begun;
+    if (initialPrompt && !begun.next) this.#prompt({ sessionId, prompt: initialPrompt });
+    return begun;
+  }
+
+  /**
    * All entries of a list, such as `tools/list` with `tools`.
    *
    * @param {string} method

@@ -1,0 +1,169 @@
+// @ts-check
+// Tools: find one, fill in its form, call it, and see what came back and how it was said.
+
+import { toolResult } from "../lib/content.js";
+import { fill, h } from "../lib/dom.js";
+import { objectForm } from "../lib/form.js";
+import { duration, plural } from "../lib/format.js";
+import { code } from "../lib/json.js";
+import { markdown } from "../lib/markdown.js";
+import { button, empty, fold, head, problem, progressBar, search } from "../lib/parts.js";
+
+/** @param {import("../app.js").App} app @returns {import("../app.js").View} */
+export function toolsView(app) {
+  const list = h("ul", { class: "pick-list" });
+  const detail = h("section", { class: "detail", "aria-label": "Tool" });
+  const count = h("p", { class: "muted small" });
+  /** @type {any[]} */ let tools = [];
+  let wanted = "";
+  let path = app.path;
+
+  const show = () => {
+    const found = tools.filter((tool) => `${tool.name} ${tool.title ?? ""} ${tool.description ?? ""}`.toLowerCase().includes(wanted));
+    fill(count, plural(found.length, "tool"));
+    fill(list, ...found.map((tool) => entry(tool, path[0] === tool.name)));
+  };
+  /** @param {string[]} to */
+  const open = (to) => {
+    path = to;
+    split.classList.toggle("opened", path[0] !== undefined);
+    show();
+    const tool = tools.find((one) => one.name === path[0]);
+    if (tool) fill(detail, ...toolDetail(app, tool));
+    else fill(detail, empty("Pick a tool", "What it takes and what it answers is shown here."));
+  };
+  const load = async () => {
+    try {
+      tools = await app.client.list("tools/list", "tools");
+      open(path);
+    } catch (error) {
+      fill(detail, problem(error));
+    }
+  };
+  const changed = (/** @type {Event} */ event) => {
+    if (/** @type {CustomEvent} */ (event).detail.method === "notifications/tools/list_changed") load();
+  };
+  app.client.addEventListener("notification", changed, { signal: app.signal });
+  const finder = search("Find a tool", (text) => {
+    wanted = text;
+    show();
+  });
+  const split = h("div", { class: "split" }, h("div", { class: "pick" }, finder, count, list), detail);
+  load();
+  return { element: h("div", { class: "view" }, head("Tools", "Everything this server can do for a client."), split), open };
+}
+
+/** @param {any} tool @param {boolean} isOpen */
+function entry(tool, isOpen) {
+  return h(
+    "li",
+    null,
+    h(
+      "a",
+      { href: `#/tools/${encodeURIComponent(tool.name)}`, "aria-current": isOpen ? "true" : undefined },
+      h("span", { class: "pick-name" }, tool.title ?? tool.name, isFlow(tool) && h("span", { class: "chip accent" }, "asks")),
+      h("span", { class: "pick-about muted" }, tool.description ?? ""),
+    ),
+  );
+}
+
+/** @param {any} tool */
+export function isFlow(tool) {
+  return tool._meta?.interactive === true;
+}
+
+/** @param {import("../app.js").App} app @param {any} tool */
+function toolDetail(app, tool) {
+  const form = objectForm(tool.inputSchema);
+  const answer = h("div", { class: "answer", "aria-live": "polite" });
+  const exchange = h("div", { class: "exchange" });
+  const bar = progressBar("Progress of the call");
+  bar.element.hidden = true;
+  const told = h("span", { class: "muted small" });
+  /** @type {AbortController | null} */ let running = null;
+  const stop = button("Cancel", () => running?.abort(), { hidden: true });
+  const run = h("button", { type: "submit", class: "button primary" }, "Call");
+
+  const call = async () => {
+    let args;
+    try {
+      args = form.read();
+    } catch (error) {
+      return fill(told, /** @type {Error} */ (error).message);
+    }
+    running = new AbortController();
+    [run.disabled, stop.hidden, bar.element.hidden] = [true, false, false];
+    bar.set(0);
+    fill(answer);
+    const begun = performance.now();
+    const request = { method: "tools/call", params: { name: tool.name, arguments: args } };
+    fill(told, "Calling…");
+    try {
+      const result = await app.client.call(tool.name, args, {
+        signal: running.signal,
+        onProgress: ({ progress, total, message }) => {
+          bar.set(progress, total);
+          fill(told, message ?? (total ? `${progress} of ${total}` : String(progress)));
+        },
+      });
+      fill(told, `${duration(performance.now() - begun)} by ${app.client.transport}`);
+      fill(answer, toolResult(app.client, result));
+      fill(exchange, ...wire(request, { result }));
+    } catch (error) {
+      const said = /** @type {any} */ (error);
+      fill(told, running.signal.aborted ? "Cancelled" : duration(performance.now() - begun));
+      if (!running.signal.aborted) fill(answer, problem(error));
+      fill(exchange, ...wire(request, { error: { code: said.code, message: said.message, data: said.data } }));
+    } finally {
+      [run.disabled, stop.hidden, bar.element.hidden] = [false, true, true];
+    }
+  };
+  const talk = async () => {
+    try {
+      const begun = await app.client.request("interaction.start", { toolName: tool.name });
+      app.go(`conversations/${begun.sessionId}`);
+    } catch (error) {
+      fill(answer, problem(error));
+    }
+  };
+  return [
+    h("a", { class: "back", href: "#/tools" }, "All tools"),
+    h("header", { class: "detail-head" }, h("h2", null, tool.title ?? tool.name), h("p", { class: "mono small muted" }, tool.name), annotations(tool), tool.description && markdown(tool.description)),
+    h(
+      "div",
+      { class: "columns" },
+      h(
+        "form",
+        { class: "card", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), void call()) },
+        form.element.children.length > 0 ? form.element : h("p", { class: "muted" }, "It takes no arguments."),
+        h("div", { class: "actions" }, run, isFlow(tool) && button("Start a conversation", talk), stop, told),
+        bar.element,
+        answer,
+      ),
+      h("div", { class: "card sunken" }, h("h3", null, "On the wire"), exchange),
+    ),
+    fold("Schema", code(JSON.stringify(tool.inputSchema), "Schema of the arguments"), tool.outputSchema && code(JSON.stringify(tool.outputSchema), "Schema of the result")),
+  ];
+}
+
+/** @param {any} tool */
+function annotations(tool) {
+  const hints = tool.annotations ?? {};
+  const words = [
+    hints.readOnlyHint && "reads only",
+    hints.destructiveHint && "may destroy",
+    hints.idempotentHint && "safe to repeat",
+    hints.openWorldHint && "reaches outside",
+  ].filter(Boolean);
+  return words.length > 0 ? h("p", { class: "chips" }, ...words.map((word) => h("span", { class: "chip" }, word))) : null;
+}
+
+/** Both sides of an exchange. @param {object} request @param {object} response */
+function wire(request, response) {
+  return [
+    h("h4", null, "Request"),
+    code(JSON.stringify(request), "Request"),
+    h("h4", null, "Response"),
+    code(JSON.stringify(response), "Response"),
+  ];
+}
