@@ -43,7 +43,7 @@ const VIEWS = [
 ];
 
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
-const main = h("main", { id: "main", tabIndex: -1 });
+const main = h("main", { id: "main", tabIndex: 0 });
 const links = new Map(VIEWS.map(({ name, title }) => [name, navLink(name, title)]));
 const status = h("div", { class: "status", role: "status" });
 const sessions = new Sessions();
@@ -69,7 +69,7 @@ function build() {
     h("span", null, "MCP Flow"),
   );
   const nav = h("nav", { "aria-label": "Views" }, ...[...links.values()].map(({ link }) => link));
-  fill(root, h("div", { class: "side" }, brand, nav, h("div", { class: "side-foot" }, status, themeButton())), main, downloads.element);
+  fill(root, h("header", { class: "side" }, brand, nav, h("div", { class: "side-foot" }, status, themeButton())), main, downloads.element);
   root.removeAttribute("aria-busy");
 }
 

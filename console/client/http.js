@@ -65,9 +65,10 @@ export class HttpLink {
    * @param {any} content
    */
   async stream(_, content) {
-    if (content?.type !== "resource_link" || !isDownload(content.uri, this.#url)) return null;
+    const uri = content?._meta?.["mcp-flow/download"]?.url ?? (content?.type === "resource_link" ? content.uri : "");
+    if (!isDownload(uri, this.#url)) return null;
     const headers = this.#headers({});
-    const response = await this.#fetch(new URL(content.uri), { headers });
+    const response = await this.#fetch(new URL(uri), { headers });
     return response.body;
   }
 
@@ -103,10 +104,11 @@ export class HttpLink {
       this.#lose();
       throw new LostError(`the server cannot be reached: ${error}`);
     }
-    // A refusal of one message is answered like any other; anything else ends the session.
+    // A refusal of one message is answered like any other.
     const isAnswer = response.headers.get("Content-Type")?.startsWith("application/json");
     if (response.ok || (response.status === 400 && isAnswer)) return response;
-    if (this.#session) this.#lose();
+    // The session is gone, as after a restart, or its token is.
+    if (this.#session && url === this.#url && [401, 404].includes(response.status)) this.#lose();
     const text = await response.text().catch(() => "");
     throw new ConnectError(reason(text) || `the server answers ${response.status}`, response.status);
   }

@@ -44,25 +44,30 @@ export function chart(title, lines, format) {
   const legend = lines.map(({ label, kind }, place) =>
     h("span", { class: "legend" }, h("i", { class: `swatch ${kind}` }), label, now[place]),
   );
+  const since = h("span");
   const element = h(
     "section",
     { class: "card chart" },
     h("header", null, h("h2", null, title), h("div", { class: "legends" }, ...legend)),
     h("div", { class: "chart-box" }, drawing, most),
-    h("footer", { class: "muted small" }, h("span", null, "5 minutes ago"), h("span", null, "now")),
+    h("footer", { class: "muted small" }, since, h("span", null, "now")),
   );
   /** @param {any[]} seconds Oldest first. */
   const set = (seconds) => {
     const values = lines.map(({ value }) => seconds.map(value));
     const top = Math.max(1e-9, ...values.flat());
+    // A minute from the start, so that the first seconds are not a line at the edge.
+    const span = Math.max(60, seconds.length);
+    since.textContent = span > 90 ? `${Math.round(span / 60)} minutes ago` : "1 minute ago";
+    const step = WIDTH / (span - 1);
     most.textContent = seconds.length > 0 ? format(top) : "";
     lines.forEach((_, place) => {
       const row = values[place] ?? [];
       const points = row.map((value, at) => {
-        const x = WIDTH - (row.length - 1 - at) * (WIDTH / SECONDS);
+        const x = WIDTH - (row.length - 1 - at) * step;
         return `${x.toFixed(1)} ${(HEIGHT - 2 - (value / top) * (HEIGHT - 8)).toFixed(1)}`;
       });
-      const first = WIDTH - (row.length - 1) * (WIDTH / SECONDS);
+      const first = WIDTH - (row.length - 1) * step;
       const line = points.length > 0 ? `M${points.join("L")}` : "";
       paths[place]?.path.setAttribute("d", line);
       paths[place]?.area.setAttribute("d", line ? `${line}L${WIDTH} ${HEIGHT}L${first.toFixed(1)} ${HEIGHT}Z` : "");

@@ -27,7 +27,7 @@ export function conversation(app, id) {
     h("a", { class: "back", href: "#/conversations" }, "All conversations"),
     h("header", { class: "detail-head row-head" }, h("div", null, h("div", { class: "chips" }, title, chip), facts), h("div", { class: "actions" }, copyButton("Id", () => id), cancel)),
     bar.element,
-    h("div", { class: "chat-scroll", tabIndex: 0, role: "region", "aria-label": "Conversation" }, history, now),
+    h("div", { class: "chat-scroll", tabIndex: 0, role: "region", "aria-label": "Questions and answers" }, history, now),
   );
   let isOver = false;
   let loads = 0;

@@ -78,7 +78,7 @@ function promptDetail(app, prompt) {
   };
   return [
     h("a", { class: "back", href: "#/prompts" }, "All prompts"),
-    h("header", { class: "detail-head" }, h("h2", null, prompt.title ?? prompt.name), h("p", { class: "mono small muted" }, prompt.name), h("p", null, prompt.description ?? "")),
+    h("header", { class: "detail-head" }, h("h2", null, prompt.title ?? prompt.name), prompt.title && h("p", { class: "mono small muted" }, prompt.name), h("p", null, prompt.description ?? "")),
     h(
       "form",
       { class: "card", onsubmit: get },

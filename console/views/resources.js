@@ -17,6 +17,7 @@ export function resourcesView(app) {
   /** @type {Set<string>} */ const chosen = new Set();
   let wanted = "";
   let path = app.path;
+  /** Aborted when another resource is shown. */ let leaving = new AbortController();
 
   const show = () => {
     const found = all.filter((one) => `${one.name} ${one.title ?? ""} ${one.uri}`.toLowerCase().includes(wanted));
@@ -60,13 +61,15 @@ export function resourcesView(app) {
   /** @param {string[]} to */
   const open = (to) => {
     path = to;
+    leaving.abort();
+    leaving = new AbortController();
     split.classList.toggle("opened", path[0] !== undefined);
     show();
     const [uri] = path;
     if (uri === undefined) return fill(detail, empty("Pick a resource", "Its contents are read when you open it."));
     const template = templates.find((one) => one.uriTemplate === uri);
     const known = all.find((one) => one.uri === uri);
-    fill(detail, h("a", { class: "back", href: "#/resources" }, "All resources"), ...(template ? fillIn(app, template) : read(app, uri, known)));
+    fill(detail, h("a", { class: "back", href: "#/resources" }, "All resources"), ...(template ? fillIn(app, template)   : read(app, uri, known, AbortSignal.any([app.signal, leaving.signal]))));
   };
   const load = async () => {
     try {
@@ -105,34 +108,23 @@ export function resourcesView(app) {
 }
 
 /**
- * Downloads a resource: files by the tool `read_file`, whose results travel beside their message,
- * everything else by reading it.
+ * Downloads a resource. What is large travels beside its message, several at a time.
  *
  * @param {import("../app.js").App} app
  * @param {any} one
  */
-export async function fetchOne(app, one) {
+async function fetchOne(app, one) {
   const name = one.name ?? one.uri;
   try {
     const found = await app.client.request("resources/read", { uri: one.uri });
-    const streamed = (found.contents ?? []).find((/** @type {any} */ part) => part.type === "ref/stream" || part.type === "resource_link");
-    if (streamed) return void downloads.start({ name, size: one.size, open: () => app.client.stream(found, streamed) });
-    const file = filePath(one.uri);
-    if (file && one.size > LARGE) return void (await byTool(app, name, one.size, file));
-    for (const part of found.contents ?? []) saveInline(name, part);
+    for (const part of found.contents ?? []) {
+      const stream = await app.client.stream(found, part);
+      if (stream) downloads.start({ name, size: one.size, open: async () => stream });
+      else saveInline(name, part);
+    }
   } catch (error) {
-    const file = filePath(one.uri);
-    if (file) return void byTool(app, name, one.size, file);
     toast(String(/** @type {Error} */ (error).message));
   }
-}
-
-/** @param {import("../app.js").App} app @param {string} name @param {number} size @param {string} path */
-async function byTool(app, name, size, path) {
-  const result = await app.client.call("read_file", { path });
-  const [one] = result.content ?? [];
-  if (result.isError || !one) return toast(one?.text ?? "It could not be read.");
-  downloads.start({ name, size: one.size ?? size, open: () => app.client.stream(result, one) });
 }
 
 /** @param {string} name @param {any} part */
@@ -141,13 +133,8 @@ function saveInline(name, part) {
   downloads.start({ name, size: raw.length, open: async () => new Blob([raw]).stream() });
 }
 
-/** The path of a file, as `read_file` wants it. @param {string} uri */
-function filePath(uri) {
-  return uri.startsWith("file://") ? decodeURIComponent(new URL(uri).pathname) : null;
-}
-
-/** @param {import("../app.js").App} app @param {string} uri @param {any} known */
-function read(app, uri, known) {
+/** @param {import("../app.js").App} app @param {string} uri @param {any} known @param {AbortSignal} shown */
+function read(app, uri, known, shown) {
   const body = h("div", { class: "card contents" }, h("p", { class: "muted" }, "Reading…"));
   const load = async () => {
     if ((known?.size ?? 0) > LARGE) {
@@ -165,8 +152,9 @@ function read(app, uri, known) {
     const { method, params } = /** @type {CustomEvent} */ (event).detail;
     if (method === "notifications/resources/updated" && params.uri === uri) load();
   };
-  app.client.addEventListener("notification", changed, { signal: app.signal });
+  app.client.addEventListener("notification", changed, { signal: shown });
   app.client.request("resources/subscribe", { uri }).catch(() => {});
+  shown.addEventListener("abort", () => app.client.request("resources/unsubscribe", { uri }).catch(() => {}));
   return [
     h("header", { class: "detail-head" }, h("h2", null, known?.title ?? known?.name ?? uri), h("p", { class: "mono small muted" }, uri)),
     h("dl", { class: "facts" }, fact("Kind", known?.mimeType), fact("Size", known?.size === undefined ? "–" : bytes(known.size))),

@@ -57,6 +57,7 @@ export function serverView(app) {
       fill(facts, problem(error));
     }
   };
+  app.watched.want(app.client, "stats", app.signal);
   app.watched.addEventListener("stats", showTiles, { signal: app.signal });
   const clock = setInterval(load, 10_000);
   app.signal.addEventListener("abort", () => clearInterval(clock));

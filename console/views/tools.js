@@ -96,7 +96,7 @@ function toolDetail(app, tool) {
     bar.set(0);
     fill(answer);
     const begun = performance.now();
-    const request = { method: "tools/call", params: { name: tool.name, arguments: args } };
+    const heard = listen(app.client, tool.name);
     fill(told, "Calling…");
     try {
       const result = await app.client.call(tool.name, args, {
@@ -108,13 +108,11 @@ function toolDetail(app, tool) {
       });
       fill(told, `${duration(performance.now() - begun)} by ${app.client.transport}`);
       fill(answer, toolResult(app.client, result));
-      fill(exchange, ...wire(request, { result }));
     } catch (error) {
-      const said = /** @type {any} */ (error);
       fill(told, running.signal.aborted ? "Cancelled" : duration(performance.now() - begun));
       if (!running.signal.aborted) fill(answer, problem(error));
-      fill(exchange, ...wire(request, { error: { code: said.code, message: said.message, data: said.data } }));
     } finally {
+      fill(exchange, ...wire(heard()));
       [run.disabled, stop.hidden, bar.element.hidden] = [false, true, true];
     }
   };
@@ -128,7 +126,7 @@ function toolDetail(app, tool) {
   };
   return [
     h("a", { class: "back", href: "#/tools" }, "All tools"),
-    h("header", { class: "detail-head" }, h("h2", null, tool.title ?? tool.name), h("p", { class: "mono small muted" }, tool.name), annotations(tool), tool.description && markdown(tool.description)),
+    h("header", { class: "detail-head" }, h("h2", null, tool.title ?? tool.name), tool.title && h("p", { class: "mono small muted" }, tool.name), tool.description && markdown(tool.description), annotations(tool)),
     h(
       "div",
       { class: "columns" },
@@ -158,12 +156,34 @@ function annotations(tool) {
   return words.length > 0 ? h("p", { class: "chips" }, ...words.map((word) => h("span", { class: "chip" }, word))) : null;
 }
 
-/** Both sides of an exchange. @param {object} request @param {object} response */
-function wire(request, response) {
+/**
+ * Listens to the next call of a tool, as it is said on the wire. What it returns stops that, and
+ * gives the messages.
+ *
+ * @param {import("../client.js").Client} client
+ * @param {string} name
+ */
+function listen(client, name) {
+  /** @type {any[]} */ const messages = [];
+  const hear = (/** @type {Event} */ event) => {
+    const { sent, message } = /** @type {CustomEvent} */ (event).detail;
+    const [first] = messages;
+    const isFirst = sent && message.method === "tools/call" && message.params.name === name;
+    if (first ? !sent && message.id === first.id && !message.method : isFirst) messages.push(message);
+  };
+  client.addEventListener("message", hear);
+  return () => {
+    client.removeEventListener("message", hear);
+    return messages;
+  };
+}
+
+/** Both sides of an exchange. @param {any[]} messages */
+function wire([request, response]) {
   return [
-    h("h4", null, "Request"),
-    code(JSON.stringify(request), "Request"),
-    h("h4", null, "Response"),
-    code(JSON.stringify(response), "Response"),
+    request && h("h4", null, "Request"),
+    request && code(JSON.stringify(request), "Request"),
+    response && h("h4", null, "Response"),
+    response && code(JSON.stringify(response), "Response"),
   ];
 }

@@ -59,6 +59,7 @@ export function trafficView(app) {
     wanted = text;
     show();
   });
+  app.watched.want(app.client, "traffic", app.signal);
   app.watched.addEventListener("traffic", show, { signal: app.signal });
   app.signal.addEventListener("abort", () => list.dispose());
   const split = h(

@@ -29,7 +29,7 @@ pub(crate) fn add_to(admin: &Admin, server: ServerBuilder) -> ServerBuilder {
             }
         })
         .method("admin/watch", Era::Handshake, move |context: &Context, params: Params<'_>| {
-            Reply::Ready(read(params).and_then(|topics| watch(&watching, context, topics)))
+            Reply::Ready(read(params).and_then(|wanted| watch(&watching, context, wanted)))
         })
         .method("admin/unwatch", Era::Handshake, move |context: &Context, params: Params<'_>| {
             Reply::Ready(read(params).and_then(|Unwatch { watch_id }| {
@@ -138,8 +138,11 @@ fn scope(admin: &Admin, context: &Context) -> Option<Owner> {
 }
 
 #[derive(Deserialize)]
-struct Topics {
+struct Watched {
     topics: Vec<Topic>,
+    /// Whether to begin with what is kept.
+    #[serde(default)]
+    history: bool,
 }
 
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
@@ -156,8 +159,8 @@ struct Unwatch {
     watch_id: u64,
 }
 
-/// Begins to push, and tells what there was so far.
-fn watch(admin: &Admin, context: &Context, Topics { topics }: Topics) -> Outcome {
+/// Begins to push.
+fn watch(admin: &Admin, context: &Context, Watched { topics, history }: Watched) -> Outcome {
     let wants = |topic| topics.contains(&topic);
     let (traffic, stats) = (wants(Topic::Traffic), wants(Topic::Stats));
     if traffic || stats {
@@ -166,7 +169,7 @@ fn watch(admin: &Admin, context: &Context, Topics { topics }: Topics) -> Outcome
     let (number, stop) = admin.open_watch(context.principal())?;
     let recorder = admin.inner.recorder.clone();
     let recording = (traffic || stats).then(|| recorder.watch());
-    let (exchanges, told) = recorder.after(0, EXCHANGES);
+    let (exchanges, told) = recorder.after(0, if history { EXCHANGES } else { 0 });
     let engine = admin.engine().filter(|_| wants(Topic::Sessions));
     let sessions = engine.map(|engine| WatchedSessions {
         changes: engine.changes(),
@@ -174,10 +177,10 @@ fn watch(admin: &Admin, context: &Context, Topics { topics }: Topics) -> Outcome
         pending: Pending::default(),
     });
     let mut result = json!({"watchId": number});
-    if traffic {
+    if traffic && history {
         result["exchanges"] = exchanges.into();
     }
-    if stats {
+    if stats && history {
         result["seconds"] = serde_json::to_value(recorder.minutes()).unwrap_or_default();
     }
     let client = context.client().outside_the_call();
