@@ -8,13 +8,6 @@ import { ICONS } from "./lib/icons.js";
 import { Sessions } from "./lib/sessions.js";
 import { Watched } from "./lib/watched.js";
 import { button, problem } from "./lib/parts.js";
-import { conversationsView } from "./views/conversations.js";
-import { promptsView } from "./views/prompts.js";
-import { resourcesView } from "./views/resources.js";
-import { serverView } from "./views/server.js";
-import { toolsView } from "./views/tools.js";
-import { trafficView } from "./views/traffic.js";
-import { workflowsView } from "./views/workflows.js";
 
 /**
  * @typedef {object} App What views are given.
@@ -31,15 +24,15 @@ import { workflowsView } from "./views/workflows.js";
  * @property {(path: string[]) => void} [open] Shows something else without building all again.
  */
 
-/** @type {{name: string, title: string, view: (app: App) => View}[]} */
+/** Views are loaded when they are first shown. @type {{name: string, title: string, load: () => Promise<(app: App) => View>}[]} */
 const VIEWS = [
-  { name: "tools", title: "Tools", view: toolsView },
-  { name: "conversations", title: "Conversations", view: conversationsView },
-  { name: "workflows", title: "Workflows", view: workflowsView },
-  { name: "resources", title: "Resources", view: resourcesView },
-  { name: "prompts", title: "Prompts", view: promptsView },
-  { name: "traffic", title: "Traffic", view: trafficView },
-  { name: "server", title: "Server", view: serverView },
+  { name: "tools", title: "Tools", load: async () => (await import("./views/tools.js")).toolsView },
+  { name: "conversations", title: "Conversations", load: async () => (await import("./views/conversations.js")).conversationsView },
+  { name: "workflows", title: "Workflows", load: async () => (await import("./views/workflows.js")).workflowsView },
+  { name: "resources", title: "Resources", load: async () => (await import("./views/resources.js")).resourcesView },
+  { name: "prompts", title: "Prompts", load: async () => (await import("./views/prompts.js")).promptsView },
+  { name: "traffic", title: "Traffic", load: async () => (await import("./views/traffic.js")).trafficView },
+  { name: "server", title: "Server", load: async () => (await import("./views/server.js")).serverView },
 ];
 
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
@@ -52,6 +45,7 @@ const watched = new Watched(sessions);
 /** @type {{name: string, view: View, ended: AbortController} | null} */ let shown = null;
 /** @type {import("./client.js").Client} */ let client;
 /** @type {any} */ let about = {};
+let routes = 0;
 
 /** @param {string} name @param {string} title */
 function navLink(name, title) {
@@ -106,15 +100,19 @@ function showStatus() {
 }
 
 /** Shows what the address names. */
-function route() {
+async function route() {
   const [name = "", ...path] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
   const found = VIEWS.find((view) => view.name === name) ?? VIEWS[0];
   if (!found || !client) return;
+  const route = ++routes;
   if (shown?.name === found.name && shown.view.open) return shown.view.open(path);
+  const make = await found.load();
+  // Another address may have been called up meanwhile.
+  if (route !== routes) return;
   shown?.ended.abort();
   const ended = new AbortController();
   const go = (/** @type {string} */ to) => (location.hash = `#/${to}`);
-  const view = found.view({ client, sessions, watched, about, signal: ended.signal, path, go });
+  const view = make({ client, sessions, watched, about, signal: ended.signal, path, go });
   shown = { name: found.name, view, ended };
   document.title = `${found.title} · MCP Flow`;
   for (const [key, { link }] of links) {

@@ -18,7 +18,7 @@ pub trait Pages: fmt::Debug + Send + Sync + 'static {
     /// The page at a path, if there is one. The paths of the transports come first.
     fn find(&self, path: &str) -> Option<Page>;
 
-    /// The Content-Security-Policy that all of them are under.
+    /// The Content-Security-Policy that pages are under.
     fn policy(&self) -> &str;
 }
 
@@ -87,7 +87,10 @@ pub(crate) fn answer(
     if let Some(tag) = page.tag {
         told.insert(ETAG, HeaderValue::from_static(tag));
     }
-    if let Ok(policy) = HeaderValue::from_str(pages.policy()) {
+    // What a script may do is decided by the page that loads it.
+    if page.kind.starts_with("text/html")
+        && let Ok(policy) = HeaderValue::from_str(pages.policy())
+    {
         told.insert(CONTENT_SECURITY_POLICY, policy);
     }
     told.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -121,8 +124,8 @@ mod tests {
 
     impl Pages for One {
         fn find(&self, path: &str) -> Option<Page> {
-            let page = Page::new("text/css", Bytes::from_static(b"plain")).tag("\"1\"");
-            (path == "/one.css").then(|| page.zipped(Bytes::from_static(b"zip")))
+            let page = Page::new("text/html", Bytes::from_static(b"plain")).tag("\"1\"");
+            (path == "/one").then(|| page.zipped(Bytes::from_static(b"zip")))
         }
 
         fn policy(&self) -> &'static str {
@@ -133,13 +136,13 @@ mod tests {
     #[test]
     fn pages_are_compressed_and_sent_once() {
         for (method, path, header, expected) in [
-            (Method::GET, "/one.css", ("accept", "*/*"), Some((200, "", Some(5)))),
-            (Method::HEAD, "/one.css", ("accept-encoding", "br, GZIP"), Some((200, "gzip", Some(3)))),
-            (Method::GET, "/one.css", ("accept-encoding", "gzip;q=0"), Some((200, "", Some(5)))),
-            (Method::GET, "/one.css", ("if-none-match", "W/\"0\", \"1\""), Some((304, "", None))),
-            (Method::GET, "/one.css", ("if-none-match", "\"2\""), Some((200, "", Some(5)))),
-            (Method::POST, "/one.css", ("accept", "*/*"), None),
-            (Method::GET, "/two.css", ("accept", "*/*"), None),
+            (Method::GET, "/one", ("accept", "*/*"), Some((200, "", Some(5)))),
+            (Method::HEAD, "/one", ("accept-encoding", "br, GZIP"), Some((200, "gzip", Some(3)))),
+            (Method::GET, "/one", ("accept-encoding", "gzip;q=0"), Some((200, "", Some(5)))),
+            (Method::GET, "/one", ("if-none-match", "W/\"0\", \"1\""), Some((304, "", None))),
+            (Method::GET, "/one", ("if-none-match", "\"2\""), Some((200, "", Some(5)))),
+            (Method::POST, "/one", ("accept", "*/*"), None),
+            (Method::GET, "/two", ("accept", "*/*"), None),
         ] {
             let (name, value) = (header.0.parse::<HeaderName>().unwrap(), header.1);
             let headers = HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
