@@ -51,7 +51,9 @@ let routes = 0;
 function navLink(name, title) {
   const badge = h("span", { class: "badge", hidden: true });
   const drawing = icon(/** @type {any} */ (ICONS)[name]);
-  const link = h("a", { href: `#/${name}`, "data-view": name }, drawing, h("span", null, title), badge);
+  // The longest name does not fit beneath a drawing on a phone.
+  const label = title.length > 9 ? [h("span", { class: "long" }, title), h("span", { class: "short", "aria-hidden": "true" }, "Talks")] : [h("span", null, title)];
+  const link = h("a", { href: `#/${name}`, "data-view": name }, drawing, ...label, badge);
   return { link, badge };
 }
 

@@ -36,6 +36,11 @@ export function clock(at) {
   return new Date(at).toLocaleTimeString("en-GB");
 }
 
+/** Hours and minutes. @param {number} at */
+export function minute(at) {
+  return new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+}
+
 /** @param {number} count */
 export function count(count) {
   return count.toLocaleString("en-US");

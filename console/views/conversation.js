@@ -3,7 +3,7 @@
 
 import { data } from "../lib/content.js";
 import { fill, h } from "../lib/dom.js";
-import { clock, duration, short } from "../lib/format.js";
+import { duration, minute, short } from "../lib/format.js";
 import { button, copyButton, empty, problem, progressBar } from "../lib/parts.js";
 import { questionForm } from "../lib/question.js";
 import { phaseOf, wordFor } from "../lib/sessions.js";
@@ -49,7 +49,7 @@ export function conversation(app, id) {
     fill(title, metadata.toolName ?? "conversation");
     showState(state.state);
     const left = metadata.expiresAt ? ` · expires in ${duration(Math.max(0, metadata.expiresAt - Date.now()))}` : "";
-    fill(facts, `${short(id)} · since ${clock(metadata.createdAt)}${left}`);
+    fill(facts, `${short(id)} · since ${minute(metadata.createdAt)}${left}`);
     if (turns.length !== shownTurns) {
       shownTurns = turns.length;
       fill(history, ...turns.flatMap(turn));
@@ -103,7 +103,7 @@ export function conversation(app, id) {
     fill(title, row.toolName);
     showState(row.state);
     cancel.hidden = true;
-    fill(facts, `${short(id)} · since ${clock(row.createdAt)}`);
+    fill(facts, `${short(id)} · since ${minute(row.createdAt)}`);
     fill(now, empty(`It belongs to ${row.owner}`, "Only its owner can read and answer it."));
   };
   const changed = (/** @type {Event} */ event) => {
@@ -130,7 +130,7 @@ export function conversation(app, id) {
 function turn({ prompt, response, timestamp }) {
   return [
     h("li", { class: "said asked" }, h("p", null, prompt.message)),
-    h("li", { class: "said answered" }, h("p", null, spoken(prompt, response.value)), h("time", { class: "small" }, clock(timestamp))),
+    h("li", { class: "said answered" }, h("p", null, spoken(prompt, response.value)), h("time", { class: "small" }, minute(timestamp))),
   ];
 }
 

@@ -19,6 +19,12 @@ async fn conversations_are_held_in_the_page_and_survive_the_server() {
     script("conversation").await;
 }
 
+/// Several large results at once, while a conversation goes on beside them.
+#[tokio::test]
+async fn large_files_come_in_parallel() {
+    script("download").await;
+}
+
 /// PAT-035: nothing a tool, a prompt or a user says becomes a script.
 #[tokio::test]
 async fn hostile_texts_stay_texts() {

@@ -14,7 +14,8 @@ await main(async () => {
   await everyKind(page);
   await cancelled(page);
   const again = await killed(server, page, store);
-  await unwatched(browser, again);
+  await withoutWebTransport(browser, again);
+  await example(browser, again);
   assert.deepEqual(page.complaints, []);
 });
 
@@ -99,11 +100,25 @@ async function killed(server, page, store) {
 }
 
 /** Without WebTransport everything is the same, by HTTP. */
-async function unwatched(browser, server) {
+async function withoutWebTransport(browser, server) {
   const page = await open(browser, server, { path: "conversations", query: "?transport=http" });
   assert.equal(await page.locator(".status").getAttribute("data-transport"), "http");
   await begin(page, "register");
   await answer(page, /name/i, "Grace Hopper");
   await answer(page, /mail/i, "grace@example.org");
   await page.locator(".tomb", { hasText: "grace@example.org" }).waitFor();
+}
+
+/** The example page holds a conversation by the client alone. */
+async function example(browser, server) {
+  const page = await (await browser.newContext()).newPage();
+  const said = [];
+  page.on("dialog", (dialog) => {
+    said.push(dialog.message());
+    dialog.accept(/mail/i.test(dialog.message()) ? "grace@example.org" : "Grace Hopper");
+  });
+  await page.goto(`${server.url}example.html`);
+  await page.getByText("2 + 3 = 5").waitFor();
+  await page.getByText("grace@example.org").waitFor();
+  assert.equal(said.length, 2, said.join());
 }

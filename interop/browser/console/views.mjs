@@ -84,6 +84,23 @@ async function conversations(page, server) {
   await page.getByText("Which offer?").waitFor();
   await page.getByLabel(/Night train/).check();
   await page.locator(`.row[aria-selected="true"]`, { hasText: "book_trip" }).waitFor();
+  await keyboard(page);
+  await go(page, `conversations/${sessionId}`);
+  await page.getByLabel(/Night train/).check();
+}
+
+/** The list is walked and opened without a mouse. */
+async function keyboard(page) {
+  const list = page.getByRole("listbox", { name: "Conversations" });
+  await list.focus();
+  const before = page.url();
+  await list.press("End");
+  await list.press("ArrowUp");
+  await list.press("Enter");
+  await page.waitForURL((url) => url.href !== before);
+  await list.press("Home");
+  await list.press("Enter");
+  await page.waitForURL(before);
 }
 
 async function resources(page) {
