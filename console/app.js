@@ -4,6 +4,7 @@
 import { ConnectError, connect } from "./client.js";
 import { fill, h, icon } from "./lib/dom.js";
 import { downloads } from "./lib/downloads.js";
+import { elicit } from "./lib/elicit.js";
 import { ICONS } from "./lib/icons.js";
 import { Sessions } from "./lib/sessions.js";
 import { Watched } from "./lib/watched.js";
@@ -137,13 +138,15 @@ async function begin(token) {
   client = await connect(location.origin, {
     ...(token ? { token } : {}),
     interaction: "inline",
+    capabilities: { elicitation: {} },
     name: "mcp-flow-console",
     transports: transports(),
   });
+  client.answer("elicitation/create", elicit);
+  client.addEventListener("refused", () => askForToken("The token is not known any more."));
   client.addEventListener("state", () => {
     showStatus();
     if (client.state === "open") settle().catch(() => {});
-    if (client.state === "closed") askForToken("The token is not known any more.");
   });
   showStatus();
   await settle();
@@ -200,4 +203,7 @@ async function start() {
 build();
 showStatus();
 addEventListener("hashchange", route);
+// What nobody looks at any more need not be pushed; a page that is kept is loaded again.
+addEventListener("pagehide", () => client?.close());
+addEventListener("pageshow", (event) => event.persisted && location.reload());
 start();

@@ -61,6 +61,7 @@ export async function connect(url = location.origin, options = {}) {
  * A connection to a server. Events:
  *
  * - `state`: `detail` is the new {@link State};
+ * - `refused`: the token is not good any more, and the connection is closed;
  * - `prompt`: a conversation asks; `detail` is `{sessionId, prompt, progress, respond(value)}`;
  * - `complete`: a conversation is over; `detail` is `{sessionId, result, summary}`;
  * - `notification`: `detail` is `{method, params}`;
@@ -358,7 +359,10 @@ export class Client extends EventTarget {
         await this.open();
         break;
       } catch (error) {
-        if (error instanceof ConnectError && error.status === 401) return this.close();
+        if (error instanceof ConnectError && error.status === 401) {
+          this.dispatchEvent(new Event("refused"));
+          return this.close();
+        }
       }
     }
     this.#opening = null;

@@ -25,13 +25,14 @@ export class WebTransportLink {
    * @param {LinkEvents} events
    */
   static async open(url, token, events) {
+    // Browsers cannot send one when they open a session.
+    if (token) throw new ConnectError("a token cannot be sent by WebTransport");
     if (!("WebTransport" in globalThis)) throw new ConnectError("no WebTransport in this browser");
     const response = await fetch(new URL("/connect.json", url)).catch(() => null);
     const told = await response?.json().catch(() => null);
     if (!told?.webtransport) throw new ConnectError("the server does not offer WebTransport");
     const { url: address, certificateHashes = [] } = told.webtransport;
     const place = new URL(address, url);
-    if (token) place.searchParams.set("token", token);
     const session = new WebTransport(place.href, {
       serverCertificateHashes: certificateHashes.map((/** @type {string} */ hash) => ({
         algorithm: "sha-256",
@@ -58,6 +59,7 @@ export class WebTransportLink {
       () => this.#lose(),
     );
     this.#acceptStreams().catch(() => {});
+    this.#readDatagrams().catch(() => {});
     session.closed.then(
       () => this.#lose(),
       () => this.#lose(),
@@ -116,6 +118,20 @@ export class WebTransportLink {
       const body = await source.take(view(head).getUint32(0));
       if (!body) return;
       this.#events.message(JSON.parse(decoder.decode(body)));
+    }
+  }
+
+  /** What may be lost, such as progress, comes by datagrams: a channel, the request, the params. */
+  async #readDatagrams() {
+    const datagrams = this.#session.datagrams.readable.getReader();
+    for (;;) {
+      const { done, value } = await datagrams.read();
+      if (done) return;
+      if (value.length < 6) continue;
+      const method = CHANNELS[Number(value[0])];
+      const progressToken = view(value).getUint32(2);
+      const params = parsed(value.subarray(6));
+      if (method && params) this.#events.message({ jsonrpc: "2.0", method, params: { progressToken, ...params } });
     }
   }
 
@@ -221,6 +237,15 @@ async function within(limit, promise, giveUp) {
   }
 }
 
+/** @param {Uint8Array} bytes @returns {any} */
+function parsed(bytes) {
+  try {
+    return JSON.parse(decoder.decode(bytes));
+  } catch {
+    return null;
+  }
+}
+
 /** @param {string} hex */
 function bytesOf(hex) {
   return Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
@@ -233,6 +258,9 @@ function view(bytes) {
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
+
+/** What comes by datagrams. @type {Record<number, string>} */
+const CHANNELS = { 1: "notifications/progress", 3: "notifications/message" };
 
 /** How long to wait for WebTransport before another way is taken, in milliseconds. */
 const PATIENCE = 2500;

@@ -8,16 +8,20 @@ import { isMarkdown, link, markdown } from "./markdown.js";
 import { downloads } from "./downloads.js";
 import { button } from "./parts.js";
 
-/** @typedef {import("../client.js").Client} Client */
+/**
+ * @typedef {import("../client.js").Client} Client
+ * @typedef {{name?: string, size?: Promise<number | undefined>}} Hint
+ */
 
 /**
  * The result of a tool.
  *
  * @param {Client} client
  * @param {any} result
+ * @param {Hint} [hint] What is known of a stream, which says nothing of itself.
  */
-export function toolResult(client, result) {
-  const pieces = (result.content ?? []).map((/** @type {any} */ one) => content(client, result, one));
+export function toolResult(client, result, hint = {}) {
+  const pieces = (result.content ?? []).map((/** @type {any} */ one) => content(client, result, one, hint));
   const structured = result.structuredContent;
   return h(
     "div",
@@ -35,9 +39,10 @@ export function toolResult(client, result) {
  * @param {Client} client
  * @param {any} result What it belongs to.
  * @param {any} one
+ * @param {Hint} [hint]
  * @returns {HTMLElement}
  */
-export function content(client, result, one) {
+export function content(client, result, one, hint = {}) {
   switch (one?.type) {
     case "text":
       return text(String(one.text));
@@ -49,7 +54,7 @@ export function content(client, result, one) {
       return resource(one.resource ?? {});
     case "resource_link":
     case "ref/stream":
-      return large(client, result, one);
+      return large(client, result, one, hint);
     default:
       return tree(one);
   }
@@ -73,13 +78,13 @@ export function resource(one) {
   return h("div", { class: "attachment" }, h("span", null, name), h("span", { class: "muted" }, bytes(one.blob.length * 0.75)), button("Save", save));
 }
 
-/** Something that travels beside its message. @param {Client} client @param {any} result @param {any} one */
-function large(client, result, one) {
-  const name = one.name ?? String(one.uri ?? "").split("/").pop() ?? "stream";
-  const size = one.size ?? one.length;
-  const card = h("div", { class: "attachment" }, h("span", null, name), h("span", { class: "muted" }, size ? bytes(size) : ""));
+/** Something that travels beside its message. @param {Client} client @param {any} result @param {any} one @param {Hint} hint */
+function large(client, result, one, hint) {
+  const name = one.name ?? hint.name ?? (String(one.uri ?? "").split("/").pop() || "stream");
+  const { size } = one;
+  const card = h("div", { class: "attachment" }, h("span", null, name), h("span", { class: "muted" }, size ? bytes(size) : (one.mimeType ?? "")));
   if (isOwn(one)) {
-    downloads.start({ name, size, open: () => client.stream(result, one) });
+    downloads.start({ name, size: size ?? hint.size, open: () => client.stream(result, one) });
     card.append(h("span", { class: "chip" }, "downloading"));
   } else {
     card.append(link(String(one.uri), String(one.uri)));

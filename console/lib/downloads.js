@@ -10,7 +10,7 @@ import { iconButton, progressBar, toast } from "./parts.js";
 /**
  * @typedef {object} Wanted
  * @property {string} name
- * @property {number} [size]
+ * @property {number | Promise<number | undefined>} [size] How long it is, as soon as that is known.
  * @property {() => Promise<ReadableStream<Uint8Array> | null>} open
  */
 
@@ -41,12 +41,14 @@ class Downloads {
     this.#list.prepend(row);
     this.element.hidden = false;
     this.#count(1);
+    /** @type {number | undefined} */ let length;
+    Promise.resolve(size).then((known) => (length = known));
     try {
       const stream = await open();
       if (!stream) throw new Error("the stream is not there any more");
       const blob = await read(stream, ended.signal, (done, rate) => {
-        bar.set(done, size);
-        fill(told, `${bytes(done)}${size ? ` of ${bytes(size)}` : ""} at ${bytes(rate)}/s`);
+        bar.set(done, length);
+        fill(told, `${bytes(done)}${length ? ` of ${bytes(length)}` : ""} at ${bytes(rate)}/s`);
       });
       bar.set(1, 1);
       row.dataset.state = "done";

@@ -22,6 +22,7 @@ export class Sessions extends EventTarget {
   /** @type {Record<Phase, number>} */ counts = { waiting: 0, working: 0, finished: 0 };
   isLoading = false;
   #loads = 0;
+  /** What was listed or pushed since the list was begun; all else is gone. */ #seen = new Set();
 
   /**
    * Lists everything again. What is pushed meanwhile is newer than what is listed.
@@ -31,7 +32,8 @@ export class Sessions extends EventTarget {
   async load(client) {
     const load = ++this.#loads;
     this.isLoading = true;
-    const seen = new Set();
+    /** @type {Set<string>} */ const seen = new Set();
+    this.#seen = seen;
     /** @type {string | undefined} */ let cursor;
     do {
       const page = await client.request("admin/sessions", cursor ? { cursor } : {}, { repeat: true });
@@ -46,10 +48,7 @@ export class Sessions extends EventTarget {
       this.#tell();
     } while (cursor);
     this.isLoading = false;
-    const begun = Date.now() - 60_000;
-    for (const [id, row] of this.rows) {
-      if (!seen.has(id) && row.createdAt < begun) this.#remove(id);
-    }
+    for (const id of [...this.rows.keys()]) if (!seen.has(id)) this.#remove(id);
     this.#order();
     this.#tell();
   }
@@ -58,7 +57,10 @@ export class Sessions extends EventTarget {
   apply({ sessions = [], progress = [], forgotten = [], missed }) {
     if (missed) return true;
     let isNew = false;
-    for (const row of sessions) isNew = this.#put(row) || isNew;
+    for (const row of sessions) {
+      this.#seen.add(row.sessionId);
+      isNew = this.#put(row) || isNew;
+    }
     for (const { sessionId, progress: far } of progress) {
       const row = this.rows.get(sessionId);
       if (row) this.rows.set(sessionId, this.#replaced({ ...row, progress: far }));

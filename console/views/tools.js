@@ -107,7 +107,7 @@ function toolDetail(app, tool) {
         },
       });
       fill(told, `${duration(performance.now() - begun)} by ${app.client.transport}`);
-      fill(answer, toolResult(app.client, result));
+      fill(answer, toolResult(app.client, result, hintFor(app.client, args, result)));
     } catch (error) {
       fill(told, running.signal.aborted ? "Cancelled" : duration(performance.now() - begun));
       if (!running.signal.aborted) fill(answer, problem(error));
@@ -142,6 +142,24 @@ function toolDetail(app, tool) {
     ),
     fold("Schema", code(JSON.stringify(tool.inputSchema), "Schema of the arguments"), tool.outputSchema && code(JSON.stringify(tool.outputSchema), "Schema of the result")),
   ];
+}
+
+/**
+ * A stream comes without a name and a length; for a file both can be known.
+ *
+ * @param {import("../client.js").Client} client
+ * @param {any} args
+ * @param {any} result
+ */
+function hintFor(client, { path }, { content = [] }) {
+  const isStreamed = content.some((/** @type {any} */ one) => one.type === "ref/stream");
+  if (typeof path !== "string" || !isStreamed) return {};
+  const end = `/${path.replace(/^\/+/, "").split("/").map(encodeURIComponent).join("/")}`;
+  const size = client
+    .list("resources/list", "resources")
+    .then((all) => all.find((one) => one.uri.startsWith("file:") && one.uri.endsWith(end))?.size)
+    .catch(() => undefined);
+  return { name: path.split("/").pop() ?? path, size };
 }
 
 /** @param {any} tool */

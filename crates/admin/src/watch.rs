@@ -58,9 +58,10 @@ impl Watch {
         }
     }
 
-    /// Tells of everything there is to tell, for ever.
+    /// Tells of everything there is to tell, until nobody can be told any more.
     async fn push(&mut self) {
         let mut due: Option<Instant> = None;
+        let mut reached = Instant::now();
         let (mut more_traffic, mut more_stats) = (false, false);
         loop {
             tokio::select! {
@@ -78,7 +79,13 @@ impl Watch {
                     due.get_or_insert_with(|| Instant::now() + GATHER);
                 }
                 () = until(due) => {
-                    if self.client.is_congested() || !self.client.is_reachable() {
+                    let is_reachable = self.client.is_reachable();
+                    if is_reachable {
+                        reached = Instant::now();
+                    } else if reached.elapsed() > LONGEST_ABSENCE {
+                        return;
+                    }
+                    if !is_reachable || self.client.is_congested() {
                         due = Some(Instant::now() + PAUSE);
                         continue;
                     }
@@ -218,6 +225,9 @@ const GATHER: Duration = Duration::from_millis(50);
 
 /// How long to wait for a client that does not read, or does not listen at the moment.
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// For whoever cannot be reached for so long nothing is recorded any more.
+const LONGEST_ABSENCE: Duration = Duration::from_secs(60);
 
 /// Past so many changes that could not be sent, a client lists again.
 const MOST_PENDING: usize = 2000;

@@ -68,3 +68,27 @@ impl Watchers {
 
 /// How many changes a listener may be behind.
 const CAPACITY: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::{CAPACITY, Change, Watchers};
+    use mcp_flow_flow::SessionId;
+
+    /// Whoever is too slow is told so, and then of what is newer.
+    #[tokio::test]
+    async fn a_listener_that_falls_behind_knows_it() {
+        let watchers = Watchers::default();
+        let id: SessionId = format!("session_{:032x}", 7).parse().unwrap();
+        watchers.tell(|| unreachable!("nobody listens"));
+        let mut changes = watchers.subscribe();
+        watchers.tell(|| Change::Forgotten(id));
+        assert_eq!(changes.next().await, Some(Change::Forgotten(id)));
+        for _ in 0..CAPACITY + 1 {
+            watchers.tell(|| Change::Forgotten(id));
+        }
+        assert_eq!(changes.next().await, Some(Change::Missed));
+        assert_eq!(changes.next().await, Some(Change::Forgotten(id)));
+        drop(changes);
+        watchers.tell(|| unreachable!("nobody listens any more"));
+    }
+}

@@ -69,6 +69,25 @@ async function tools(page) {
   const wire = await page.locator(".exchange").textContent();
   assert.match(wire, /"tools\/call"[\s\S]*"0\.125"/);
   await page.getByRole("searchbox", { name: "Find a tool" }).fill("");
+  await asking(page);
+  await go(page, "tools/calculator.divide");
+  await page.getByLabel(/^a/).fill("1");
+  await page.getByLabel(/^b/).fill("8");
+  await page.getByRole("button", { name: "Call" }).click();
+  await page.locator(".result .plain", { hasText: "0.125" }).waitFor();
+}
+
+/** A tool that asks while it is called is answered in a dialog. */
+async function asking(page) {
+  await go(page, "tools/register");
+  await page.getByRole("button", { name: "Call" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel(/name/i).fill("Ada Lovelace");
+  await dialog.getByRole("button", { name: "Answer" }).click();
+  await dialog.getByLabel(/mail/i).fill("ada@example.org");
+  await accessible(page, "a dialog");
+  await dialog.getByRole("button", { name: "Answer" }).click();
+  await page.locator(".result", { hasText: "ada@example.org" }).waitFor();
 }
 
 /** Some wait, one is open in the middle, one is over. */
