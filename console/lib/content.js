@@ -21,8 +21,11 @@ import { button } from "./parts.js";
  * @param {Hint} [hint] What is known of a stream, which says nothing of itself.
  */
 export function toolResult(client, result, hint = {}) {
-  const pieces = (result.content ?? []).map((/** @type {any} */ one) => content(client, result, one, hint));
   const structured = result.structuredContent;
+  // Structured results are said as text as well, for clients that know no other.
+  const isSaid = (/** @type {any} */ one) => structured !== undefined && one.type === "text" && JSON.stringify(asData(one.text)) === JSON.stringify(structured);
+  const said = (result.content ?? []).filter((/** @type {any} */ one) => !isSaid(one));
+  const pieces = said.map((/** @type {any} */ one) => content(client, result, one, hint));
   return h(
     "div",
     { class: result.isError ? "result failed" : "result" },

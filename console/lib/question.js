@@ -10,7 +10,8 @@ import { button } from "./parts.js";
 /**
  * @param {any} prompt
  * @param {(value: any) => Promise<string | null>} answer Gives what was wrong with it, if anything.
- * @returns {HTMLElement}
+ * @returns {{element: HTMLElement, complain: (prompt: any) => void}} `complain` shows what the
+ *   prompt says of the last answer, and leaves what was typed.
  */
 export function questionForm(prompt, answer) {
   const id = unique("answer");
@@ -46,9 +47,17 @@ export function questionForm(prompt, answer) {
     problem,
     control.buttons ? control.buttons(give) : h("div", { class: "actions" }, send),
   );
-  const { error, suggestion } = prompt.metadata ?? {};
-  if (error) complain(suggestion && suggestion !== error ? `${error}. ${suggestion}` : error);
-  return form;
+  const show = (/** @type {any} */ prompt) => {
+    if (prompt.metadata?.error) complain(wrongWith(prompt.metadata));
+  };
+  show(prompt);
+  return { element: form, complain: show };
+}
+
+/** What was wrong, and what would be right. @param {{error: string, suggestion?: string}} said */
+export function wrongWith({ error, suggestion }) {
+  const end = /[.!?]$/.test(error) ? "" : ".";
+  return suggestion && suggestion !== error ? `${error}${end} ${suggestion}` : error;
 }
 
 /**

@@ -5,7 +5,7 @@ import { data } from "../lib/content.js";
 import { fill, h } from "../lib/dom.js";
 import { duration, minute, short } from "../lib/format.js";
 import { button, copyButton, empty, problem, progressBar } from "../lib/parts.js";
-import { questionForm } from "../lib/question.js";
+import { questionForm, wrongWith } from "../lib/question.js";
 import { phaseOf, wordFor } from "../lib/sessions.js";
 
 /**
@@ -33,6 +33,8 @@ export function conversation(app, id) {
   let loads = 0;
   let shownQuestion = "";
   let shownTurns = -1;
+  /** @type {ReturnType<typeof questionForm> | null} */ let form = null;
+  /** @type {any} */ let known = {};
 
   const load = async () => {
     const load = ++loads;
@@ -48,21 +50,26 @@ export function conversation(app, id) {
     const { metadata = {}, history: turns = [] } = state;
     fill(title, metadata.toolName ?? "conversation");
     showState(state.state);
-    const left = metadata.expiresAt ? ` · expires in ${duration(Math.max(0, metadata.expiresAt - Date.now()))}` : "";
-    fill(facts, `${short(id)} · since ${minute(metadata.createdAt)}${left}`);
+    known = metadata;
+    showTime();
     if (turns.length !== shownTurns) {
       shownTurns = turns.length;
       fill(history, ...turns.flatMap(turn));
     }
     const prompt = state.currentPrompt;
     // A question that is being answered stays as it is, with what was typed.
-    const question = prompt ? JSON.stringify([prompt.metadata, prompt.message]) : state.state;
-    if (question === shownQuestion) return;
+    const question = prompt ? JSON.stringify([prompt.metadata?.turnId, prompt.message]) : state.state;
+    if (question === shownQuestion) return prompt && form?.complain(prompt);
     shownQuestion = question;
     if (prompt) ask(prompt);
     else if (phaseOf(state.state) === "finished") fill(now, ending(state));
     else fill(now, h("p", { class: "working" }, h("i", { class: "dot" }), "At work…"));
     now.scrollIntoView({ block: "nearest" });
+  };
+  const showTime = () => {
+    if (!known.createdAt) return;
+    const left = known.expiresAt ? ` · expires in ${duration(Math.max(0, known.expiresAt - Date.now()))}` : "";
+    fill(facts, `${short(id)} · since ${minute(known.createdAt)}${left}`);
   };
   /** @param {string} state */
   const showState = (state) => {
@@ -72,10 +79,10 @@ export function conversation(app, id) {
   };
   /** @param {any} prompt */
   const ask = (prompt) => {
-    const form = questionForm(prompt, (value) => answer(value, prompt.metadata?.turnId));
-    fill(now, h("div", { class: "card ask" }, form));
+    form = questionForm(prompt, (value) => answer(value, prompt.metadata?.turnId));
+    fill(now, h("div", { class: "card ask" }, form.element));
     if (!matchMedia("(pointer: coarse)").matches) {
-      /** @type {HTMLElement | null} */ (form.querySelector("input, select, textarea, button"))?.focus({ preventScroll: true });
+      /** @type {HTMLElement | null} */ (form.element.querySelector("input, select, textarea, button"))?.focus({ preventScroll: true });
     }
   };
   /** @param {any} value @param {number} turnId */
@@ -83,8 +90,7 @@ export function conversation(app, id) {
     const params = { sessionId: id, response: { value, turnId } };
     const verdict = await app.client.request("interaction.respond", params, { repeat: true });
     if (!verdict.accepted) {
-      const { error, suggestion } = verdict.validation;
-      return suggestion && suggestion !== error ? `${error}. ${suggestion}` : error;
+      return wrongWith(verdict.validation);
     }
     await load();
     return null;
@@ -116,11 +122,13 @@ export function conversation(app, id) {
     load();
   };
   app.sessions.addEventListener("change", changed);
+  const clock = setInterval(showTime, 5000);
   load();
   return {
     element,
     dispose() {
       isOver = true;
+      clearInterval(clock);
       app.sessions.removeEventListener("change", changed);
     },
   };

@@ -49,9 +49,10 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
         }
         if path.is_dir() {
             collect(&path, files)?;
-        } else if ["html", "js", "css", "svg"].iter().any(|kind| {
-            path.extension().is_some_and(|extension| extension == *kind)
-        }) {
+        } else if ["html", "js", "css", "svg"]
+            .iter()
+            .any(|kind| path.extension().is_some_and(|extension| extension == *kind))
+        {
             files.push(path);
         }
     }

@@ -9,7 +9,9 @@ use mcp_flow_engine::Engine;
 use mcp_flow_interaction::Interaction;
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::ACCESS_DENIED;
-use mcp_flow_server::{ConnectionInfo, Context, Event, Observed, Observer, Principal, ServerBuilder};
+use mcp_flow_server::{
+    ConnectionInfo, Context, Event, Observed, Observer, Principal, ServerBuilder,
+};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -75,7 +75,11 @@ impl Counting {
 
     /// The milliseconds that this share of the calls kept within.
     fn within(&self, share: f64) -> f64 {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most calls")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "at most calls"
+        )]
         #[expect(clippy::cast_precision_loss, reason = "nobody counts so far in a second")]
         let wanted = (self.calls as f64 * share).ceil() as u64;
         let mut seen = 0;

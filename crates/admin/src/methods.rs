@@ -20,14 +20,16 @@ pub(crate) fn add_to(admin: &Admin, server: ServerBuilder) -> ServerBuilder {
         .method("admin/server", Era::Both, move |context: &Context, _: Params<'_>| {
             Reply::Ready(describe(&about, context))
         })
-        .method("admin/sessions", Era::Both, move |context: &Context, params: Params<'_>| {
-            match read(params) {
+        .method(
+            "admin/sessions",
+            Era::Both,
+            move |context: &Context, params: Params<'_>| match read(params) {
                 Ok(wanted) => {
                     Reply::Later(Box::pin(list(listing.clone(), context.clone(), wanted)))
                 }
                 Err(error) => Reply::Ready(Err(error)),
-            }
-        })
+            },
+        )
         .method("admin/watch", Era::Handshake, move |context: &Context, params: Params<'_>| {
             Reply::Ready(read(params).and_then(|wanted| watch(&watching, context, wanted)))
         })
@@ -184,8 +186,7 @@ fn watch(admin: &Admin, context: &Context, Watched { topics, history }: Watched)
         result["seconds"] = serde_json::to_value(recorder.minutes()).unwrap_or_default();
     }
     let client = context.client().outside_the_call();
-    let watch =
-        Watch { number, client, stop, sessions, recording, recorder, traffic, stats, told };
+    let watch = Watch { number, client, stop, sessions, recording, recorder, traffic, stats, told };
     let admin = admin.clone();
     tokio::spawn(async move {
         watch.run().await;

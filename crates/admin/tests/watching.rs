@@ -46,7 +46,8 @@ async fn connect(server: &Server, name: &str, encoding: Encoding) -> Peer {
 
 async fn pushed(peer: &mut Peer, topic: &str, is_it: impl Fn(&Value) -> bool) -> Value {
     let method = format!("notifications/admin/{topic}");
-    let message = peer.find(|message| message["method"] == method && is_it(&message["params"])).await;
+    let message =
+        peer.find(|message| message["method"] == method && is_it(&message["params"])).await;
     message["params"].clone()
 }
 
@@ -97,7 +98,9 @@ async fn sessions_are_listed_by_pages() {
     loop {
         let params = json!({"limit": 2, "cursor": cursor});
         let page = keeper.call("admin/sessions", params).await["result"].clone();
-        seen.extend(page["sessions"].as_array().unwrap().iter().map(|one| one["sessionId"].clone()));
+        seen.extend(
+            page["sessions"].as_array().unwrap().iter().map(|one| one["sessionId"].clone()),
+        );
         cursor = page["nextCursor"].clone();
         if cursor.is_null() {
             break;

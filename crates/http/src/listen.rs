@@ -96,8 +96,7 @@ impl Bound {
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
         let guard = Guard::new(self.address.ip().is_loopback(), &self.options, self.tokens);
         let is_encrypted = self.tls.is_some();
-        let service =
-            Service::new(server.clone(), self.options, guard, is_encrypted, self.pages);
+        let service = Service::new(server.clone(), self.options, guard, is_encrypted, self.pages);
         let tls = self.tls.map(Arc::new);
         if let Some(tls) = &tls {
             let (watching, ending) = (tls.clone().watch(), service.ending.clone());
