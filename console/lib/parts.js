@@ -62,10 +62,11 @@ export function search(label, onchange) {
  * @param {(value: T) => void} onchoose
  */
 export function segments(label, options, chosen, onchoose) {
+  const badges = new Map(options.map(({ value }) => [value, h("span", { class: "badge", hidden: true })]));
   const buttons = new Map(
     options.map(({ value, label }) => [
       value,
-      h("button", { type: "button", onclick: () => choose(value) }, h("span", null, label)),
+      h("button", { type: "button", onclick: () => choose(value) }, h("span", null, label), badges.get(value)),
     ]),
   );
   /** @param {T} value */
@@ -81,9 +82,11 @@ export function segments(label, options, chosen, onchoose) {
   const element = h("div", { class: "segments", role: "group", "aria-label": label }, ...buttons.values());
   /** Shows how many there are of each. @param {Record<string, number>} counts */
   const setCounts = (counts) => {
-    for (const [name, one] of buttons) {
-      const { label } = options.find((option) => option.value === name) ?? { label: "" };
-      fill(one, h("span", null, label), h("span", { class: "badge" }, (counts[name] ?? 0).toLocaleString("en-US")));
+    for (const [name, badge] of badges) {
+      const text = (counts[name] ?? 0).toLocaleString("en-US");
+      if (badge.textContent === text) continue;
+      badge.hidden = false;
+      badge.textContent = text;
     }
   };
   return { element, setCounts };

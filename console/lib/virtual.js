@@ -20,6 +20,7 @@ export class VirtualList {
   /** @type {{element: HTMLElement, show: (item: T) => void}[]} */ #rows = [];
   /** @type {string | null} */ #chosen = null;
   #active = 0;
+  #shown = -1;
   #options;
   #space = h("div", { class: "virtual-space", role: "presentation" });
   #draw = eachFrame(() => this.#show());
@@ -65,7 +66,8 @@ export class VirtualList {
   #show() {
     const { height, key } = this.#options;
     const count = this.#items.length;
-    this.#space.style.setProperty("block-size", `${count * height}px`);
+    if (count !== this.#shown) this.#space.style.setProperty("block-size", `${count * height}px`);
+    this.#shown = count;
     const first = Math.max(0, Math.floor(this.element.scrollTop / height) - BESIDE);
     const visible = Math.ceil(this.element.clientHeight / height) + 2 * BESIDE;
     const last = Math.min(count, first + visible);
@@ -73,15 +75,21 @@ export class VirtualList {
     this.#rows.forEach((row, number) => {
       const place = first + number;
       const item = this.#items[place];
-      row.element.hidden = place >= last || item === undefined;
-      if (place >= last || item === undefined) return;
-      row.element.style.setProperty("transform", `translateY(${place * height}px)`);
+      const isThere = place < last && item !== undefined;
+      if (row.element.hidden === isThere) row.element.hidden = !isThere;
+      if (!isThere) return;
+      row.show(item);
+      const isChosen = key(item) === this.#chosen;
+      // Most rows stand where they stood, and are touched only if something is different.
+      const standing = `${place} ${count} ${isChosen} ${place === this.#active}`;
+      if (row.element.dataset.standing === standing) return;
+      row.element.dataset.standing = standing;
       row.element.dataset.place = String(place);
+      row.element.style.setProperty("transform", `translateY(${place * height}px)`);
       row.element.setAttribute("aria-setsize", String(count));
       row.element.setAttribute("aria-posinset", String(place + 1));
-      row.element.setAttribute("aria-selected", String(key(item) === this.#chosen));
+      row.element.setAttribute("aria-selected", String(isChosen));
       row.element.classList.toggle("active", place === this.#active);
-      row.show(item);
     });
     const active = this.#rows.find((row) => !row.element.hidden && row.element.classList.contains("active"));
     if (active) this.element.setAttribute("aria-activedescendant", active.element.id);
