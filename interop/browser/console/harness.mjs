@@ -59,7 +59,7 @@ export async function browse(options = {}) {
 }
 
 /** A page of the console that is connected. Whatever a page complains about fails the script. */
-export async function open(browser, server, { path = "tools", query = "", token, ...options } = {}) {
+export async function open(browser, server, { path = "tools", query = "", token, before, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   const page = await context.newPage();
   page.complaints = [];
@@ -71,6 +71,7 @@ export async function open(browser, server, { path = "tools", query = "", token,
     }
   });
   if (token) await page.addInitScript((text) => sessionStorage.setItem("token", text), token);
+  await before?.(page);
   await page.goto(`${server.url}${query}#/${path}`);
   await connected(page);
   return page;
