@@ -33,6 +33,7 @@ export class WebTransportLink {
     if (!told?.webtransport) throw new ConnectError("the server does not offer WebTransport");
     const { url: address, certificateHashes = [] } = told.webtransport;
     const place = new URL(address, url);
+    place.protocol = "https:";
     const session = new WebTransport(place.href, {
       serverCertificateHashes: certificateHashes.map((/** @type {string} */ hash) => ({
         algorithm: "sha-256",

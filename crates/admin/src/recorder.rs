@@ -176,7 +176,7 @@ impl Recorder {
 
 impl Exchange {
     fn new(observed: &Observed<'_>) -> Self {
-        let encoding = observed.connection.encoding;
+        let encoding = observed.encoding;
         let (result, error, failed, response_bytes) = match observed.outcome {
             Ok(bytes) => {
                 let failed = observed.method == "tools/call" && says_failed(encoding, bytes);

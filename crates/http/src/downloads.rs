@@ -17,7 +17,7 @@ use hyper::header::{
 use hyper::{Method, StatusCode};
 use mcp_flow_proto::RpcError;
 use mcp_flow_server::Principal;
-use mcp_flow_server::bulk::{Bulk, BulkReader, CannotCarry, Carrier};
+use mcp_flow_server::bulk::{Bulk, BulkReader, Carried, Carrier, Carrying, Found};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
@@ -220,9 +220,10 @@ impl Links {
 }
 
 impl Carrier for Links {
-    fn carry(&self, principal: &Principal, bulk: Bulk) -> Result<String, CannotCarry> {
-        let token = self.downloads.add(principal, bulk);
-        Ok(format!("{}{PATH}{token}", self.base))
+    fn carry<'a>(&'a self, request: &'a Carried<'a>, bulk: Bulk) -> Carrying<'a> {
+        let token = self.downloads.add(request.principal, bulk);
+        let found = Found::Link(format!("{}{PATH}{token}", self.base));
+        Box::pin(std::future::ready(Ok(found)))
     }
 }
 

@@ -30,11 +30,10 @@ mod sse;
 mod stream;
 mod streamable;
 mod tls;
-mod tokens;
 mod websocket;
 
 pub use listen::{BindError, Bound, bind};
+pub use mcp_flow_server::{TokenError, Tokens};
+pub use mcp_flow_tls::{Tls, TlsError};
 pub use options::Options;
 pub use pages::{Page, Pages};
-pub use tls::{Tls, TlsError};
-pub use tokens::{TokenError, Tokens};

@@ -11,19 +11,19 @@ use std::time::Duration;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use mcp_flow_server::Server;
+use mcp_flow_server::guard::Guard;
+use mcp_flow_server::{Server, Tokens};
+use mcp_flow_tls::{Tls, TlsError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use crate::guard::Guard;
 use crate::metrics::Connected;
 use crate::options::Options;
 use crate::pages::Pages;
 use crate::patience::Patient;
 use crate::service::Service;
-use crate::tls::{self, Tls};
-use crate::tokens::Tokens;
+use crate::tls::{self, Acceptor};
 
 /// A port that is taken and not served yet.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub struct Bound {
     address: SocketAddr,
     options: Options,
     tokens: Option<Tokens>,
-    tls: Option<Tls>,
+    tls: Option<(Arc<Tls>, Acceptor)>,
     pages: Option<Box<dyn Pages>>,
 }
 
@@ -79,10 +79,11 @@ impl Bound {
     }
 
     /// Speaks TLS only.
-    #[must_use]
-    pub fn tls(mut self, tls: Tls) -> Self {
-        self.tls = Some(tls);
-        self
+    pub fn tls(mut self, tls: impl Into<Arc<Tls>>) -> Result<Self, TlsError> {
+        let tls = tls.into();
+        let acceptor = Acceptor::new(&tls)?;
+        self.tls = Some((tls, acceptor));
+        Ok(self)
     }
 
     /// Serves pages for people as well, to anyone who asks.
@@ -94,17 +95,18 @@ impl Bound {
 
     /// Serves clients until `stop` completes, then lets what is running finish within its time.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
-        let guard = Guard::new(self.address.ip().is_loopback(), &self.options, self.tokens);
+        let (hosts, origins) = (self.options.hosts.clone(), self.options.origins.clone());
+        let guard = Guard::new(self.address.ip().is_loopback(), hosts, origins, self.tokens);
         let is_encrypted = self.tls.is_some();
         let service = Service::new(server.clone(), self.options, guard, is_encrypted, self.pages);
-        let tls = self.tls.map(Arc::new);
-        if let Some(tls) = &tls {
+        if let Some((tls, _)) = &self.tls {
             let (watching, ending) = (tls.clone().watch(), service.ending.clone());
             service.spawn(async move {
                 ending.run_until_cancelled(watching).await;
             });
         }
-        accept_until(&self.listener, &service, tls.as_ref(), stop).await;
+        let acceptor = self.tls.as_ref().map(|(_, acceptor)| acceptor);
+        accept_until(&self.listener, &service, acceptor, stop).await;
         drop(self.listener);
         service.end(server.limits().drain_time + LAST_ANSWERS).await;
     }
@@ -124,7 +126,7 @@ pub struct BindError {
 async fn accept_until(
     listener: &TcpListener,
     service: &Arc<Service>,
-    tls: Option<&Arc<Tls>>,
+    tls: Option<&Acceptor>,
     stop: impl Future<Output = ()>,
 ) {
     let idle = service.options.session_idle;
@@ -151,7 +153,7 @@ async fn accept_until(
 }
 
 /// Serves one connection in a task of its own, unless there are too many.
-fn accept(service: &Arc<Service>, tls: Option<&Arc<Tls>>, stream: TcpStream) {
+fn accept(service: &Arc<Service>, tls: Option<&Acceptor>, stream: TcpStream) {
     let Some(connected) = service.metrics.connect(service.options.connections) else {
         tracing::warn!("a connection was refused: too many are open");
         return;
@@ -167,7 +169,7 @@ fn accept(service: &Arc<Service>, tls: Option<&Arc<Tls>>, stream: TcpStream) {
 
 async fn serve_tls(
     service: Arc<Service>,
-    tls: Arc<Tls>,
+    tls: Acceptor,
     stream: Patient<TcpStream>,
     connected: Arc<Connected>,
 ) {

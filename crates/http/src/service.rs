@@ -9,6 +9,7 @@ use hyper::{Method, Request, StatusCode};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::ACCESS_DENIED;
 use mcp_flow_server::bulk::Carrier;
+use mcp_flow_server::guard::Guard;
 use mcp_flow_server::{Connection, ConnectionInfo, Principal, Server};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -16,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use crate::answer::{Answer, refusal, text, wrong_method};
 use crate::body;
 use crate::downloads::{self, Downloads, Links};
-use crate::guard::Guard;
+use crate::guard;
 use crate::legacy::{self, LegacySession};
 use crate::metrics::{Connected, Metrics};
 use crate::options::Options;
@@ -105,7 +106,7 @@ impl Service {
         {
             request.headers_mut().insert(HOST, host);
         }
-        let page = match self.guard.check_origin(request.headers(), request.uri()) {
+        let page = match guard::check_origin(&self.guard, request.headers(), request.uri()) {
             Ok(page) => page.cloned(),
             Err(refusal) => {
                 body::discard(self, request.into_body());
@@ -134,7 +135,7 @@ impl Service {
         {
             return page;
         }
-        match self.guard.admit(request.headers()) {
+        match guard::admit(&self.guard, request.headers()) {
             Ok(principal) => self.enter(request, principal, connected).await,
             Err(refusal) => {
                 body::discard(self, request.into_body());

@@ -87,7 +87,8 @@ async fn a_handshake_takes_no_longer_than_it_may() {
     let certificate = folder.renew();
     let options = Options { head_time: Duration::from_millis(50), ..Options::default() };
     let server = Fixture::new().server;
-    let running = start_with(&server, |bound| bound.options(options).tls(folder.tls())).await;
+    let running =
+        start_with(&server, |bound| bound.options(options).tls(folder.tls()).unwrap()).await;
     let mut silent = Connection::open(running.address).await;
     assert_eq!(silent.byte().await, None);
     for protocol in ["h2", "http/1.1"] {
@@ -98,7 +99,7 @@ async fn a_handshake_takes_no_longer_than_it_may() {
 }
 
 async fn serve(tls: Tls) -> Running {
-    start_with(&Fixture::new().server, |bound| bound.tls(tls)).await
+    start_with(&Fixture::new().server, |bound| bound.tls(tls).unwrap()).await
 }
 
 /// Waits until a client that trusts only this certificate is served.

@@ -47,10 +47,13 @@ pub use mcp_flow_server::{
     Failure, Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources, IntoToolOutput, IntoTools,
     Limits, Peer, Principal, Prompt, PromptOutput, Resource, ResourceTemplate, Server,
     ServerBuilder, Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto, ask, bulk,
-    completion, content, context, input, prompt, resource, strip_control_characters, tool,
+    completion, content, context, datagram, input, prompt, resource, strip_control_characters,
+    tool,
 };
 pub use mcp_flow_stdio as stdio;
 pub use mcp_flow_store_redb as store_redb;
+pub use mcp_flow_tls as tls;
+pub use mcp_flow_webtransport as webtransport;
 
 /// What the attributes write refers to. Not for use by hand.
 #[doc(hidden)]

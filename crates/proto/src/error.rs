@@ -32,6 +32,15 @@ impl Fault {
     const fn standard(name: &'static str, code: i32, message: &'static str) -> Self {
         Self { domain: "mcp", name, code, stateless_code: code, message }
     }
+
+    const fn flow(
+        name: &'static str,
+        code: i32,
+        stateless_code: i32,
+        message: &'static str,
+    ) -> Self {
+        Self { domain: "flow", name, code, stateless_code, message }
+    }
 }
 
 /// The text could not be parsed.
@@ -62,13 +71,29 @@ pub const PROMPT_FAILED: Fault = Fault::standard("PROMPT_FAILED", -32603, "The p
 /// A call ran past its time limit.
 pub const CALL_TIMED_OUT: Fault = Fault::standard("CALL_TIMED_OUT", -32603, "Call timed out");
 /// The caller asked for the call to be cancelled and to be told so.
-pub const CANCELLED: Fault = Fault {
-    domain: "flow",
-    name: "CANCELLED",
-    code: -32000,
-    stateless_code: -31105,
-    message: "Cancelled",
-};
+pub const CANCELLED: Fault = Fault::flow("CANCELLED", -32000, -31105, "Cancelled");
+/// As many execution streams are open as may be, and as many calls wait for one.
+pub const STREAM_LIMIT_EXCEEDED: Fault =
+    Fault::flow("STREAM_LIMIT_EXCEEDED", -32000, -31100, "Stream limit exceeded");
+/// A result names a stream that there is not.
+pub const INVALID_STREAM_REFERENCE: Fault =
+    Fault::flow("INVALID_STREAM_REFERENCE", -32001, -31101, "Invalid stream reference");
+/// A stream belongs to no request in flight.
+pub const STREAM_INJECTION: Fault =
+    Fault::flow("STREAM_INJECTION", -32002, -31102, "Stream injection");
+/// A message is not in the encoding agreed on.
+pub const ENCODING_MISMATCH: Fault =
+    Fault::flow("ENCODING_MISMATCH", -32003, -31103, "Encoding mismatch");
+/// Something needs datagrams, and this connection has none.
+pub const DATAGRAM_NOT_SUPPORTED: Fault =
+    Fault::flow("DATAGRAM_NOT_SUPPORTED", -32004, -31104, "Datagrams are not supported");
+/// Only requests whose id is a number of 32 bits have streams (C-13).
+pub const STREAM_ID_NOT_REPRESENTABLE: Fault = Fault::flow(
+    "STREAM_ID_NOT_REPRESENTABLE",
+    -32000,
+    -31106,
+    "The request id has no form in a stream header",
+);
 /// The caller may not do this.
 pub const ACCESS_DENIED: Fault = Fault {
     domain: "mcp",

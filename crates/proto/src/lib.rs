@@ -3,6 +3,7 @@
 //! Follow a message through the modules: [`frame`] finds where it ends, [`message`] says what it
 //! is, [`raw`] keeps its params undecoded until a handler asks, [`model`] holds the types handlers
 //! ask for, [`error`] what goes wrong, and [`revision`] how the five revisions differ.
+//! [`webtransport`] is what one transport adds: frames of its own, streams and datagrams.
 //!
 //! Nothing here waits, spawns, looks at a clock or draws random numbers.
 
@@ -16,6 +17,7 @@ pub mod method;
 pub mod model;
 pub mod raw;
 pub mod revision;
+pub mod webtransport;
 pub mod write;
 
 pub use error::RpcError;

@@ -47,6 +47,10 @@ pub const CANCELLED: &str = "notifications/cancelled";
 pub const CANCEL: &str = "$/cancel";
 /// End the connection after draining it.
 pub const SHUTDOWN_NOTIFICATION: &str = "$/shutdown";
+/// A stream has failed, on `/mcp-flow`.
+pub const STREAM_ERROR: &str = "$/streamError";
+/// What the sound of a request is written in, on `/mcp-flow`.
+pub const AUDIO: &str = "$/audio";
 /// End the process now.
 pub const EXIT: &str = "exit";
 /// How far a call has come.

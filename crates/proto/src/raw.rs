@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::{cbor, json};
 
 /// How messages are written on a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Encoding {
     /// UTF-8 JSON text, on every transport.
     #[default]
@@ -20,6 +21,31 @@ pub enum Encoding {
 }
 
 impl Encoding {
+    /// All there are.
+    pub const ALL: [Self; 2] = [Self::Json, Self::Cbor];
+
+    /// What it is called where encodings are agreed on.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Cbor => "cbor",
+        }
+    }
+
+    /// The encoding of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|encoding| encoding.name() == name)
+    }
+
+    /// The other one.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Json => Self::Cbor,
+            Self::Cbor => Self::Json,
+        }
+    }
+
     /// Encodes a value.
     ///
     /// ```

@@ -50,7 +50,7 @@ pub fn error(
     end(out, encoding);
 }
 
-/// Appends a notification.
+/// Appends a notification. Params that are null are left out.
 pub fn notification<P: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     encoding: Encoding,
@@ -58,9 +58,12 @@ pub fn notification<P: Serialize + ?Sized>(
     params: &P,
 ) -> Result<(), EncodeError> {
     let params = encoding.encode(params)?;
-    begin(out, encoding, 3);
+    let has_params = params != known(encoding, &());
+    begin(out, encoding, 2 + u8::from(has_params));
     member(out, encoding, "method", &known(encoding, method));
-    member(out, encoding, "params", &params);
+    if has_params {
+        member(out, encoding, "params", &params);
+    }
     end(out, encoding);
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! What is larger goes by the [`Carrier`] of the connection, if its transport has one; without one
 //! it goes inline up to the limit of a result, and past that its sender is told so.
 
+mod carrier;
 mod reader;
 
 use std::fmt;
@@ -19,8 +20,8 @@ use mcp_flow_proto::model::{Content, ResourceContents, ResourceLink};
 use tokio::io::AsyncRead;
 
 use crate::context::Context;
-use crate::identity::Principal;
 
+pub use carrier::{CannotCarry, Carried, Carrier, Carrying, Found};
 pub use reader::BulkReader;
 
 /// Something to be read, of any size.
@@ -211,20 +212,6 @@ struct Head {
     mime_type: Option<String>,
 }
 
-/// How a transport carries what is too large for a message.
-///
-/// Put into [`ConnectionInfo::carrier`](crate::ConnectionInfo::carrier) by transports that have a
-/// way beside their messages.
-pub trait Carrier: Send + Sync + fmt::Debug + 'static {
-    /// Takes something over, to be fetched by this principal, and returns the URI to fetch it by.
-    fn carry(&self, principal: &Principal, bulk: Bulk) -> Result<String, CannotCarry>;
-}
-
-/// Why a transport does not take something over.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct CannotCarry(pub String);
-
 /// Why something was not delivered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -252,7 +239,7 @@ pub enum DeliveryError {
         source: io::Error,
     },
     /// The transport does not take it.
-    #[error(transparent)]
+    #[error("it cannot be sent beside the result: {0}")]
     Carry(#[from] CannotCarry),
 }
 
@@ -268,8 +255,10 @@ fn size_of(size: Option<u64>, limit: usize) -> String {
 pub(crate) enum Delivery {
     /// In the message itself.
     Inline { bytes: Vec<u8>, uri: Option<String>, mime_type: Option<String> },
-    /// Beside it.
+    /// Beside it, to be fetched.
     Link(Box<ResourceLink>),
+    /// Beside it, on a stream of the same request.
+    Stream { tag: u32, mime_type: String },
 }
 
 impl Context {
@@ -280,6 +269,7 @@ impl Context {
     pub async fn deliver(&self, bulk: Bulk) -> Result<Content, DeliveryError> {
         Ok(match self.route_bulk(bulk).await? {
             Delivery::Link(link) => Content::ResourceLink(link),
+            Delivery::Stream { tag, mime_type } => Content::stream(tag, mime_type),
             Delivery::Inline { bytes, uri, mime_type } => match String::from_utf8(bytes) {
                 Ok(text) => Content::text(text),
                 Err(bytes) => {
@@ -296,26 +286,47 @@ impl Context {
     pub(crate) async fn route_bulk(&self, bulk: Bulk) -> Result<Delivery, DeliveryError> {
         let limits = self.server().limits();
         let carrier = self.carrier();
-        let limit = if carrier.is_some() { limits.inline_bytes } else { limits.result_bytes };
+        let possible = carrier.map(|carrier| carrier.check(self.id()));
+        let limit =
+            if let Some(Ok(())) = possible { limits.inline_bytes } else { limits.result_bytes };
         let name = bulk.name.clone();
         let taken = bulk.take_up_to(limit).await;
-        match taken.map_err(|source| DeliveryError::Read { name, source })? {
+        let bulk = match taken.map_err(|source| DeliveryError::Read { name, source })? {
             Taken::All(bytes, Head { uri, mime_type }) => {
-                Ok(Delivery::Inline { bytes, uri, mime_type })
+                return Ok(Delivery::Inline { bytes, uri, mime_type });
             }
-            Taken::Larger(bulk) => {
-                let Bulk { name, mime_type, size, .. } = &bulk;
-                let Some(carrier) = carrier else {
-                    return Err(DeliveryError::TooLarge { name: name.clone(), size: *size, limit });
-                };
-                let link = ResourceLink {
-                    name: name.clone(),
-                    mime_type: mime_type.clone(),
-                    size: *size,
-                    ..ResourceLink::default()
-                };
-                let uri = carrier.carry(self.principal(), bulk)?;
-                Ok(Delivery::Link(Box::new(ResourceLink { uri, ..link })))
+            Taken::Larger(bulk) => bulk,
+        };
+        let (name, mime_type, size) = (bulk.name.clone(), bulk.mime_type.clone(), bulk.size);
+        let (Some(carrier), Some(possible)) = (carrier, possible) else {
+            return Err(DeliveryError::TooLarge { name, size, limit });
+        };
+        let found = match possible {
+            Ok(()) => {
+                self.note_carried();
+                let request = Carried { request: self.id(), principal: self.principal() };
+                let found = carrier.carry(&request, bulk).await;
+                // A call that was given up meanwhile has told so before there was anything to tell.
+                if self.is_answered() {
+                    carrier.replied(self.id(), false);
+                }
+                found
+            }
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok(Found::Link(uri)) => {
+                let link = ResourceLink { uri, name, mime_type, size, ..ResourceLink::default() };
+                Ok(Delivery::Link(Box::new(link)))
+            }
+            Ok(Found::Stream(tag)) => {
+                let mime_type = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+                Ok(Delivery::Stream { tag, mime_type })
+            }
+            Err(error) => {
+                // The call is answered with this very error, whatever its function makes of it.
+                self.refuse_with(error.0.clone());
+                Err(error.into())
             }
         }
     }

@@ -16,20 +16,24 @@ mod outbound;
 mod subscriptions;
 mod work;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mcp_flow_proto::model::LogLevel;
+use mcp_flow_proto::raw::EncodeError;
 use mcp_flow_proto::{Encoding, Incoming, RequestId, Revision, RpcError, write};
+use serde::Serialize;
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use crate::builder::Server;
 use crate::bulk::Carrier;
+use crate::datagram::Datagrams;
 use crate::event::{Event, Veto};
 use crate::extensions::Extensions;
 use crate::handler::Outcome;
 use crate::identity::Principal;
+use crate::negotiation::Negotiation;
 use calls::Calls;
 use client::ClientRequests;
 pub(crate) use exchange::Route;
@@ -70,10 +74,14 @@ pub struct ConnectionInfo {
     pub transport: &'static str,
     /// Whom its calls are made for.
     pub principal: Principal,
-    /// How its messages are written.
+    /// How its messages are written, until something else is agreed on.
     pub encoding: Encoding,
     /// What carries results that are too large for a message, if the transport has such a way.
     pub carrier: Option<Arc<dyn Carrier>>,
+    /// What carries that which may be lost, if the transport has such a way.
+    pub datagrams: Option<Arc<dyn Datagrams>>,
+    /// What the transport has to agree on with the client, if anything.
+    pub negotiation: Option<Arc<dyn Negotiation>>,
     /// Whatever else the transport wants handlers to know.
     pub extensions: Extensions,
 }
@@ -86,6 +94,8 @@ impl ConnectionInfo {
             principal: Principal::local(),
             encoding: Encoding::Json,
             carrier: None,
+            datagrams: None,
+            negotiation: None,
             extensions: Extensions::default(),
         }
     }
@@ -96,6 +106,7 @@ impl Connection {
         server.raise(&info, &Event::Connected)?;
         let shared = Arc::new(Shared {
             client: ClientRequests::new(server.limits().client_requests),
+            is_cbor: AtomicBool::new(info.encoding == Encoding::Cbor),
             server,
             info,
             state: Mutex::default(),
@@ -122,6 +133,21 @@ impl Connection {
     /// Answers something that did not even become a frame, such as a line past the limit.
     pub fn refuse(&self, error: RpcError) {
         self.shared.take_up_fault(None, error, &Route::default());
+    }
+
+    /// Answers a request that its transport refuses.
+    pub fn refuse_request(&self, id: &RequestId, error: RpcError) {
+        self.shared.take_up_fault(Some(id), error, &Route::default());
+    }
+
+    /// Tells the client something about the connection itself, whether or not it has begun.
+    pub fn tell(&self, method: &str, params: &impl Serialize) -> Result<(), EncodeError> {
+        self.shared.tell_of_connection(method, params)
+    }
+
+    /// How messages are written at the moment.
+    pub fn encoding(&self) -> Encoding {
+        self.shared.encoding()
     }
 
     /// Whether the transport should go on reading.
@@ -197,6 +223,11 @@ impl Connection {
         self.shared.state().lifecycle.peer().map(|peer| peer.revision)
     }
 
+    /// Whether no more requests are taken up.
+    pub fn is_ending(&self) -> bool {
+        self.shared.state().lifecycle.is_ending()
+    }
+
     /// Whether no request is running or waiting. There may still be output to send.
     pub fn is_idle(&self) -> bool {
         self.shared.state().calls.is_idle()
@@ -259,6 +290,7 @@ impl std::fmt::Debug for Reachable {
 pub(crate) struct Shared {
     pub(crate) server: Server,
     pub(crate) info: ConnectionInfo,
+    is_cbor: AtomicBool,
     state: Mutex<State>,
     /// Calls that hold a place. Calls that wait for the client give theirs up meanwhile.
     running: AtomicUsize,
@@ -296,8 +328,9 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How messages are written, which the end of a handshake may change.
     pub(crate) fn encoding(&self) -> Encoding {
-        self.info.encoding
+        if self.is_cbor.load(Ordering::Acquire) { Encoding::Cbor } else { Encoding::Json }
     }
 
     /// Whether the client can be sent what it did not ask for.
@@ -315,10 +348,19 @@ impl Shared {
         outcome: &Outcome,
         first: impl FnOnce() -> bool,
     ) -> bool {
-        let encoding = self.encoding();
+        // Looked at when its turn to leave has come: the encoding may change with a reply before.
         let write = |out: &mut Vec<u8>| match outcome {
-            Ok(payload) => write::result(out, encoding, id, &payload.0),
-            Err(error) => write::error(out, encoding, Some(id), error, revision),
+            Ok(payload) => {
+                let encoding = self.encoding();
+                match payload.in_encoding(encoding) {
+                    Some(result) => write::result(out, encoding, id, &result),
+                    None => write::error(out, encoding, Some(id), &RpcError::internal(), revision),
+                }
+                if let Some(then) = payload.then {
+                    self.is_cbor.store(then == Encoding::Cbor, Ordering::Release);
+                }
+            }
+            Err(error) => write::error(out, self.encoding(), Some(id), error, revision),
         };
         let mut is_first = false;
         let claim = || {
@@ -328,7 +370,7 @@ impl Shared {
         match &route.batch {
             None => {
                 let hint = match outcome {
-                    Ok(payload) => Hint::from(payload.0.len()),
+                    Ok(payload) => Hint::from(payload.bytes.len()),
                     Err(error) => Hint::of_error(error),
                 };
                 self.send(route, hint, claim, write);
@@ -359,6 +401,18 @@ impl Shared {
         }
         self.send(route, Hint::of_error(error), || true, |out| out.extend_from_slice(&reply));
         self.close_route(route);
+    }
+
+    fn tell_of_connection(&self, method: &str, params: &impl Serialize) -> Result<(), EncodeError> {
+        // Nobody waits for any of it, so what is not read is not piled up.
+        if self.is_congested() {
+            return Ok(());
+        }
+        let mut message = Vec::new();
+        write::notification(&mut message, self.encoding(), method, params)?;
+        let route = Route::default();
+        self.send(&route, message.len(), || true, |out| out.extend_from_slice(&message));
+        Ok(())
     }
 
     pub(crate) fn raise_error(&self, error: &RpcError) {

@@ -1,5 +1,6 @@
 //! What a handler knows about its call and can do while it runs.
 
+mod beside;
 mod input;
 mod reply;
 
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use mcp_flow_proto::model::{LogLevel, LogMessage, ProgressParams, RequestMeta};
-use mcp_flow_proto::{Raw, RequestId, Revision, method, write};
+use mcp_flow_proto::{Raw, RequestId, Revision, RpcError, method, write};
 use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -52,6 +53,12 @@ struct Call {
     round: OnceLock<Box<Mutex<Round>>>,
     /// What is dropped when the reply has left.
     kept: Mutex<Option<Kept>>,
+    /// The last progress that went out by a way it may be lost on, as a whole message.
+    unconfirmed: Mutex<Option<Vec<u8>>>,
+    /// Whether something of the result travels beside it.
+    carried: AtomicBool,
+    /// The error that a failure of the call is answered with.
+    refusal: OnceLock<RpcError>,
 }
 
 /// Whether a call holds a place, and how many of its requests to the client lend it to others.
@@ -91,6 +98,9 @@ impl Context {
                 may_ask: AtomicBool::new(false),
                 round: OnceLock::new(),
                 kept: Mutex::default(),
+                unconfirmed: Mutex::default(),
+                carried: AtomicBool::new(false),
+                refusal: OnceLock::new(),
             }),
         }
     }
@@ -173,7 +183,11 @@ impl Context {
             }
             rises
         };
-        self.notify(method::PROGRESS, &params, rises);
+        // The last value is to arrive, and one at its total is the last.
+        let is_last = total.is_some_and(|total| progress >= total);
+        if is_last || !self.progress_by_datagram(&params, rises) {
+            self.notify(method::PROGRESS, &params, rises);
+        }
     }
 
     /// Sends the caller a log message, if it is severe enough for what the caller asked for.
@@ -185,7 +199,11 @@ impl Context {
         };
         if wanted.is_some_and(|wanted| level >= wanted) {
             let data = data.into();
-            self.notify(method::MESSAGE, &LogMessage { level, logger, data: &data }, || true);
+            let message = LogMessage { level, logger, data: &data };
+            // What may be wrong must not be lost.
+            if level >= LogLevel::Warning || !self.log_by_datagram(&message) {
+                self.notify(method::MESSAGE, &message, || true);
+            }
         }
     }
 
@@ -233,8 +251,14 @@ impl Context {
         let Call { shared, id, route, .. } = &*self.call;
         // Where the way out is shared with nobody, it says itself when the reply has left.
         let kept = self.kept().take().and_then(|kept| route.keep(kept));
+        if outcome.is_ok() {
+            self.confirm_progress();
+        }
         let is_first = shared.reply(route, id, self.revision(), outcome, || self.claim_answer());
         drop(kept);
+        if is_first {
+            self.tell_carrier(outcome.is_ok());
+        }
         if let Some(begun) = self.call.begun.as_deref().filter(|_| is_first)
             && let Some(observer) = shared.server.observer()
         {
@@ -305,6 +329,7 @@ impl Context {
     pub(crate) fn abandon(&self) {
         if self.claim_answer() {
             self.call.shared.skip(&self.call.route);
+            self.tell_carrier(false);
         }
     }
 
@@ -316,17 +341,24 @@ impl Context {
         !self.call.answered.swap(true, Ordering::AcqRel)
     }
 
-    fn notify(&self, method: &str, params: &impl Serialize, wanted: impl FnOnce() -> bool) {
+    pub(crate) fn notify(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+        wanted: impl FnOnce() -> bool,
+    ) {
         let shared = &self.call.shared;
         if shared.is_congested() {
             return;
         }
         let mut message = Vec::new();
-        if let Err(error) = write::notification(&mut message, shared.encoding(), method, params) {
+        let encoding = shared.encoding();
+        if let Err(error) = write::notification(&mut message, encoding, method, params) {
             tracing::error!(%error, method, "a notification could not be encoded");
             return;
         }
-        let allowed = || !self.is_answered() && wanted();
+        // One that a handshake has overtaken is lost with its encoding.
+        let allowed = || !self.is_answered() && shared.encoding() == encoding && wanted();
         shared
             .send(&self.call.route, message.len(), allowed, |out| out.extend_from_slice(&message));
     }

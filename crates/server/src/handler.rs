@@ -1,10 +1,12 @@
 //! What answers a request.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::pin::Pin;
 
 use mcp_flow_proto::model::SubscriptionFilter;
-use mcp_flow_proto::{Params, RpcError};
+use mcp_flow_proto::{Encoding, Params, Raw, RpcError};
+use serde_json::Value;
 
 use crate::context::Context;
 
@@ -74,4 +76,27 @@ pub type Outcome = Result<Payload, RpcError>;
 
 /// A result in the encoding of the connection it goes out on; made by [`Context::reply`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Payload(pub(crate) Vec<u8>);
+pub struct Payload {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) encoding: Encoding,
+    /// How everything after it is written, if that changes with it.
+    pub(crate) then: Option<Encoding>,
+}
+
+impl Payload {
+    pub(crate) fn new(bytes: Vec<u8>, encoding: Encoding) -> Self {
+        Self { bytes, encoding, then: None }
+    }
+
+    /// The same result in the encoding its connection has by now; `None` if that cannot say it.
+    pub(crate) fn in_encoding(&self, encoding: Encoding) -> Option<Cow<'_, [u8]>> {
+        if encoding == self.encoding {
+            return Some(Cow::Borrowed(&self.bytes));
+        }
+        let value: Option<Value> = match self.encoding {
+            Encoding::Json => serde_json::from_slice(&self.bytes).ok(),
+            Encoding::Cbor => Raw::Cbor(&self.bytes).decode().ok(),
+        };
+        encoding.encode(&value?).ok().map(Cow::Owned)
+    }
+}

@@ -34,13 +34,16 @@ pub mod connection;
 mod connections;
 pub mod content;
 pub mod context;
+pub mod datagram;
 pub mod event;
 mod extensions;
+pub mod guard;
 pub mod handler;
 pub mod identity;
 pub mod input;
 mod limits;
 mod methods;
+pub mod negotiation;
 pub mod observe;
 mod output_filter;
 pub mod prompt;
@@ -48,6 +51,7 @@ mod registry;
 pub mod resource;
 pub mod revision;
 pub mod router;
+mod tokens;
 pub mod tool;
 
 pub use ask::{AskError, Elicited, Form};
@@ -68,6 +72,7 @@ pub use output_filter::{OutputFilter, strip_control_characters};
 pub use prompt::{AddPromptsError, BadPrompt, IntoPromptOutput, IntoPrompts, Prompt, PromptOutput};
 pub use resource::{AddResourcesError, BadResource, IntoResources, Resource, ResourceTemplate};
 pub use revision::VersionPolicy;
+pub use tokens::{TokenError, Tokens};
 pub use tool::{
     AddToolsError, BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames,
     ToolOutput,

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use mcp_flow_proto::{Params, Raw, RequestId, RpcError};
+use mcp_flow_proto::{Encoding, Params, Raw, RequestId, RpcError};
 
 use crate::connection::ConnectionInfo;
 use crate::identity::Peer;
@@ -36,7 +36,9 @@ pub struct Observed<'a> {
     pub params: &'a str,
     /// The length of the request, in bytes.
     pub request_bytes: usize,
-    /// The result, in the encoding of the connection, or the error.
+    /// How the result is written.
+    pub encoding: Encoding,
+    /// The result, or the error.
     pub outcome: Result<&'a [u8], &'a RpcError>,
     /// How long it took from being taken up to being answered.
     pub time: Duration,
@@ -48,11 +50,18 @@ pub(crate) struct Begun {
     method: Box<str>,
     params: Box<str>,
     size: usize,
+    /// How the request was written, and so the answer will be.
+    encoding: Encoding,
     at: Instant,
 }
 
 impl Begun {
-    pub(crate) fn new(method: &str, params: Params<'_>, size: usize) -> Box<Self> {
+    pub(crate) fn new(
+        method: &str,
+        params: Params<'_>,
+        size: usize,
+        encoding: Encoding,
+    ) -> Box<Self> {
         let params = match params.object() {
             Raw::Json(text) => beginning(text).into(),
             raw @ Raw::Cbor(_) => {
@@ -61,7 +70,7 @@ impl Begun {
             }
         };
         let method = beginning(method).into();
-        Box::new(Self { method, params, size, at: Instant::now() })
+        Box::new(Self { method, params, size, encoding, at: Instant::now() })
     }
 
     pub(crate) fn tell(
@@ -79,6 +88,7 @@ impl Begun {
             method: &self.method,
             params: &self.params,
             request_bytes: self.size,
+            encoding: self.encoding,
             outcome,
             time: self.at.elapsed(),
         });

@@ -47,7 +47,7 @@ pub(crate) fn each_text(content: &mut Content, change: &mut impl FnMut(&mut Stri
             link.title.iter_mut().chain(&mut link.description).for_each(change);
         }
         Content::ImageUrl { url, .. } | Content::Image { url: Some(url), .. } => change(url),
-        Content::Image { url: None, .. } | Content::Audio { .. } => {}
+        Content::Image { url: None, .. } | Content::Audio { .. } | Content::Stream { .. } => {}
     }
 }
 

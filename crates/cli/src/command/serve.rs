@@ -1,21 +1,22 @@
-//! `mcp-flow serve`: one port for every client that speaks HTTP.
+//! `mcp-flow serve`: one port for every client that speaks HTTP or WebTransport.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use mcp_flow::admin::Admin;
 use mcp_flow::console::Console;
 use mcp_flow::http::{self, Tls, Tokens};
-use mcp_flow::{Principal, stdio};
+use mcp_flow::{Principal, stdio, webtransport};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::offer::Offer;
 
-/// Serve clients over HTTP: Streamable HTTP, HTTP+SSE and WebSocket on one port
+/// Serve clients over Streamable HTTP, HTTP+SSE, WebSocket and WebTransport on one port
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
     /// Where to listen; port 0 picks a free one
@@ -63,6 +64,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
 
+    /// Do not open the UDP port for WebTransport
+    #[arg(long)]
+    no_webtransport: bool,
+
     /// Also serve one message per line on this TCP address
     #[arg(long, value_name = "ADDRESS")]
     tcp: Option<SocketAddr>,
@@ -89,6 +94,7 @@ impl Default for Serve {
             hosts: Vec::new(),
             origins: Vec::new(),
             public_url: None,
+            no_webtransport: false,
             tcp: None,
             unix: None,
             offer: Offer::default(),
@@ -137,20 +143,39 @@ impl Serve {
         };
         let server = admin.add_to(offered.server).build()?;
         let signal = stdio::stop_signal().context("signals cannot be watched")?;
-        let (hosts, origins, public_url) = (self.hosts, self.origins, self.public_url);
-        let options = http::Options { hosts, origins, public_url, ..http::Options::default() };
-        let mut http = http::bind(self.listen).await?.options(options);
+        let tls = match (&self.tls_certificate, &self.tls_key) {
+            (Some(certificate), Some(key)) => Tls::from_pem(certificate, key)?,
+            _ => Tls::self_made(&self.hosts)?,
+        };
+        let tls = Arc::new(tls);
+        let (http, flow) = bind(self.listen, (!self.no_webtransport).then_some(&tls)).await?;
+        let options = http::Options {
+            hosts: self.hosts.clone(),
+            origins: self.origins.clone(),
+            public_url: self.public_url,
+            ..http::Options::default()
+        };
+        let mut http = http.options(options);
+        let mut flow = flow.map(|flow| {
+            let (hosts, origins) = (self.hosts, self.origins);
+            flow.options(webtransport::Options { hosts, origins, ..Default::default() })
+        });
         if let Some(tokens) = tokens {
-            http = http.tokens(tokens);
+            http = http.tokens(tokens.clone());
+            flow = flow.map(|flow| flow.tokens(tokens));
         }
         let is_encrypted = self.tls_certificate.is_some();
-        if let (Some(certificate), Some(key)) = (self.tls_certificate, self.tls_key) {
-            http = http.tls(Tls::from_pem(certificate, key)?);
+        if is_encrypted {
+            http = http.tls(tls.clone())?;
         }
         if !self.no_console {
-            http = http.pages(console());
+            http = http.pages(console(flow.as_ref().map(|_| tls)));
         }
         let mut places = places(http.address(), is_encrypted);
+        if let Some(flow) = &flow {
+            places["webtransport"] = flow.url().into();
+            places["certificateHash"] = flow.certificate_hash().into();
+        }
         let mut lines = Vec::new();
         if let Some(address) = self.tcp {
             let bound = stdio::listen::tcp(address).await;
@@ -172,6 +197,10 @@ impl Serve {
             let (server, stopped) = (server.clone(), until(stopped.clone()));
             tasks.spawn(async move { bound.serve(&server, stopped).await });
         }
+        if let Some(flow) = flow {
+            let (server, stopped) = (server.clone(), until(stopped.clone()));
+            tasks.spawn(async move { flow.serve(&server, stopped).await });
+        }
         tasks.spawn(async move { http.serve(&server, until(stopped)).await });
         signal.await;
         stop.send_replace(true);
@@ -180,12 +209,43 @@ impl Serve {
     }
 }
 
-/// The console; in a debug build from a folder, if that is named, so that it can be worked on.
-fn console() -> Console {
-    let console = Console::default();
+/// The console, which tells browsers by which certificate they know the server; in a debug build
+/// from a folder, if that is named, so that it can be worked on.
+fn console(tls: Option<Arc<Tls>>) -> Console {
+    let console = Console::default().connect(move || match &tls {
+        Some(tls) => {
+            // One that others vouch for is not known by its hash, and may not be.
+            let hashes = tls.is_self_made().then(|| tls.hash());
+            let hashes = hashes.into_iter().collect::<Vec<_>>();
+            json!({"webtransport": {"url": webtransport::PATH, "certificateHashes": hashes}})
+        }
+        None => json!({}),
+    });
     match std::env::var_os("MCP_FLOW_CONSOLE").filter(|_| cfg!(debug_assertions)) {
         Some(folder) => console.from_folder(folder.into()),
         None => console,
+    }
+}
+
+/// Takes one port number for TCP and UDP. Where any will do, one is looked for that is free for
+/// both.
+async fn bind(
+    address: SocketAddr,
+    tls: Option<&Arc<Tls>>,
+) -> anyhow::Result<(http::Bound, Option<webtransport::Bound>)> {
+    let mut tries = if address.port() == 0 { 16 } else { 1 };
+    loop {
+        tries -= 1;
+        let http = http::bind(address).await?;
+        let Some(tls) = tls else { return Ok((http, None)) };
+        match webtransport::bind(http.address(), tls.clone()) {
+            Ok(flow) => return Ok((http, Some(flow))),
+            Err(_) if tries > 0 => {}
+            Err(error) => {
+                let hint = "say --no-webtransport if it is not needed";
+                return Err(error).context(hint);
+            }
+        }
     }
 }
 
@@ -228,6 +288,8 @@ fn announce(places: &Value, as_json: bool) -> anyhow::Result<()> {
         ("mcp", "Streamable HTTP"),
         ("sse", "HTTP+SSE"),
         ("websocket", "WebSocket"),
+        ("webtransport", "WebTransport"),
+        ("certificateHash", "  certificate"),
         ("tcp", "TCP"),
         ("unix", "Unix socket"),
     ] {

@@ -90,6 +90,17 @@ pub enum Content {
     },
     /// A resource, by reference.
     ResourceLink(Box<ResourceLink>),
+    /// What comes on an execution stream of the same request, on `/mcp-flow` only (C-50).
+    Stream {
+        /// Which of the request's streams.
+        tag: u32,
+        /// What kind of content it is.
+        mime_type: String,
+        /// For whom, and how important.
+        annotations: Option<Box<Annotations>>,
+        /// Anything else.
+        meta: Option<Box<Meta>>,
+    },
 }
 
 impl Content {
@@ -138,6 +149,11 @@ impl Content {
         Self::ResourceLink(Box::new(link))
     }
 
+    /// What comes on a stream of the same request.
+    pub fn stream(tag: u32, mime_type: impl Into<String>) -> Self {
+        Self::Stream { tag, mime_type: mime_type.into(), annotations: None, meta: None }
+    }
+
     /// The same content, with hints on how it is meant to be used.
     #[must_use]
     pub fn with_annotations(mut self, hints: Annotations) -> Self {
@@ -158,7 +174,8 @@ impl Content {
             | Self::Image { annotations, meta, .. }
             | Self::ImageUrl { annotations, meta, .. }
             | Self::Audio { annotations, meta, .. }
-            | Self::Resource { annotations, meta, .. } => (annotations, meta),
+            | Self::Resource { annotations, meta, .. }
+            | Self::Stream { annotations, meta, .. } => (annotations, meta),
             Self::ResourceLink(link) => (&mut link.annotations, &mut link.meta),
         }
     }
@@ -169,7 +186,8 @@ impl Content {
             | Self::Image { annotations, meta, .. }
             | Self::ImageUrl { annotations, meta, .. }
             | Self::Audio { annotations, meta, .. }
-            | Self::Resource { annotations, meta, .. } => (annotations, meta),
+            | Self::Resource { annotations, meta, .. }
+            | Self::Stream { annotations, meta, .. } => (annotations, meta),
             Self::ResourceLink(link) => (&link.annotations, &link.meta),
         };
         (annotations.as_deref(), meta.as_deref())

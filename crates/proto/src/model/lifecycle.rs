@@ -92,6 +92,9 @@ pub struct InitializeResult {
     /// How a model should use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
+    /// What the transport has agreed on, where one has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Value>,
 }
 
 /// What a server says of itself without a handshake.

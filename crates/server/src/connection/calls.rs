@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use mcp_flow_proto::{RequestId, Revision, RpcError};
+use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError};
 use tokio::task::AbortHandle;
 
 use super::Route;
@@ -76,8 +76,8 @@ pub(crate) struct Parked {
 
 #[derive(Debug)]
 pub(crate) enum ParkedWork {
-    /// A request, still encoded.
-    Request(Box<[u8]>),
+    /// A request, still encoded, and how.
+    Request(Box<[u8]>, Encoding),
     /// An error that must not overtake the replies before it.
     Fault(Box<(Option<RequestId>, RpcError, Route)>),
 }
@@ -108,11 +108,18 @@ impl Calls {
     }
 
     /// Lets a request wait.
-    pub(crate) fn park(&mut self, id: RequestId, frame: &[u8], waiting: Waiting) {
+    pub(crate) fn park(
+        &mut self,
+        id: RequestId,
+        frame: &[u8],
+        encoding: Encoding,
+        waiting: Waiting,
+    ) {
         let ticket = self.ticket();
         self.parked_bytes += frame.len();
         self.open.insert(id, Open { ticket, stage: Stage::Parked(waiting) });
-        self.parked.push_back(Parked { ticket, work: ParkedWork::Request(frame.into()) });
+        let work = ParkedWork::Request(frame.into(), encoding);
+        self.parked.push_back(Parked { ticket, work });
     }
 
     /// Lets an error wait behind the requests before it.
@@ -127,7 +134,7 @@ impl Calls {
     pub(crate) fn unpark(&mut self) -> Option<Parked> {
         let parked = self.parked.pop_front()?;
         self.parked_bytes -= match &parked.work {
-            ParkedWork::Request(frame) => frame.len(),
+            ParkedWork::Request(frame, _) => frame.len(),
             ParkedWork::Fault(_) => FAULT_BYTES,
         };
         if self.parked.is_empty() {
@@ -211,15 +218,15 @@ mod tests {
     use super::{Calls, ParkedWork, Stage, Waiting};
     use crate::connection::Route;
     use crate::limits::Limits;
-    use mcp_flow_proto::Revision;
+    use mcp_flow_proto::{Encoding, Revision};
 
     #[test]
     fn requests_wait_in_order_and_are_counted() {
         let mut calls = Calls::default();
         let limits = Limits { parked_bytes: 8, ..Limits::default() };
-        calls.park(1.into(), b"first", waiting());
+        calls.park(1.into(), b"first", Encoding::Json, waiting());
         assert!(calls.is_open(&1.into()) && !calls.is_full(&limits));
-        calls.park(2.into(), b"second", waiting());
+        calls.park(2.into(), b"second", Encoding::Json, waiting());
         assert!(calls.is_full(&limits));
         assert_eq!(next(&mut calls), "first");
         assert!(!calls.is_full(&limits));
@@ -230,9 +237,9 @@ mod tests {
     #[test]
     fn a_ticket_tells_reused_ids_apart() {
         let mut calls = Calls::default();
-        calls.park(1.into(), b"old", waiting());
+        calls.park(1.into(), b"old", Encoding::Json, waiting());
         assert!(matches!(calls.stop(&1.into()), Some(Stage::Parked(_))));
-        calls.park(1.into(), b"new", waiting());
+        calls.park(1.into(), b"new", Encoding::Json, waiting());
         let old = calls.unpark().unwrap();
         assert!(calls.begin(&1.into(), old.ticket).is_none(), "what was stopped must not run");
         let new = calls.unpark().unwrap();
@@ -251,7 +258,7 @@ mod tests {
 
     fn next(calls: &mut Calls) -> String {
         match calls.unpark().unwrap().work {
-            ParkedWork::Request(frame) => String::from_utf8(frame.into()).unwrap(),
+            ParkedWork::Request(frame, _) => String::from_utf8(frame.into()).unwrap(),
             ParkedWork::Fault(_) => "fault".to_owned(),
         }
     }

@@ -73,9 +73,10 @@ impl Client {
         method: &str,
         params: &(impl Serialize + Sync),
     ) -> Result<(), ClientError> {
+        // The handshake may change the encoding.
+        self.until_ready().await;
         let mut message = Vec::new();
         write::notification(&mut message, self.shared.encoding(), method, params)?;
-        self.until_ready().await;
         self.send(&message);
         Ok(())
     }

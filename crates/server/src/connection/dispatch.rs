@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use mcp_flow_proto::error::{DUPLICATE_ID, NOT_INITIALIZED, SHUTTING_DOWN};
 use mcp_flow_proto::model::{CancelParams, RequestMeta};
+use mcp_flow_proto::webtransport::StreamError;
 use mcp_flow_proto::{
     Incoming, Message, Notification, Params, Request, RequestId, Response, Revision, RpcError,
     method,
@@ -81,7 +82,7 @@ impl Shared {
                 revision: if stateless { Revision::V2026_07_28 } else { handshake },
                 cancellable: request.method != method::INITIALIZE,
             };
-            return state.calls.park(request.id, frame, waiting);
+            return state.calls.park(request.id, frame, self.encoding(), waiting);
         }
         drop(state);
         self.start(request, route, frame.len());
@@ -126,8 +127,8 @@ impl Shared {
                 let (id, error, route) = *fault;
                 self.refuse(&route, id.as_ref(), &error);
             }
-            ParkedWork::Request(frame) => {
-                let decoded = Incoming::decode(&frame, self.encoding());
+            ParkedWork::Request(frame, encoding) => {
+                let decoded = Incoming::decode(&frame, encoding);
                 let Ok(Incoming::Message(Message::Request(request))) = decoded else {
                     unreachable!("only frames that hold a request are parked")
                 };
@@ -142,7 +143,9 @@ impl Shared {
     /// Runs one request that has its place.
     fn start(self: &Arc<Self>, request: Request<'_>, route: Route, size: usize) {
         let Request { id, method, params, meta } = request;
-        let begun = self.server.watching().map(|_| Begun::new(&method, params, size));
+        let begun = self.server.watching().map(|_| {
+            Begun::new(&method, params, size, self.encoding())
+        });
         let refuse = |peer: Option<&Peer>, revision, error: &RpcError| {
             self.reply_now(&route, &id, revision, error);
             if let (Some(begun), Some(observer)) = (&begun, self.server.observer()) {
@@ -240,12 +243,30 @@ impl Shared {
             }
             method::SHUTDOWN_NOTIFICATION => self.shut_down(None),
             method::EXIT => self.exit(),
+            method::STREAM_ERROR => {
+                if let Some(carrier) = &self.info.carrier
+                    && let Some(error) = StreamError::from_params(notification.params)
+                {
+                    carrier.failed(&error);
+                }
+            }
             _ => {}
         }
     }
 
     /// Stops a request; whether its sender hears of it depends on how it asked (C-12).
     fn cancel(&self, cancel: &CancelParams, answer: bool) {
+        self.stop(cancel, answer);
+        // What travels beside the messages may be under way long after the reply.
+        if let Some(carrier) = &self.info.carrier {
+            carrier.cancelled(&cancel.request_id);
+        }
+        if let Some(datagrams) = &self.info.datagrams {
+            datagrams.silence(&cancel.request_id);
+        }
+    }
+
+    fn stop(&self, cancel: &CancelParams, answer: bool) {
         let id = &cancel.request_id;
         let Some(stage) = self.state().calls.stop(id) else { return };
         let error = || RpcError::cancelled(id, cancel.reason.as_deref());

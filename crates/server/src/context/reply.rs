@@ -14,7 +14,8 @@ use crate::tool::ToolOutput;
 impl Context {
     /// Encodes a result for the connection the call came in on.
     pub fn reply<T: Serialize + ?Sized>(&self, result: &T) -> Outcome {
-        self.call.shared.encoding().encode(result).map(Payload).map_err(|error| {
+        let encoding = self.call.shared.encoding();
+        encoding.encode(result).map(|bytes| Payload::new(bytes, encoding)).map_err(|error| {
             tracing::error!(%error, "a result could not be encoded");
             RpcError::internal()
         })
@@ -27,7 +28,8 @@ impl Context {
             self.call.shared.encoding() == Encoding::Json && server.output_filters().is_empty();
         if plain {
             let info = self.revision().is_stateless().then(|| server.info_text());
-            return self.within_limit(Payload(write::text_result(&text, info)));
+            let bytes = write::text_result(&text, info);
+            return self.within_limit(Payload::new(bytes, Encoding::Json));
         }
         self.reply_output(&ToolOutput::text(text))
     }
@@ -36,7 +38,7 @@ impl Context {
     /// that is too large to be sent becomes a failure that says so.
     pub fn reply_output(&self, output: &ToolOutput) -> Outcome {
         if output.is_error
-            && let Some(error) = self.missing_capability()
+            && let Some(error) = self.missing_capability().or_else(|| self.refusal())
         {
             return Err(error);
         }
@@ -78,7 +80,7 @@ impl Context {
     }
 
     fn within_limit(&self, payload: Payload) -> Outcome {
-        let (size, limit) = (payload.0.len(), self.server().limits().result_bytes);
+        let (size, limit) = (payload.bytes.len(), self.server().limits().result_bytes);
         if size <= limit { Ok(payload) } else { self.refuse_result(size, limit) }
     }
 

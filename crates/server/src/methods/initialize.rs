@@ -6,7 +6,7 @@ use mcp_flow_proto::{Params, RpcError};
 
 use crate::context::Context;
 use crate::event::Event;
-use crate::handler::{Outcome, Reply};
+use crate::handler::{Outcome, Payload, Reply};
 use crate::identity::Peer;
 
 pub(super) fn initialize(context: &Context, params: Params<'_>) -> Reply {
@@ -19,6 +19,8 @@ fn answer(context: &Context, params: Params<'_>) -> Outcome {
     if shared.state().lifecycle.peer().is_some() {
         return Err(already_initialized());
     }
+    let negotiation = shared.info.negotiation.as_ref();
+    let agreement = negotiation.map(|negotiation| negotiation.agree(params)).transpose()?;
     let params = InitializeParams::from_params(params).map_err(RpcError::invalid_params)?;
     if params.capabilities.is_none() && server.is_strict() {
         return Err(RpcError::invalid_params("capabilities is required"));
@@ -35,12 +37,16 @@ fn answer(context: &Context, params: Params<'_>) -> Outcome {
         .map_err(|veto| RpcError::new(ACCESS_DENIED).details(veto.to_string()))?;
     shared.state().lifecycle.initialize(peer).map_err(|_| already_initialized())?;
     shared.join_listeners();
-    context.reply(&InitializeResult {
+    let (transport, then) =
+        agreement.map_or((None, None), |agreed| (Some(agreed.transport), Some(agreed.encoding)));
+    let result = context.reply(&InitializeResult {
         protocol_version: revision,
         capabilities: server.capabilities(revision),
         server_info: server.info().for_revision(revision),
         instructions: server.instructions().map(str::to_owned),
-    })
+        transport,
+    })?;
+    Ok(Payload { then, ..result })
 }
 
 fn already_initialized() -> RpcError {

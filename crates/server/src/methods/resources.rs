@@ -11,7 +11,7 @@ use mcp_flow_proto::{Params, RpcError, method};
 use serde_json::json;
 
 use super::{bad_cursor, standing};
-use crate::bulk::{Bulk, Delivery, DeliveryError};
+use crate::bulk::{Bulk, CannotCarry, Delivery, DeliveryError};
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 use crate::resource::Contents;
@@ -182,7 +182,7 @@ async fn reply(context: &Context, uri: &str, contents: Contents) -> Outcome {
     let standing =
         standing.map(|standing| mcp_flow_proto::model::Standing { ttl_ms: 0, ..standing });
     let payload = context.reply(&ReadResult { contents: &entries, revision, standing })?;
-    let (size, limit) = (payload.0.len(), context.server().limits().result_bytes);
+    let (size, limit) = (payload.bytes.len(), context.server().limits().result_bytes);
     if size > limit { Err(too_large(uri, Some(size as u64), limit)) } else { Ok(payload) }
 }
 
@@ -192,16 +192,13 @@ async fn deliver_entry(
     uri: &str,
     entry: ResourceContents,
 ) -> Result<ResourceContents, RpcError> {
-    let size = match &entry.body {
-        ResourceBody::Text(text) => text.len(),
-        ResourceBody::Blob(blob) => blob.0.len(),
-    };
-    if context.carrier().is_none() || size <= context.server().limits().inline_bytes {
+    if context.carrier().is_none() || entry.body.len() <= context.server().limits().inline_bytes {
         return Ok(entry);
     }
     let bytes = match entry.body {
         ResourceBody::Text(text) => text.into_bytes(),
         ResourceBody::Blob(blob) => blob.0,
+        ResourceBody::Stream(_) => return Ok(entry),
     };
     let name = entry.uri.rsplit('/').next().unwrap_or_default().to_owned();
     let bulk = Bulk::bytes(name, bytes).or_described_as(&entry.uri, entry.mime_type.as_deref());
@@ -212,10 +209,14 @@ async fn deliver_entry(
 async fn deliver(context: &Context, uri: &str, bulk: Bulk) -> Result<ResourceContents, RpcError> {
     let delivery = context.route_bulk(bulk).await.map_err(|error| match error {
         DeliveryError::TooLarge { size, limit, .. } => too_large(uri, size, limit),
+        DeliveryError::Carry(CannotCarry(error)) => error,
         error => refuse(uri, ReadError::Failed(error.to_string())),
     })?;
     Ok(match delivery {
         Delivery::Link(link) => linked(uri, &link),
+        Delivery::Stream { tag, mime_type } => {
+            ResourceContents::stream(uri, tag).with_mime_type(mime_type)
+        }
         Delivery::Inline { bytes, uri: own, mime_type } => {
             let uri = own.as_deref().unwrap_or(uri);
             let contents = match String::from_utf8(bytes) {

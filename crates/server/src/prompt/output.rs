@@ -48,7 +48,7 @@ impl PromptOutput {
             messages: MessageList { items: &self.messages, revision, form: server.content_form() },
             meta: Some(&*meta).filter(|meta| !meta.is_empty()),
         })?;
-        let (size, limit) = (payload.0.len(), server.limits().result_bytes);
+        let (size, limit) = (payload.bytes.len(), server.limits().result_bytes);
         if size <= limit { Ok(payload) } else { Err(too_large(size, limit)) }
     }
 

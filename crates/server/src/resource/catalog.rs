@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::{ACCESS_DENIED, RATE_LIMITED};
-use mcp_flow_proto::model::{ResourceBody, ResourceContents};
+use mcp_flow_proto::model::ResourceContents;
 
 use super::contents::{Contents, ReadError};
 use super::roots::Roots;
@@ -242,11 +242,7 @@ impl Catalog {
         }
         let resource = self.resources().find(uri).cloned()?;
         let contents = resource.fixed()?;
-        let size = match &contents.body {
-            ResourceBody::Text(text) => text.len(),
-            ResourceBody::Blob(blob) => blob.0.len(),
-        };
-        (size <= most).then(|| contents.clone())
+        (contents.body.len() <= most).then(|| contents.clone())
     }
 
     pub(crate) fn resources(&self) -> RwLockReadGuard<'_, Registry<Resource>> {

@@ -60,12 +60,18 @@ impl Members {
                 None if self.has("uri") => self.into_link(annotations, meta)?,
                 None => return Err(format!("{kind} content needs `resource`, `data` or `uri`")),
             },
+            "ref/stream" => {
+                let tag = self.stream_tag();
+                let tag = tag.ok_or("a stream needs `streamTag`, a number of 32 bits")?;
+                let mime_type = self.needed_text("mimeType", "a stream")?;
+                Content::Stream { tag, mime_type, annotations, meta }
+            }
             "resource_link" => self.into_link(annotations, meta)?,
             unknown => {
                 let start: String = unknown.chars().take(64).collect();
                 return Err(format!(
                     "there is no content of type {start:?}; \
-                     use text, image, audio, resource or resource_link"
+                     use text, image, audio, resource, resource_link or ref/stream"
                 ));
             }
         })
@@ -87,12 +93,19 @@ impl Members {
 
     fn into_resource(mut self) -> Result<ResourceContents, String> {
         let uri = self.needed_text("uri", "an embedded resource")?;
-        let body = match (self.text("text")?, self.blob("blob")?) {
-            (Some(text), _) => ResourceBody::Text(text),
-            (None, Some(blob)) => ResourceBody::Blob(blob),
-            (None, None) => return Err("an embedded resource needs `text` or `blob`".to_owned()),
+        let body = match (self.text("text")?, self.blob("blob")?, self.stream_tag()) {
+            (Some(text), ..) => ResourceBody::Text(text),
+            (None, Some(blob), _) => ResourceBody::Blob(blob),
+            (None, None, Some(tag)) => ResourceBody::Stream(tag),
+            (None, None, None) => {
+                return Err("an embedded resource needs `text` or `blob`".to_owned());
+            }
         };
         Ok(ResourceContents { uri, mime_type: self.text("mimeType")?, body, meta: self.meta()? })
+    }
+
+    fn stream_tag(&mut self) -> Option<u32> {
+        self.take("streamTag")?.as_u64().and_then(|tag| u32::try_from(tag).ok())
     }
 
     fn into_link(

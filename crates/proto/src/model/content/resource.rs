@@ -33,6 +33,24 @@ pub enum ResourceBody {
     Text(String),
     /// Bytes.
     Blob(Blob),
+    /// What comes on the execution stream of this tag, on `/mcp-flow` only (C-50).
+    Stream(u32),
+}
+
+impl ResourceBody {
+    /// How many bytes there are of it in memory.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Blob(blob) => blob.0.len(),
+            Self::Stream(_) => 0,
+        }
+    }
+
+    /// Whether nothing of it is in memory.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 impl ResourceContents {
@@ -51,6 +69,11 @@ impl ResourceContents {
     pub fn bytes(uri: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         let body = ResourceBody::Blob(Blob(bytes.into()));
         Self { uri: uri.into(), mime_type: None, body, meta: None }
+    }
+
+    /// A resource that comes on a stream.
+    pub fn stream(uri: impl Into<String>, tag: u32) -> Self {
+        Self { uri: uri.into(), mime_type: None, body: ResourceBody::Stream(tag), meta: None }
     }
 
     /// The same resource, said to be of this kind.

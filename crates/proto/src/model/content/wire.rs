@@ -99,7 +99,7 @@ impl Content {
                 } else {
                     let blob = Some(Base64(&data.0));
                     let (uri, mime_type) = (ResourceContents::INLINE_URI, Some(&**mime_type));
-                    let resource = WireResource { uri, mime_type, text: None, blob, meta: None };
+                    let resource = WireResource { uri, mime_type, blob, ..WireResource::default() };
                     WireContent { resource: Some(resource), ..WireContent::of("resource") }
                 }
             }
@@ -107,6 +107,11 @@ impl Content {
             Self::Resource { resource, .. } => WireContent {
                 resource: Some(WireResource::new(resource, features.structured_content)),
                 ..WireContent::of("resource")
+            },
+            Self::Stream { tag, mime_type, .. } => WireContent {
+                stream_tag: Some(*tag),
+                mime_type: Some(mime_type),
+                ..WireContent::of("ref/stream")
             },
             Self::ResourceLink(target) => {
                 if seed {
@@ -153,6 +158,8 @@ struct WireContent<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    stream_tag: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Base64<'a>>,
@@ -184,10 +191,14 @@ impl WireContent<'_> {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WireResource<'a> {
     uri: &'a str,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_tag: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mime_type: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -201,12 +212,15 @@ struct WireResource<'a> {
 impl<'a> WireResource<'a> {
     fn new(resource: &'a ResourceContents, with_meta: bool) -> Self {
         let ResourceContents { uri, mime_type, body, meta } = resource;
-        let (text, blob) = match body {
-            ResourceBody::Text(text) => (Some(&**text), None),
-            ResourceBody::Blob(blob) => (None, Some(Base64(&blob.0))),
-        };
         let meta = meta.as_deref().filter(|_| with_meta);
-        Self { uri, mime_type: mime_type.as_deref(), text, blob, meta }
+        let empty = Self { uri, mime_type: mime_type.as_deref(), meta, ..Self::default() };
+        match body {
+            ResourceBody::Text(text) => Self { text: Some(text), ..empty },
+            ResourceBody::Blob(blob) => Self { blob: Some(Base64(&blob.0)), ..empty },
+            ResourceBody::Stream(tag) => {
+                Self { kind: Some("ref/stream"), stream_tag: Some(*tag), ..empty }
+            }
+        }
     }
 }
 
@@ -219,6 +233,7 @@ fn embedded(resource: &ResourceContents) -> WireContent<'_> {
     let (bytes, fallback) = match &resource.body {
         ResourceBody::Text(text) => (text.as_bytes(), "text/plain"),
         ResourceBody::Blob(blob) => (&*blob.0, "application/octet-stream"),
+        ResourceBody::Stream(_) => (&[][..], "application/octet-stream"),
     };
     file("embedded", bytes, resource.mime_type.as_deref().unwrap_or(fallback))
 }

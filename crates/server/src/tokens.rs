@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
-use mcp_flow_server::Principal;
+use crate::identity::Principal;
 
 /// Tokens and the principals they stand for.
+#[derive(Clone)]
 pub struct Tokens {
     known: Vec<(Principal, String)>,
 }

@@ -1,0 +1,100 @@
+//! What may be lost: progress, log lines and sound, sent as datagrams where a transport has them.
+
+use std::fmt;
+use std::time::Duration;
+
+use mcp_flow_proto::error::DATAGRAM_NOT_SUPPORTED;
+use mcp_flow_proto::webtransport::{AudioChunk, Channel};
+use mcp_flow_proto::{RequestId, RpcError, method};
+use serde::Serialize;
+
+use crate::context::Context;
+
+/// A transport's datagrams.
+///
+/// Put into [`ConnectionInfo::datagrams`](crate::ConnectionInfo::datagrams) by transports that have
+/// them.
+pub trait Datagrams: Send + Sync + fmt::Debug + 'static {
+    /// Whether the client can be sent any.
+    fn are_supported(&self) -> bool;
+
+    /// Sends one about a request, or about the whole session, if `allowed` says so under the lock
+    /// that keeps datagrams of a request from following its end. What is too much is dropped.
+    fn send(
+        &self,
+        channel: Channel,
+        request: Option<&RequestId>,
+        payload: &[u8],
+        allowed: &mut dyn FnMut() -> bool,
+    ) -> Result<(), NoDatagram>;
+
+    /// Drops what waits to be sent about a request.
+    fn silence(&self, request: &RequestId);
+}
+
+/// Something cannot go as a datagram: it is too long, or its request has no number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoDatagram;
+
+/// What sound is written in, told to the client before the first of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AudioFormat {
+    /// The codec, as a MIME type such as `audio/L16` or `audio/opus`.
+    pub codec: String,
+    /// Samples of each channel in a second.
+    pub sample_rate: u32,
+    /// How many channels.
+    pub channels: u8,
+}
+
+/// Sound on its way to the caller, in numbered pieces of which some may be lost (WT-026).
+#[derive(Debug)]
+pub struct Audio {
+    context: Context,
+    next: u32,
+}
+
+impl Audio {
+    /// The most sound that fits into one piece.
+    pub const LONGEST: usize = AudioChunk::LONGEST;
+
+    /// Sends the next piece, which begins so long after the first. Returns whether it was short
+    /// enough and the call is still wanted.
+    pub fn send(&mut self, after: Duration, data: &[u8]) -> bool {
+        let timestamp = u32::try_from(after.as_millis()).unwrap_or(u32::MAX);
+        let payload = AudioChunk { sequence: self.next, timestamp, data }.encode();
+        self.next = self.next.wrapping_add(1);
+        self.context.send_datagram(Channel::Audio, &payload, || true)
+    }
+}
+
+impl Context {
+    /// Announces sound, which is then sent piece by piece as datagrams.
+    ///
+    /// Where the connection has none this fails, and so does the call: with
+    /// `DATAGRAM_NOT_SUPPORTED`, if the tool passes the failure on (WT-048).
+    pub fn audio(&self, format: &AudioFormat) -> Result<Audio, NotSupported> {
+        if !self.has_datagrams() {
+            self.refuse_with(RpcError::new(DATAGRAM_NOT_SUPPORTED).details(NOT_SUPPORTED));
+            return Err(NotSupported);
+        }
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Announced<'a> {
+            request_id: &'a RequestId,
+            #[serde(flatten)]
+            format: &'a AudioFormat,
+        }
+        self.notify(method::AUDIO, &Announced { request_id: self.id(), format }, || true);
+        Ok(Audio { context: self.clone(), next: 0 })
+    }
+}
+
+/// The connection has no datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{NOT_SUPPORTED}")]
+pub struct NotSupported;
+
+const NOT_SUPPORTED: &str = "Sound is sent as datagrams, which this connection does not have. \
+                             Connect by WebTransport, and number requests from 1.";

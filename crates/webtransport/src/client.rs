@@ -1,0 +1,270 @@
+//! The client half: connects, carries frames both ways, and matches streams to calls.
+//!
+//! What goes over the control stream is whole messages in the encoding of the moment, which begins
+//! as JSON and is whatever the server's answer to `initialize` says after that. Streams and
+//! datagrams are handed out beside the messages, those that belong to nothing excepted.
+//!
+//! ```no_run
+//! use mcp_flow_webtransport::client::{self, Event, Settings, Trust};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let settings = Settings::new(Trust::hash("3ad1…")?);
+//! let (client, mut events) = client::connect("https://localhost:4433/mcp-flow", settings).await?;
+//! client.send(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await?;
+//! while let Some(event) = events.next().await {
+//!     if let Event::Message(message) = event {
+//!         println!("{}", String::from_utf8_lossy(&message));
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod books;
+mod receiving;
+mod stream;
+mod trust;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_flow_proto::Encoding;
+use mcp_flow_proto::webtransport::write_frame;
+use tokio::net::lookup_host;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use url::Url;
+use web_transport_quinn::http::{HeaderName, HeaderValue, header};
+use web_transport_quinn::proto::ConnectRequest;
+use web_transport_quinn::quinn::{ClientConfig, Endpoint};
+use web_transport_quinn::{ClientError, SendStream, Session, SessionError, WriteError};
+
+use crate::quic;
+use books::Books;
+
+pub use receiving::{Event, Events};
+pub use stream::{IncomingStream, StreamEnded};
+pub use trust::{BadTrust, Trust};
+
+/// How to connect.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which server to believe.
+    pub trust: Trust,
+    /// The token to show, where the server asks for one.
+    pub token: Option<String>,
+    /// The origin to claim. Only tests have a reason to.
+    pub origin: Option<String>,
+    /// How long connecting may take. 10 seconds.
+    pub connect_time: Duration,
+    /// How long a path may be silent before the connection is given up. 30 seconds.
+    pub idle_time: Duration,
+    /// Execution streams open at once. 64.
+    pub streams: u32,
+    /// How long to wait for streams that a result names, and for a result that names a stream.
+    /// 5 seconds (C-16).
+    pub grace: Duration,
+    /// Whether datagrams are taken.
+    pub datagrams: bool,
+    /// The longest message taken. 16 MiB.
+    pub frame: usize,
+}
+
+impl Settings {
+    /// The usual settings.
+    pub fn new(trust: Trust) -> Self {
+        Self {
+            trust,
+            token: None,
+            origin: None,
+            connect_time: Duration::from_secs(10),
+            idle_time: Duration::from_secs(30),
+            streams: 64,
+            grace: Duration::from_secs(5),
+            datagrams: true,
+            frame: 16 * 1024 * 1024,
+        }
+    }
+}
+
+/// One session with a server.
+#[derive(Clone, Debug)]
+pub struct Client {
+    session: Session,
+    control: Arc<Mutex<SendStream>>,
+    books: Arc<Books>,
+    /// Kept for as long as the session is used.
+    _endpoint: Endpoint,
+}
+
+/// Connects to a server and opens the control stream.
+pub async fn connect(url: &str, settings: Settings) -> Result<(Client, Events), ConnectError> {
+    timeout(settings.connect_time, Box::pin(open(url, &settings)))
+        .await
+        .map_err(|_| ConnectError::TimedOut(settings.connect_time))?
+}
+
+async fn open(url: &str, settings: &Settings) -> Result<(Client, Events), ConnectError> {
+    let url = Url::parse(url).map_err(|_| ConnectError::Url)?;
+    let host = url.host_str().filter(|_| url.scheme() == "https").ok_or(ConnectError::Url)?;
+    let name = host.trim_matches(['[', ']']);
+    let port = url.port().unwrap_or(443);
+    let mut config = ClientConfig::new(Arc::new(settings.trust.config()?));
+    let transport =
+        quic::client_transport(settings.idle_time, settings.datagrams, settings.streams);
+    config.transport_config(Arc::new(transport));
+    let mut request = ConnectRequest::new(url.clone());
+    let token = settings.token.as_ref().map(|token| format!("Bearer {token}"));
+    for (name, value) in [(header::AUTHORIZATION, token), (header::ORIGIN, settings.origin.clone())]
+    {
+        if let Some(value) = value {
+            request = with_header(request, name, &value)?;
+        }
+    }
+    let unknown = |source| ConnectError::Lookup { host: name.to_owned(), source };
+    let mut failed = ConnectError::NoAddress(name.to_owned());
+    // A name may have addresses of which only some are served.
+    for address in lookup_host((name, port)).await.map_err(unknown)? {
+        let any = match address.is_ipv6() {
+            true => "[::]:0",
+            false => "0.0.0.0:0",
+        };
+        let any = any.parse().expect("this is an address");
+        let endpoint = quic::endpoint(any, None).map_err(ConnectError::Socket)?;
+        let connecting = endpoint.connect_with(config.clone(), address, name);
+        let session = async {
+            let connection = connecting.map_err(ClientError::from)?.await?;
+            Session::connect(connection, request.clone()).await
+        };
+        match Box::pin(session).await {
+            Ok(session) => return Client::begin(session, endpoint, settings).await,
+            Err(error) => failed = error.into(),
+        }
+    }
+    Err(failed)
+}
+
+fn with_header(
+    request: ConnectRequest,
+    name: HeaderName,
+    value: &str,
+) -> Result<ConnectRequest, ConnectError> {
+    let value = HeaderValue::from_str(value).map_err(|_| ConnectError::Header)?;
+    Ok(request.with_header(name, value))
+}
+
+impl Client {
+    async fn begin(
+        session: Session,
+        endpoint: Endpoint,
+        settings: &Settings,
+    ) -> Result<(Self, Events), ConnectError> {
+        let (send, recv) = session.open_bi().await?;
+        let _ = send.set_priority(1);
+        let books = Arc::new(Books::new(settings));
+        let client =
+            Self { session, control: Arc::new(Mutex::new(send)), books, _endpoint: endpoint };
+        let events = Events::begin(client.clone(), recv, settings.frame);
+        Ok((client, events))
+    }
+
+    /// Sends one message, which is in the [`encoding`](Self::encoding) of the moment.
+    pub async fn send(&self, message: &[u8]) -> Result<(), SendError> {
+        for mut stream in self.books.note_sent(message) {
+            stream.refuse();
+        }
+        self.send_unseen(message).await
+    }
+
+    /// Sends bytes as a frame, without looking at them.
+    pub async fn send_unseen(&self, body: &[u8]) -> Result<(), SendError> {
+        let mut frame = Vec::new();
+        write_frame(&mut frame, body).map_err(|_| SendError::TooLong)?;
+        self.send_bytes(&frame).await
+    }
+
+    /// Sends bytes as they are. For trying what a good client never does.
+    pub async fn send_bytes(&self, bytes: &[u8]) -> Result<(), SendError> {
+        Ok(self.control.lock().await.write_all(bytes).await?)
+    }
+
+    /// How messages are written at the moment.
+    pub fn encoding(&self) -> Encoding {
+        self.books.encoding()
+    }
+
+    /// Datagrams that were of no use, or too many to be taken.
+    pub fn dropped_datagrams(&self) -> u64 {
+        self.books.dropped()
+    }
+
+    /// Says that no more messages will come.
+    pub async fn finish(&self) {
+        let _ = self.control.lock().await.finish();
+    }
+
+    /// Ends the session at once.
+    pub fn close(&self) {
+        self.session.close(0, b"the client ends");
+    }
+
+    /// Waits until the session is over, and says how that came.
+    pub async fn closed(&self) -> SessionError {
+        self.session.closed().await
+    }
+
+    /// The session below, for what is not offered here.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+}
+
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The address is not one of a WebTransport server.
+    #[error("write the address as https://HOST:PORT/mcp-flow")]
+    Url,
+    /// A token or origin cannot be sent.
+    #[error("a token and an origin are of plain characters")]
+    Header,
+    /// What the server shows cannot be checked.
+    #[error(transparent)]
+    Trust(#[from] BadTrust),
+    /// The name could not be looked up.
+    #[error("{host} cannot be looked up")]
+    Lookup {
+        /// Which.
+        host: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The name has no address.
+    #[error("{0} has no address")]
+    NoAddress(String),
+    /// There is no socket to be had.
+    #[error("no UDP socket can be opened")]
+    Socket(#[source] std::io::Error),
+    /// The server is not there, is not the one it should be, or refuses.
+    #[error("the server cannot be connected to: {0}")]
+    Server(#[from] ClientError),
+    /// The session ended at once.
+    #[error("the session ended at once: {0}")]
+    Session(#[from] SessionError),
+    /// It took too long.
+    #[error("the server could not be connected to within {0:?}")]
+    TimedOut(Duration),
+}
+
+/// Why a message was not sent.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// It is longer than four gigabytes.
+    #[error("the message is too long for a frame")]
+    TooLong,
+    /// The session is over.
+    #[error("the session is over: {0}")]
+    Closed(#[from] WriteError),
+}

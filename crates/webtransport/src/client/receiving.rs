@@ -1,0 +1,197 @@
+//! What comes from the server, each kind by a task of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mcp_flow_proto::webtransport::{Channel, Datagram, FrameDecoder, HeaderDecoder, StreamError};
+use mcp_flow_proto::{method, write};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{sleep_until, timeout};
+use web_transport_quinn::RecvStream;
+
+use super::Client;
+use super::stream::IncomingStream;
+
+/// Something that came from the server.
+#[derive(Debug)]
+pub enum Event {
+    /// A message, in the encoding of the moment it was sent.
+    Message(Vec<u8>),
+    /// A stream that the answer to a call names; it comes after that answer.
+    Stream(IncomingStream),
+    /// A datagram about a call in flight, or the whole session.
+    Datagram {
+        /// What kind of thing it says.
+        channel: Channel,
+        /// The request it is about; 0 is the whole session.
+        request: u32,
+        /// What it says.
+        payload: Bytes,
+    },
+}
+
+/// What comes from the server, in order as far as there is one.
+#[derive(Debug)]
+pub struct Events {
+    events: mpsc::Receiver<Event>,
+    /// Ends them all with it.
+    _tasks: JoinSet<()>,
+}
+
+impl Events {
+    pub(super) fn begin(client: Client, control: RecvStream, frame: usize) -> Self {
+        let (sender, events) = mpsc::channel(WAITING);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(messages(client.clone(), control, frame, sender.clone()));
+        tasks.spawn(streams(client.clone(), sender.clone()));
+        tasks.spawn(datagrams(client.clone(), sender));
+        tasks.spawn(expiry(client));
+        Self { events, _tasks: tasks }
+    }
+
+    /// Waits for something; `None` once the session is over.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+}
+
+async fn messages(
+    client: Client,
+    mut control: RecvStream,
+    limit: usize,
+    events: mpsc::Sender<Event>,
+) {
+    let mut decoder = FrameDecoder::new(limit);
+    while let Ok(Some(chunk)) = control.read_chunk(READ, true).await {
+        decoder.buffer().extend_from_slice(&chunk.bytes);
+        loop {
+            let message = match decoder.next_frame() {
+                Ok(Some(frame)) => frame.to_vec(),
+                Ok(None) => break,
+                Err(error) => return client.session.close(TOO_LARGE, error.to_string().as_bytes()),
+            };
+            let (ready, reports) = client.books.note_received(&message);
+            if events.send(Event::Message(message)).await.is_err() {
+                return;
+            }
+            for stream in ready {
+                let _ = events.send(Event::Stream(stream)).await;
+            }
+            tell(&client, reports).await;
+        }
+    }
+    // Without messages nothing else has a meaning.
+    let _ = timeout(LAST, client.session.closed()).await;
+    client.close();
+}
+
+async fn streams(client: Client, events: mpsc::Sender<Event>) {
+    let mut reading = JoinSet::new();
+    while let Ok(stream) = client.session.accept_uni().await {
+        reading.spawn(stream_begins(client.clone(), stream, events.clone()));
+        while reading.try_join_next().is_some() {}
+    }
+}
+
+/// Reads whose stream it is, and hands it on or refuses it.
+async fn stream_begins(client: Client, mut stream: RecvStream, events: mpsc::Sender<Event>) {
+    let mut decoder = HeaderDecoder::default();
+    let header = async {
+        loop {
+            let chunk = stream.read_chunk(READ, true).await.ok()??;
+            let mut rest = &*chunk.bytes;
+            if let Some(header) = decoder.take(&mut rest) {
+                return Some((header, chunk.bytes.slice_ref(rest)));
+            }
+        }
+    };
+    let Ok(Some((header, begun))) = timeout(HEADER_TIME, header).await else {
+        let _ = stream.stop(TOO_SHORT);
+        return;
+    };
+    let stream = IncomingStream::new(header, stream, begun, client.books.clone());
+    match client.books.note_stream(stream) {
+        Ok(Some(stream)) => {
+            let _ = events.send(Event::Stream(stream)).await;
+        }
+        Ok(None) => {}
+        Err((mut stream, report)) => {
+            stream.refuse();
+            drop(stream);
+            tell(&client, report).await;
+        }
+    }
+}
+
+async fn datagrams(client: Client, events: mpsc::Sender<Event>) {
+    loop {
+        let Ok(bytes) = client.session.read_datagram().await else {
+            if client.session.close_reason().is_some() {
+                return;
+            }
+            client.books.count_dropped();
+            continue;
+        };
+        match Datagram::decode(&bytes) {
+            Ok(datagram) if client.books.wants_datagram(datagram.request) => {
+                let Datagram { channel, request, payload } = datagram;
+                let event = Event::Datagram { channel, request, payload: bytes.slice_ref(payload) };
+                if events.try_send(event).is_err() {
+                    client.books.count_dropped();
+                }
+            }
+            Ok(_) => {}
+            Err(_) => client.books.count_dropped(),
+        }
+    }
+}
+
+/// Gives up what does not come.
+async fn expiry(client: Client) {
+    let books: Arc<_> = client.books.clone();
+    loop {
+        let changed = books.changed.notified();
+        match books.due() {
+            None => changed.await,
+            Some(due) => tokio::select! {
+                () = changed => {}
+                () = sleep_until(due) => {
+                    let (reports, unwanted) = books.expire();
+                    for mut stream in unwanted {
+                        stream.refuse();
+                    }
+                    tell(&client, reports).await;
+                }
+            },
+        }
+    }
+}
+
+/// Tells the server of streams that are wrong.
+async fn tell(client: &Client, reports: impl IntoIterator<Item = StreamError>) {
+    for report in reports {
+        let mut message = Vec::new();
+        let encoding = client.encoding();
+        if write::notification(&mut message, encoding, method::STREAM_ERROR, &report).is_ok() {
+            let _ = client.send_unseen(&message).await;
+        }
+    }
+}
+
+/// How much may wait to be taken.
+const WAITING: usize = 256;
+
+/// How much is read at once.
+const READ: usize = 64 * 1024;
+
+/// How long a header may be on its way.
+const HEADER_TIME: Duration = Duration::from_secs(5);
+
+/// How long the end of a session may be on its way after its last message.
+const LAST: Duration = Duration::from_secs(40);
+
+/// Codes that sessions are closed and streams are stopped with.
+const TOO_LARGE: u32 = 2;
+const TOO_SHORT: u32 = 4;

@@ -1,0 +1,168 @@
+//! Which server to believe.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::version::TLS13;
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use web_transport_quinn::ALPN;
+use web_transport_quinn::quinn::crypto::rustls::QuicClientConfig;
+
+/// How a server proves that it is the right one.
+#[derive(Clone)]
+pub enum Trust {
+    /// Its certificate has one of these SHA-256 hashes.
+    Hashes(Vec<[u8; 32]>),
+    /// Its certificate was issued by one of these.
+    Issuers(Vec<CertificateDer<'static>>),
+    /// Its certificate was issued by someone this machine trusts.
+    System,
+}
+
+/// Why nobody could be trusted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadTrust {
+    /// A hash is not one.
+    #[error("a certificate's hash is 64 hexadecimal digits")]
+    Hash,
+    /// There is no certificate to go by.
+    #[error("no trusted certificate was found; name one, or the server's hash")]
+    Empty,
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] Error),
+}
+
+impl Trust {
+    /// Trusts the one server whose certificate has this hash, in hexadecimal digits.
+    pub fn hash(digits: &str) -> Result<Self, BadTrust> {
+        let digits: String = digits.chars().filter(|digit| *digit != ':').collect();
+        if digits.len() != 64 || !digits.is_ascii() {
+            return Err(BadTrust::Hash);
+        }
+        let mut hash = [0; 32];
+        for (index, byte) in hash.iter_mut().enumerate() {
+            let digits = &digits[2 * index..2 * index + 2];
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| BadTrust::Hash)?;
+        }
+        Ok(Self::Hashes(vec![hash]))
+    }
+
+    pub(super) fn config(&self) -> Result<QuicClientConfig, BadTrust> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = rustls::ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&TLS13])?;
+        let mut roots = RootCertStore::empty();
+        match self {
+            Self::Hashes(_) => {}
+            Self::Issuers(issuers) => {
+                for issuer in issuers {
+                    roots.add(issuer.clone())?;
+                }
+            }
+            Self::System => {
+                let found = rustls_native_certs::load_native_certs();
+                for error in found.errors {
+                    tracing::debug!(%error, "a trusted certificate cannot be read");
+                }
+                roots.add_parsable_certificates(found.certs);
+            }
+        }
+        let mut config = match self {
+            Self::Hashes(hashes) => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Known {
+                    hashes: hashes.clone(),
+                    provider,
+                }))
+                .with_no_client_auth(),
+            Self::Issuers(_) | Self::System if roots.is_empty() => return Err(BadTrust::Empty),
+            Self::Issuers(_) | Self::System => {
+                builder.with_root_certificates(roots).with_no_client_auth()
+            }
+        };
+        config.alpn_protocols = vec![ALPN.as_bytes().to_vec()];
+        QuicClientConfig::try_from(config)
+            .map_err(|_| BadTrust::Tls(Error::General("QUIC needs a cipher of TLS 1.3".into())))
+    }
+}
+
+impl fmt::Debug for Trust {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hashes(hashes) => write!(formatter, "Hashes({})", hashes.len()),
+            Self::Issuers(issuers) => write!(formatter, "Issuers({})", issuers.len()),
+            Self::System => formatter.write_str("System"),
+        }
+    }
+}
+
+/// Believes a certificate by its hash, as browsers do. That it is really the server's is proved by
+/// its signature, as always.
+#[derive(Debug)]
+struct Known {
+    hashes: Vec<[u8; 32]>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Known {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let hash = web_transport_quinn::crypto::sha256(&self.provider, certificate);
+        match self.hashes.iter().any(|known| known == hash.as_ref()) {
+            true => Ok(ServerCertVerified::assertion()),
+            false => Err(CertificateError::UnknownIssuer.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Trust;
+
+    #[test]
+    fn hashes_are_read_in_the_usual_forms() {
+        let plain = "0a".repeat(32);
+        let Ok(Trust::Hashes(hashes)) = Trust::hash(&plain) else { panic!("it is one") };
+        assert_eq!(hashes, [[10; 32]]);
+        let colons = ["0A"; 32].join(":");
+        assert!(Trust::hash(&colons).is_ok());
+        for bad in ["", "0a", &"0g".repeat(32), &"é".repeat(32), &"0a".repeat(33)] {
+            assert!(Trust::hash(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! One session, from its CONNECT to its close.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_flow_proto::webtransport::{PATH, ServerTransport, agree};
+use mcp_flow_proto::{Params, RpcError};
+use mcp_flow_server::guard::Denied;
+use mcp_flow_server::negotiation::{Agreement, Negotiation};
+use mcp_flow_server::{ConnectionInfo, Principal};
+use serde_json::json;
+use tokio::time::timeout;
+use web_transport_quinn::http::StatusCode;
+use web_transport_quinn::{Request, Session};
+
+use crate::control::{Control, Over};
+use crate::datagrams::SessionDatagrams;
+use crate::listen::Service;
+use crate::strangers;
+use crate::streams::Streams;
+
+/// Lets a client in or not, and serves it.
+pub(crate) async fn serve(service: Arc<Service>, request: Request) {
+    let principal = match admit(&service, &request) {
+        Ok(principal) => principal,
+        Err(status) => return refuse(request, status).await,
+    };
+    match request.ok().await {
+        Ok(session) => hold(&service, session, principal).await,
+        Err(error) => tracing::debug!(%error, "a session was not accepted by its client"),
+    }
+}
+
+/// Whom a session is for, or the status it is refused with (WT-009, WT-068).
+fn admit(service: &Service, request: &Request) -> Result<Principal, StatusCode> {
+    if request.url.path() != PATH {
+        return Err(StatusCode::NOT_FOUND);
+    }
+    let header =
+        |name: &str| request.headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let status = |denied| match denied {
+        Denied::Forbidden(_) => StatusCode::FORBIDDEN,
+        Denied::Unauthorized(..) => StatusCode::UNAUTHORIZED,
+    };
+    let host = request.url.authority();
+    service.guard.check_origin(Some(host), header("origin")).map_err(status)?;
+    service.guard.admit(header("authorization")).map_err(status)
+}
+
+/// Answers with a status, and stays until the client has it: it goes down with the connection.
+async fn refuse(request: Request, status: StatusCode) {
+    tracing::debug!(%status, url = %request.url, "a session was refused");
+    if let Ok(session) = request.respond(status).await {
+        let _ = timeout(REFUSAL, session.closed()).await;
+    }
+}
+
+async fn hold(service: &Arc<Service>, session: Session, principal: Principal) {
+    let options = &service.options;
+    let streams = Streams::new(session.clone(), options);
+    let datagrams = Arc::new(SessionDatagrams::new(session.clone(), options.datagrams));
+    let handshake = Handshake { streams: options.streams, datagrams: datagrams.clone() };
+    let info = ConnectionInfo {
+        principal,
+        carrier: Some(streams.clone()),
+        datagrams: Some(datagrams.clone()),
+        negotiation: Some(Arc::new(handshake)),
+        ..ConnectionInfo::new("webtransport")
+    };
+    let connection = match service.server.connect(info) {
+        Ok(connection) => Arc::new(connection),
+        Err(veto) => return close(&session, Over::refused(&veto.to_string())).await,
+    };
+    streams.attach(&connection);
+    let opened = timeout(options.handshake_time, session.accept_bi()).await;
+    let over = match opened {
+        Ok(Ok((send, recv))) => {
+            let control = Control::new(send, recv, connection.clone(), streams.clone());
+            // What else a client opens and sends is looked at beside, and only as long.
+            tokio::select! {
+                over = Box::pin(control.hold(service)) => over,
+                () = Box::pin(strangers::refuse(&session, &connection, &datagrams)) => Over::Lost,
+                () = Box::pin(datagrams.pump(&connection)) => Over::Lost,
+            }
+        }
+        Ok(Err(_)) => Over::Lost,
+        Err(_) => Over::refused("no control stream was opened"),
+    };
+    connection.stop();
+    streams.stop_all();
+    close(&session, over).await;
+}
+
+async fn close(session: &Session, over: Over) {
+    if let Over::Closed { code, reason } = over {
+        session.close(code, reason.as_bytes());
+        // It closes by itself a moment after the client has the reason, or could have had it.
+        let _ = timeout(REFUSAL, session.closed()).await;
+    }
+}
+
+/// What is agreed on in `initialize`.
+#[derive(Debug)]
+struct Handshake {
+    streams: u32,
+    datagrams: Arc<SessionDatagrams>,
+}
+
+impl Negotiation for Handshake {
+    fn agree(&self, params: Params<'_>) -> Result<Agreement, RpcError> {
+        let encoding = agree(params)?;
+        let supported = self.datagrams.are_possible();
+        let transport = json!(ServerTransport::new(encoding, self.streams, supported));
+        Ok(Agreement { encoding, transport })
+    }
+}
+
+/// How long a refusal may be on its way.
+const REFUSAL: Duration = Duration::from_secs(3);

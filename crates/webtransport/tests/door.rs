@@ -1,0 +1,140 @@
+//! Who is let in: path, origin, host, token, certificate and version of TLS (WT-009, WT-067, WT-068).
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::time::Duration;
+
+use mcp_flow_server::Server;
+use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_tls::Tls;
+use mcp_flow_webtransport::client::{self, ConnectError, Settings, Trust};
+use mcp_flow_webtransport::{Options, bind};
+use rcgen::{CertificateParams, Issuer, KeyPair};
+use serde_json::json;
+use support::{options, start, start_with};
+
+/// WT-009, WT-068: only the right path and no foreign page, and the status says which.
+#[tokio::test]
+async fn strangers_are_refused_with_a_status() {
+    let listed = options(|options| options.origins = vec!["https://app.example".into()]);
+    let running = start_with(&Fixture::new().server, listed);
+    let own = format!("https://127.0.0.1:{}", running.port);
+    for (path, origin, status) in [
+        ("/mcp-flow", None, None),
+        ("/mcp-flow", Some("https://app.example"), None),
+        ("/mcp-flow", Some(&*own), None),
+        ("/mcp-flow", Some("https://evil.example"), Some("403")),
+        ("/mcp-flow", Some("null"), Some("403")),
+        ("/", None, Some("404")),
+        ("/mcp", None, Some("404")),
+        ("/mcp-flow/", None, Some("404")),
+    ] {
+        let settings = Settings { origin: origin.map(str::to_owned), ..running.settings() };
+        let url = format!("{own}{path}");
+        let connected = client::connect(&url, settings).await;
+        let refused = connected.err().map(|error| error.to_string());
+        match (&refused, status) {
+            (None, None) => {}
+            (Some(text), Some(status)) if text.contains(status) => {}
+            _ => panic!("{path} {origin:?}: {refused:?}"),
+        }
+    }
+}
+
+/// Both loopback addresses are served, so that `localhost` is found whichever it means.
+#[tokio::test]
+async fn localhost_is_found() {
+    let running = start(&Fixture::new().server);
+    for host in ["localhost", "127.0.0.1", "[::1]"] {
+        let url = format!("https://{host}:{}/mcp-flow", running.port);
+        let (client, mut events) = client::connect(&url, running.settings()).await.unwrap();
+        client.send(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await.unwrap();
+        assert!(support::within(events.next()).await.is_some(), "{host}");
+    }
+}
+
+/// C-46: where tokens are asked for, only those who have one come in, and calls are theirs.
+#[tokio::test]
+async fn a_token_opens_the_door() {
+    let tokens = || "ada:0123456789abcdef".parse().unwrap();
+    let running = start_with(&Fixture::new().server, |bound| bound.tokens(tokens()));
+    for token in [None, Some("0123456789abcdee")] {
+        let settings = Settings { token: token.map(str::to_owned), ..running.settings() };
+        let refused = client::connect(&running.url, settings).await.unwrap_err().to_string();
+        assert!(refused.contains("401"), "{refused}");
+    }
+    let token = Some("0123456789abcdef".to_owned());
+    let mut caller = running.connect_with(Settings { token, ..running.settings() }).await;
+    caller.initialize(&[]).await;
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
+    caller.call(2, "initialize", params).await;
+    let reply = caller.call_tool(3, "who").await;
+    assert_eq!(reply["result"]["structuredContent"]["principal"], "ada");
+}
+
+/// A server is known by its hash or by who issued its certificate, and a wrong one is not believed.
+#[tokio::test]
+async fn the_right_server_is_believed() {
+    let running = start(&Fixture::new().server);
+    let wrong = Settings::new(Trust::hash(&"00".repeat(32)).unwrap());
+    assert!(matches!(
+        client::connect(&running.url, wrong).await.unwrap_err(),
+        ConnectError::Server(_)
+    ));
+    let system = client::connect(&running.url, Settings::new(Trust::System)).await;
+    assert!(system.is_err(), "nobody has issued it");
+
+    let folder = tempfile::tempdir().unwrap();
+    let issuer_key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec![]).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let issuer_certificate = params.self_signed(&issuer_key).unwrap();
+    let issuer = Issuer::new(params, issuer_key);
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec!["localhost".to_owned()])
+        .unwrap()
+        .signed_by(&key, &issuer)
+        .unwrap();
+    let (chain, key_file) = (folder.path().join("chain.pem"), folder.path().join("key.pem"));
+    std::fs::write(&chain, certificate.pem()).unwrap();
+    std::fs::write(&key_file, key.serialize_pem()).unwrap();
+    let tls = Tls::from_pem(&chain, &key_file).unwrap();
+    let bound = bind("127.0.0.1:0".parse().unwrap(), tls).unwrap();
+    let url = format!("https://localhost:{}/mcp-flow", bound.address().port());
+    let server: Server = Fixture::new().server;
+    tokio::spawn(async move { bound.serve(&server, std::future::pending()).await });
+    let trust = Trust::Issuers(vec![issuer_certificate.der().clone()]);
+    client::connect(&url, Settings::new(trust)).await.unwrap();
+}
+
+/// WT-006: a client that opens no control stream is not waited for.
+#[tokio::test]
+async fn a_silent_client_is_let_go() {
+    let short = |options: &mut Options| options.handshake_time = Duration::from_millis(100);
+    let running = start_with(&Fixture::new().server, options(short));
+    // The stream is only there for the server once something is on it.
+    let caller = running.connect().await;
+    let end = support::within(caller.client.closed()).await.to_string();
+    assert!(end.contains("no control stream"), "{end}");
+}
+
+/// Connections past the limit are refused, and there is room again when one has gone.
+#[tokio::test]
+async fn connections_are_bounded() {
+    let one = |options: &mut Options| options.connections = 2;
+    let running = start_with(&Fixture::new().server, options(one));
+    let first = running.connect().await;
+    let second = running.connect().await;
+    assert!(client::connect(&running.url, running.settings()).await.is_err());
+    first.client.close();
+    drop(first);
+    let room = async {
+        while client::connect(&running.url, running.settings()).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    support::within(room).await;
+    drop(second);
+}

@@ -1,0 +1,82 @@
+//! PAT-003, MCP-005, WT-036: the scenario suite over WebTransport, with the very handlers that the
+//! memory transport has, in either encoding.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use mcp_flow_proto::Encoding;
+use mcp_flow_proto::webtransport::ClientTransport;
+use mcp_flow_server::Server;
+use mcp_flow_testkit::Peer;
+use mcp_flow_webtransport::client::Event;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+mod json {
+    mcp_flow_testkit::suite!(|server| async move {
+        super::connect(&server, mcp_flow_proto::Encoding::Json).await
+    });
+}
+
+mod cbor {
+    mcp_flow_testkit::suite!(|server| async move {
+        super::connect(&server, mcp_flow_proto::Encoding::Cbor).await
+    });
+}
+
+/// Connects a peer whose messages travel in this encoding as soon as they may; the peer itself
+/// sends and sees JSON. Without datagrams everything comes in order.
+async fn connect(server: &Server, encoding: Encoding) -> Peer {
+    let running = support::start(server);
+    let mut settings = running.settings();
+    settings.datagrams = false;
+    let support::Caller { client, mut events, .. } = running.connect_with(settings).await;
+    let (frames, mut incoming) = mpsc::unbounded_channel::<Vec<u8>>();
+    let (outgoing, messages) = mpsc::unbounded_channel();
+    let sender = client.clone();
+    tokio::spawn(async move {
+        while let Some(frame) = incoming.recv().await {
+            let frame = encode(frame, sender.encoding(), encoding);
+            // A server that has ended reads no more; the test will notice by what does not come.
+            let _ = sender.send(&frame).await;
+        }
+        sender.finish().await;
+    });
+    tokio::spawn(async move {
+        // The server runs for as long as its client does.
+        let _running = running;
+        while let Some(event) = events.next().await {
+            match event {
+                Event::Message(message) => {
+                    let _ = outgoing.send(support::decode(&message));
+                }
+                Event::Stream(stream) => {
+                    tokio::spawn(support::read(stream));
+                }
+                Event::Datagram { .. } => panic!("there are no datagrams"),
+            }
+        }
+    });
+    Peer::new(frames, messages)
+}
+
+/// What is JSON goes in the encoding of the moment, and what is not JSON is not CBOR either. A
+/// handshake asks for the encoding that is wanted.
+fn encode(frame: Vec<u8>, now: Encoding, wanted: Encoding) -> Vec<u8> {
+    const BREAK_OUTSIDE_ANYTHING: u8 = 0xff;
+    let Ok(mut value) = serde_json::from_slice::<Value>(&frame) else {
+        return match now {
+            Encoding::Json => frame,
+            Encoding::Cbor => vec![BREAK_OUTSIDE_ANYTHING],
+        };
+    };
+    if value["method"] == "initialize" && value["params"].is_object() {
+        value["params"]["transport"] = json!(ClientTransport::new(&[wanted]));
+        return now.encode(&value).unwrap();
+    }
+    match now {
+        Encoding::Json => frame,
+        Encoding::Cbor => now.encode(&value).unwrap(),
+    }
+}
