@@ -129,7 +129,8 @@ async function route() {
 /** Learns what the server offers, and has what happens pushed. Done again after every reconnect. */
 async function settle() {
   about = await client.request("admin/server", {}, { repeat: true }).catch(() => ({}));
-  await watched.begin(client, about);
+  // Without what is pushed the rest works all the same.
+  await watched.begin(client, about).catch(() => {});
   showStatus();
 }
 
