@@ -262,8 +262,7 @@ impl Context {
         if let Some(begun) = self.call.begun.as_deref().filter(|_| is_first)
             && let Some(observer) = shared.server.observer()
         {
-            let outcome = outcome.as_ref().map(|payload| &payload.0[..]);
-            begun.tell(observer, &shared.info, self.peer(), id, outcome);
+            begun.tell(observer, &shared.info, self.peer(), id, outcome.as_ref());
         }
         is_first
     }

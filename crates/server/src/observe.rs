@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use mcp_flow_proto::{Encoding, Params, Raw, RequestId, RpcError};
 
 use crate::connection::ConnectionInfo;
+use crate::handler::Payload;
 use crate::identity::Peer;
 
 /// Sees every exchange of a server; see
@@ -50,18 +51,11 @@ pub(crate) struct Begun {
     method: Box<str>,
     params: Box<str>,
     size: usize,
-    /// How the request was written, and so the answer will be.
-    encoding: Encoding,
     at: Instant,
 }
 
 impl Begun {
-    pub(crate) fn new(
-        method: &str,
-        params: Params<'_>,
-        size: usize,
-        encoding: Encoding,
-    ) -> Box<Self> {
+    pub(crate) fn new(method: &str, params: Params<'_>, size: usize) -> Box<Self> {
         let params = match params.object() {
             Raw::Json(text) => beginning(text).into(),
             raw @ Raw::Cbor(_) => {
@@ -70,7 +64,7 @@ impl Begun {
             }
         };
         let method = beginning(method).into();
-        Box::new(Self { method, params, size, encoding, at: Instant::now() })
+        Box::new(Self { method, params, size, at: Instant::now() })
     }
 
     pub(crate) fn tell(
@@ -79,7 +73,7 @@ impl Begun {
         connection: &ConnectionInfo,
         peer: Option<&Peer>,
         id: &RequestId,
-        outcome: Result<&[u8], &RpcError>,
+        outcome: Result<&Payload, &RpcError>,
     ) {
         observer.observe(&Observed {
             connection,
@@ -88,8 +82,8 @@ impl Begun {
             method: &self.method,
             params: &self.params,
             request_bytes: self.size,
-            encoding: self.encoding,
-            outcome,
+            encoding: outcome.map_or(Encoding::Json, |payload| payload.encoding),
+            outcome: outcome.map(|payload| &payload.bytes[..]),
             time: self.at.elapsed(),
         });
     }

@@ -143,9 +143,7 @@ impl Shared {
     /// Runs one request that has its place.
     fn start(self: &Arc<Self>, request: Request<'_>, route: Route, size: usize) {
         let Request { id, method, params, meta } = request;
-        let begun = self.server.watching().map(|_| {
-            Begun::new(&method, params, size, self.encoding())
-        });
+        let begun = self.server.watching().map(|_| Begun::new(&method, params, size));
         let refuse = |peer: Option<&Peer>, revision, error: &RpcError| {
             self.reply_now(&route, &id, revision, error);
             if let (Some(begun), Some(observer)) = (&begun, self.server.observer()) {
