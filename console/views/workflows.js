@@ -147,7 +147,7 @@ function stepItem(step, number, state, guidance, finish) {
     h(
       "div",
       { class: "step-body" },
-      h("h3", null, step.title ?? step.id, " ", words && h("span", { class: state === "next" ? "chip accent" : "chip" }, words), step.requireConfirmation === true && h("span", { class: "chip" }, "needs a yes")),
+      h("h3", null, step.title ?? step.id, words && h("span", { class: state === "next" ? "chip accent" : "chip" }, words), step.requireConfirmation === true && h("span", { class: "chip" }, "needs a yes")),
       state === "next" ? h("div", { class: "card" }, markdown(guidance || String(step.prompt ?? "")), h("div", { class: "actions" }, button("Done", finish, { class: "button primary" }))) : h("p", { class: "muted small step-prompt" }, String(step.prompt ?? "")),
     ),
   );

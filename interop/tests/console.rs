@@ -25,6 +25,13 @@ async fn large_files_come_in_parallel() {
     script("download").await;
 }
 
+/// WT-005: by WebTransport where it can be had, by Streamable HTTP where UDP is blocked, and found
+/// again when the server was gone.
+#[tokio::test]
+async fn the_page_takes_the_best_transport_there_is() {
+    script("transport").await;
+}
+
 /// PAT-035: nothing a tool, a prompt or a user says becomes a script.
 #[tokio::test]
 async fn hostile_texts_stay_texts() {

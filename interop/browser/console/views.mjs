@@ -38,6 +38,9 @@ async function tour(page, server, theme) {
   await conversations(page, server);
   await accessible(page, "conversations");
   await shot("conversations");
+  await workflows(page, server);
+  await accessible(page, "workflows");
+  await shot("workflows");
   await resources(page);
   await accessible(page, "resources");
   await shot("resources");
@@ -120,6 +123,19 @@ async function keyboard(page) {
   await list.press("Home");
   await list.press("Enter");
   await page.waitForURL(before);
+}
+
+/** The steps of one are walked as a track, if the server has any. */
+async function workflows(page, server) {
+  await go(page, "workflows");
+  const { tools } = await post(server, "tools/list", {});
+  if (!tools.some(({ name }) => name === "workflow_list")) return page.getByText("This server offers none.").waitFor();
+  await page.getByRole("link", { name: /AI Task Prompt/ }).click();
+  await page.getByRole("button", { name: "Done" }).click();
+  await page.locator('.step[data-state="done"]').first().waitFor();
+  const saved = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Export" }).click();
+  assert.equal((await saved).suggestedFilename(), "ai-task-implementation.json");
 }
 
 async function resources(page) {
