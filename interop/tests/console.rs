@@ -25,7 +25,7 @@ async fn large_files_come_in_parallel() {
     script("download").await;
 }
 
-/// WT-005: by WebTransport where it can be had, by Streamable HTTP where UDP is blocked, and found
+/// WT-001, WT-006: by WebTransport where it can be had, by Streamable HTTP where UDP is blocked, and found
 /// again when the server was gone.
 #[tokio::test]
 async fn the_page_takes_the_best_transport_there_is() {

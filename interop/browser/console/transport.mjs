@@ -18,6 +18,7 @@ await main(async () => {
   assert.equal(await transport(other), "http");
   await use(other);
   assert.deepEqual(other.complaints, []);
+  await other.context().close();
 
   // A server that came back is found again, by the same way.
   await server.stop("SIGKILL");
