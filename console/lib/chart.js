@@ -65,7 +65,7 @@ export function chart(title, lines, format) {
       const row = values[place] ?? [];
       const points = row.map((value, at) => {
         const x = WIDTH - (row.length - 1 - at) * step;
-        return `${x.toFixed(1)} ${(HEIGHT - 2 - (value / top) * (HEIGHT - 8)).toFixed(1)}`;
+        return `${x.toFixed(1)} ${(HEIGHT - 2 - (value / top) * (HEIGHT - 32)).toFixed(1)}`;
       });
       const first = WIDTH - (row.length - 1) * step;
       const line = points.length > 0 ? `M${points.join("L")}` : "";
