@@ -209,7 +209,8 @@ impl Client {
     /// Sends datagrams as fast as they are taken, and gives how many a second the server has read:
     /// it is asked by a ping that comes after them.
     pub(super) async fn datagrams_per_second(&mut self, time: Duration) -> anyhow::Result<f64> {
-        let (start, before) = (Instant::now(), quinn::Connection::stats(&self.session).path.lost_packets);
+        let (start, before) =
+            (Instant::now(), quinn::Connection::stats(&self.session).path.lost_packets);
         let datagram = Bytes::from_static(&[0; DATAGRAM]);
         let mut sent = 0_u64;
         while start.elapsed() < time {

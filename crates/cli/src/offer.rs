@@ -80,8 +80,8 @@ enum Form {
 }
 
 impl Offer {
-    /// A server with the built-in tools, which answers in order if it must, and its conversations.
-    pub(crate) fn server(&self, in_order: bool) -> anyhow::Result<(ServerBuilder, Interaction)> {
+    /// A server with the built-in tools, which answers in order if it must.
+    pub(crate) fn server(&self, in_order: bool) -> anyhow::Result<Offered> {
         let mut limits = Limits::default();
         if in_order {
             limits.concurrency = 1;
@@ -116,16 +116,16 @@ impl Offer {
     }
 
     /// Adds the flows, and what their sessions are kept in.
-    fn converse(&self, server: ServerBuilder) -> anyhow::Result<(ServerBuilder, Interaction)> {
+    fn converse(&self, server: ServerBuilder) -> anyhow::Result<Offered> {
         let mut flows = Interaction::builder().flows(mcp_flow_examples::flows());
         if let Some(path) = &self.ledger {
             flows = flows.flows(diagnostics::ledger(path.clone()));
         }
         if self.no_interaction {
-            let interaction = flows.disabled().build();
-            return Ok((interaction.add_to(server), interaction));
+            let server = flows.disabled().build().add_to(server);
+            return Ok(Offered { server, sessions: None, store: "none".to_owned() });
         }
-        let Kept { store, keys, is_lasting } = match self.stateless {
+        let Kept { store, keys, is_lasting, place } = match self.stateless {
             true => crate::store::keys_only(self.store.as_ref())?,
             false => crate::store::open(self.store.as_ref())?,
         };
@@ -138,9 +138,22 @@ impl Offer {
             false => flows,
         };
         let flows = if is_lasting { flows } else { flows.in_memory() };
-        let interaction = flows.build();
-        Ok((interaction.add_to(server).sealing_keys(keys), interaction))
+        let flows = flows.build();
+        let server = flows.add_to(server).sealing_keys(keys);
+        let sessions = (!self.stateless).then_some(flows);
+        let store = if self.stateless { "carried by clients".to_owned() } else { place };
+        Ok(Offered { server, sessions, store })
     }
+}
+
+/// A server with all it offers, and what is known of its conversations.
+#[derive(Debug)]
+pub(crate) struct Offered {
+    pub(crate) server: ServerBuilder,
+    /// Those whose sessions are kept here.
+    pub(crate) sessions: Option<Interaction>,
+    /// Where they are kept, for people.
+    pub(crate) store: String,
 }
 
 /// For how many conversations a number is remembered; so many take a few megabytes.

@@ -47,6 +47,8 @@ pub(crate) struct Kept {
     pub(crate) keys: KeyRing,
     /// Whether the keys survive the process.
     pub(crate) is_lasting: bool,
+    /// Where that is, for people.
+    pub(crate) place: String,
 }
 
 /// Opens a store. The default one is done without if it cannot be had, because several servers may
@@ -70,7 +72,7 @@ pub(crate) fn keys_only(url: Option<&StoreUrl>) -> anyhow::Result<Kept> {
         None => keys::find(Path::new(DEFAULT)),
     };
     match found {
-        Ok(keys) => Ok(Kept { store: None, keys, is_lasting: true }),
+        Ok(keys) => Ok(Kept { store: None, keys, is_lasting: true, place: MEMORY.to_owned() }),
         Err(error) if url.is_none() => {
             tracing::warn!("tokens will not survive a restart: {error}");
             in_memory()
@@ -83,15 +85,18 @@ fn redb(path: &Path) -> anyhow::Result<Kept> {
     let problem = || format!("the store {} cannot be used", path.display());
     let keys = keys::find(path).with_context(problem)?;
     let store = RedbStore::open_with_keys(path, keys.clone()).with_context(problem)?;
-    Ok(Kept { store: Some(Arc::new(store)), keys, is_lasting: true })
+    let place = format!("redb:{}", path.display());
+    Ok(Kept { store: Some(Arc::new(store)), keys, is_lasting: true, place })
 }
 
 fn in_memory() -> anyhow::Result<Kept> {
     let mut secret = [0; Key::LENGTH];
     getrandom::fill(&mut secret).map_err(|_| anyhow::anyhow!("the system has no randomness"))?;
     let keys = KeyRing::new(Key::from_bytes(secret));
-    Ok(Kept { store: None, keys, is_lasting: false })
+    Ok(Kept { store: None, keys, is_lasting: false, place: MEMORY.to_owned() })
 }
+
+const MEMORY: &str = "memory:";
 
 /// Where conversations are kept if nothing else is said.
 pub(crate) const DEFAULT: &str = ".mcp-flow/journal.redb";

@@ -14,8 +14,10 @@ use mcp_flow_flow::{Command, Owner, Session, SessionId, Store, Timestamp};
 use tokio::time::{Instant, timeout_at};
 
 use crate::builder::EngineBuilder;
+use crate::change::Changes;
 use crate::definition::Definition;
 use crate::error::EngineError;
+use crate::limits::Limits;
 use crate::notice::Subscription;
 use crate::view::{Standing, View};
 
@@ -118,6 +120,12 @@ impl Engine {
         self.core.subscribe(id, owner).await
     }
 
+    /// Listens to what becomes of all sessions from now on, whoever they belong to: for those who
+    /// look after the engine. Who may know of which session is up to the caller.
+    pub fn changes(&self) -> Changes {
+        self.core.hub.watchers.subscribe()
+    }
+
     /// Ends a session, whatever it is at. Work that can be stopped is stopped.
     pub async fn cancel(
         &self,
@@ -143,6 +151,17 @@ impl Engine {
     ) -> Result<Vec<Listed>, EngineError> {
         let filter = Filter { owner: Some(owner.clone()), phase };
         Ok(self.core.store.list(filter, page).await?)
+    }
+
+    /// Lists sessions of everyone, or of one owner, in the order of their ids: for those who look
+    /// after the engine.
+    pub async fn list_all(&self, filter: Filter, page: Page) -> Result<Vec<Listed>, EngineError> {
+        Ok(self.core.store.list(filter, page).await?)
+    }
+
+    /// How much sessions may take.
+    pub fn limits(&self) -> &Limits {
+        &self.core.limits
     }
 
     /// Ends what is overdue, warns of what soon will be, and lets go of what need not be in

@@ -39,6 +39,7 @@
 //! (`turn`), and tells whoever listens (`notice`). Only then is anyone answered.
 
 mod builder;
+mod change;
 mod clock;
 mod definition;
 mod digest;
@@ -57,6 +58,7 @@ mod turn;
 mod view;
 
 pub use builder::EngineBuilder;
+pub use change::{Change, Changes};
 pub use clock::{Clock, SystemClock};
 pub use definition::{BadParams, Definition};
 pub use engine::{Engine, Reply, Response, Start};

@@ -5,9 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hashbrown::HashMap;
 use mcp_flow_flow::event::Ended;
 use mcp_flow_flow::prompt::Progress;
-use mcp_flow_flow::{Session, SessionId, Timestamp, Violation};
+use mcp_flow_flow::store::Listed;
+use mcp_flow_flow::{Owner, Session, SessionId, Timestamp, Violation};
 use tokio::sync::broadcast;
 
+use crate::change::{Change, Watchers};
 use crate::view::{OpenQuestion, open_question};
 
 /// Something that happened in a session. It is in the journal before anyone hears of it.
@@ -58,6 +60,7 @@ impl Subscription {
 #[derive(Debug, Default)]
 pub(crate) struct Hub {
     channels: Mutex<HashMap<SessionId, Channel>>,
+    pub(crate) watchers: Watchers,
 }
 
 #[derive(Debug)]
@@ -83,14 +86,18 @@ impl Hub {
         Subscription { receiver: channel.sender.subscribe() }
     }
 
-    pub(crate) fn publish(&self, id: SessionId, notice: &Notice) {
+    /// Tells how far the flow of a session has come.
+    pub(crate) fn progressed(&self, id: SessionId, owner: &Owner, progress: &Progress) {
         if let Some(channel) = self.lock().get(&id) {
-            let _ = channel.sender.send(notice.clone());
+            let _ = channel.sender.send(Notice::Progress(progress.clone()));
         }
+        let (owner, progress) = (owner.clone(), progress.clone());
+        self.watchers.tell(|| Change::Progress { id, owner, progress });
     }
 
     /// Tells what became of a session after a turn.
     pub(crate) fn turned(&self, id: SessionId, session: &Session, notices: Vec<Notice>) {
+        self.watchers.tell(|| Change::Turned(Listed { id, summary: session.summary() }));
         let mut channels = self.lock();
         let Some(channel) = channels.get_mut(&id) else { return };
         channel.deadline = deadline(session);

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::definition::Definition;
 use crate::digest;
 use crate::limits::Limits;
-use crate::notice::{Hub, Notice};
+use crate::notice::Hub;
 
 pub(crate) struct Shared {
     pub(crate) id: SessionId,
@@ -249,10 +249,11 @@ impl Shared {
         let mut inner = self.lock();
         let live = inner.replay.is_over();
         inner.progress = Some(progress.clone());
+        let owner = inner.session.started.owner.clone();
         drop(inner);
         // What was told before is not told again.
         if live {
-            self.hub.publish(self.id, &Notice::Progress(progress));
+            self.hub.progressed(self.id, &owner, &progress);
         }
     }
 

@@ -8,6 +8,7 @@ use hashbrown::HashSet;
 use mcp_flow_flow::store::{Filter, Page, Phase};
 use mcp_flow_flow::{Command, SessionId, State, StoreError, Timestamp};
 
+use crate::change::Change;
 use crate::engine::Core;
 use crate::error::EngineError;
 
@@ -69,6 +70,7 @@ impl Core {
             let fades = until.is_some_and(|until| until <= self.clock.now());
             if fades {
                 self.store.erase(id).await?;
+                self.hub.watchers.tell(|| Change::Forgotten(id));
                 self.live.remove(&slot);
             }
             return Ok(fades);
@@ -87,6 +89,7 @@ impl Core {
         if let Some(oldest) = self.graves.add(id, until, now, self.limits.tombstones) {
             // If this fails its time will come anyway.
             let _ = self.store.erase(oldest).await;
+            self.hub.watchers.tell(|| Change::Forgotten(oldest));
         }
     }
 

@@ -20,6 +20,7 @@ use tokio::time::timeout;
 
 use crate::metrics::Connected;
 use crate::options::Options;
+use crate::pages::Pages;
 use crate::patience::Patient;
 use crate::service::Service;
 use crate::tls::{self, Acceptor};
@@ -32,6 +33,7 @@ pub struct Bound {
     options: Options,
     tokens: Option<Tokens>,
     tls: Option<(Arc<Tls>, Acceptor)>,
+    pages: Option<Box<dyn Pages>>,
 }
 
 /// Takes a port; port 0 means any that is free.
@@ -52,7 +54,8 @@ pub async fn bind(address: SocketAddr) -> Result<Bound, BindError> {
     let failed = |source| BindError { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    Ok(Bound { listener, address, options: Options::default(), tokens: None, tls: None })
+    let options = Options::default();
+    Ok(Bound { listener, address, options, tokens: None, tls: None, pages: None })
 }
 
 impl Bound {
@@ -83,11 +86,19 @@ impl Bound {
         Ok(self)
     }
 
+    /// Serves pages for people as well, to anyone who asks.
+    #[must_use]
+    pub fn pages(mut self, pages: impl Pages) -> Self {
+        self.pages = Some(Box::new(pages));
+        self
+    }
+
     /// Serves clients until `stop` completes, then lets what is running finish within its time.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
         let (hosts, origins) = (self.options.hosts.clone(), self.options.origins.clone());
         let guard = Guard::new(self.address.ip().is_loopback(), hosts, origins, self.tokens);
-        let service = Service::new(server.clone(), self.options, guard, self.tls.is_some());
+        let is_encrypted = self.tls.is_some();
+        let service = Service::new(server.clone(), self.options, guard, is_encrypted, self.pages);
         if let Some((tls, _)) = &self.tls {
             let (watching, ending) = (tls.clone().watch(), service.ending.clone());
             service.spawn(async move {

@@ -21,6 +21,7 @@ use crate::guard;
 use crate::legacy::{self, LegacySession};
 use crate::metrics::{Connected, Metrics};
 use crate::options::Options;
+use crate::pages::{self, Pages};
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::{cors, streamable, websocket};
@@ -43,6 +44,7 @@ pub(crate) struct Service {
     given_up: CancellationToken,
     tasks: TaskTracker,
     guard: Guard,
+    pages: Option<Box<dyn Pages>>,
 }
 
 impl Service {
@@ -51,6 +53,7 @@ impl Service {
         options: Options,
         guard: Guard,
         is_encrypted: bool,
+        pages: Option<Box<dyn Pages>>,
     ) -> Arc<Self> {
         let downloads = Downloads::new(options.downloads, options.download_life);
         let base = options.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
@@ -67,6 +70,7 @@ impl Service {
             given_up: CancellationToken::new(),
             tasks: TaskTracker::new(),
             guard,
+            pages,
         })
     }
 
@@ -127,6 +131,13 @@ impl Service {
         request: Request<Incoming>,
         connected: Arc<Connected>,
     ) -> Answer {
+        // A page is what asks for a token, so it needs none itself.
+        let (method, path) = (request.method(), request.uri().path());
+        if let Some(pages) = self.pages.as_deref()
+            && let Some(page) = pages::answer(pages, method, path, request.headers())
+        {
+            return page;
+        }
         match guard::admit(&self.guard, request.headers()) {
             Ok(principal) => self.enter(request, principal, connected).await,
             Err(refusal) => {

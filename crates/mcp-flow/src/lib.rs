@@ -29,6 +29,8 @@ pub mod client;
 pub mod guide;
 pub mod prelude;
 
+pub use mcp_flow_admin as admin;
+pub use mcp_flow_console as console;
 pub use mcp_flow_engine as engine;
 pub use mcp_flow_engine::{Flow, FlowError, FlowResult};
 pub use mcp_flow_flow as session;

@@ -19,6 +19,7 @@ use crate::handler::Handler;
 use crate::input::Sealing;
 use crate::limits::Limits;
 use crate::methods;
+use crate::observe::Observer;
 use crate::output_filter::OutputFilter;
 use crate::prompt::AddPromptsError;
 use crate::prompt::catalog::{PromptCatalog, PromptList};
@@ -64,6 +65,7 @@ struct Inner {
     prompts: PromptCatalog,
     connections: Connections,
     hooks: Vec<Box<dyn Hook>>,
+    observer: Option<Box<dyn Observer>>,
     content_form: ContentForm,
     output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
@@ -95,6 +97,7 @@ impl Server {
             catalog: Catalog::default(),
             prompts: PromptList::default(),
             hooks: Vec::new(),
+            observer: None,
             content_form: ContentForm::default(),
             output_filters: Vec::new(),
             extensions: Extensions::default(),
@@ -240,6 +243,15 @@ impl Server {
         }
     }
 
+    /// Who sees every exchange, if anybody watches at the moment.
+    pub(crate) fn watching(&self) -> Option<&dyn Observer> {
+        self.inner.observer.as_deref().filter(|observer| observer.is_watching())
+    }
+
+    pub(crate) fn observer(&self) -> Option<&dyn Observer> {
+        self.inner.observer.as_deref()
+    }
+
     pub(crate) fn raise(&self, info: &ConnectionInfo, event: &Event<'_>) -> Result<(), Veto> {
         self.inner.hooks.iter().try_for_each(|hook| hook.on(info, event))
     }
@@ -267,6 +279,7 @@ pub struct ServerBuilder {
     pub(crate) catalog: Catalog,
     pub(crate) prompts: PromptList,
     hooks: Vec<Box<dyn Hook>>,
+    observer: Option<Box<dyn Observer>>,
     content_form: ContentForm,
     output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
@@ -349,6 +362,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets who sees every exchange, while it wants to.
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observer = Some(Box::new(observer));
+        self
+    }
+
     /// Whose way of writing content to follow. Defaults to the official one.
     pub fn content_form(mut self, form: ContentForm) -> Self {
         self.content_form = form;
@@ -414,6 +433,7 @@ impl ServerBuilder {
                 prompts: self.prompts.finish()?,
                 connections: Connections::default(),
                 hooks: self.hooks,
+                observer: self.observer,
                 content_form: self.content_form,
                 output_filters: self.output_filters,
                 extensions: self.extensions,

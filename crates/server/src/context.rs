@@ -21,6 +21,7 @@ use crate::connection::{Kept, Route, Shared};
 use crate::handler::{Outcome, Reply};
 use crate::identity::{Peer, Principal};
 use crate::input::Round;
+use crate::observe::Begun;
 use crate::tool::Tool;
 
 /// One call, as its handler sees it. Cheap to clone and to move into tasks.
@@ -44,6 +45,8 @@ struct Call {
     tool: OnceLock<Arc<Tool>>,
     /// The length of the request, in bytes.
     size: usize,
+    /// What is told of it once it is answered, if somebody watches.
+    begun: Option<Box<Begun>>,
     place: Mutex<PlaceState>,
     /// Whether the request may be answered by asking for input.
     may_ask: AtomicBool,
@@ -73,6 +76,7 @@ impl Context {
         peer: Option<Arc<Peer>>,
         meta: Option<Box<RequestMeta>>,
         size: usize,
+        begun: Option<Box<Begun>>,
     ) -> Self {
         let (progress_token, log_level) =
             meta.map_or((None, None), |meta| (meta.progress_token, meta.log_level));
@@ -89,6 +93,7 @@ impl Context {
                 cancellation: OnceLock::new(),
                 tool: OnceLock::new(),
                 size,
+                begun,
                 place: Mutex::default(),
                 may_ask: AtomicBool::new(false),
                 round: OnceLock::new(),
@@ -253,6 +258,11 @@ impl Context {
         drop(kept);
         if is_first {
             self.tell_carrier(outcome.is_ok());
+        }
+        if let Some(begun) = self.call.begun.as_deref().filter(|_| is_first)
+            && let Some(observer) = shared.server.observer()
+        {
+            begun.tell(observer, &shared.info, self.peer(), id, outcome.as_ref());
         }
         is_first
     }

@@ -9,7 +9,9 @@
 use std::path::Path;
 
 use mcp_flow_testkit::fuzz::generate::{Random, input};
-use mcp_flow_testkit::fuzz::{arguments, connection, frames, messages, rounds, shown, webtransport};
+use mcp_flow_testkit::fuzz::{
+    arguments, connection, frames, messages, rounds, shown, webtransport,
+};
 
 /// MCP-051, MCP-053: lines do not depend on how their bytes arrive.
 #[test]

@@ -10,7 +10,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 19] = [
+const MAY_USE: [(&str, &[&str]); 21] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-seal", &[]),
     ("mcp-flow-flow", &[]),
@@ -21,11 +21,25 @@ const MAY_USE: [(&str, &[&str]); 19] = [
     ("mcp-flow-stdio", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-tls", &[]),
     ("mcp-flow-http", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server", "mcp-flow-tls"]),
-    ("mcp-flow-webtransport", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server", "mcp-flow-tls"]),
+    (
+        "mcp-flow-webtransport",
+        &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server", "mcp-flow-tls"],
+    ),
     (
         "mcp-flow-interaction",
         &["mcp-flow-engine", "mcp-flow-flow", "mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"],
     ),
+    (
+        "mcp-flow-admin",
+        &[
+            "mcp-flow-engine",
+            "mcp-flow-flow",
+            "mcp-flow-interaction",
+            "mcp-flow-proto",
+            "mcp-flow-server",
+        ],
+    ),
+    ("mcp-flow-console", &["mcp-flow-http"]),
     (
         "mcp-flow-testkit",
         &[
@@ -41,7 +55,9 @@ const MAY_USE: [(&str, &[&str]); 19] = [
     (
         "mcp-flow",
         &[
+            "mcp-flow-admin",
             "mcp-flow-client",
+            "mcp-flow-console",
             "mcp-flow-engine",
             "mcp-flow-flow",
             "mcp-flow-http",

@@ -21,4 +21,5 @@ mod strangers;
 mod streams;
 
 pub use listen::{BindError, Bound, bind};
+pub use mcp_flow_proto::webtransport::PATH;
 pub use options::Options;

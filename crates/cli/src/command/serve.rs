@@ -6,8 +6,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use mcp_flow::admin::Admin;
+use mcp_flow::console::Console;
 use mcp_flow::http::{self, Tls, Tokens};
-use mcp_flow::{stdio, webtransport};
+use mcp_flow::{Principal, stdio, webtransport};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -40,6 +42,15 @@ pub(crate) struct Serve {
     /// Let only those in whose token is in this file: one name:token a line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+
+    /// Who may see all sessions, traffic and figures, by the name of their token; without tokens
+    /// and on 127.0.0.1 everyone may
+    #[arg(long = "admin", value_name = "NAME")]
+    admins: Vec<String>,
+
+    /// Serve no console at /
+    #[arg(long)]
+    no_console: bool,
 
     /// Another host name to answer to, besides those of this machine
     #[arg(long = "host", value_name = "NAME")]
@@ -78,6 +89,8 @@ impl Default for Serve {
             tls_certificate: None,
             tls_key: None,
             token_file: None,
+            admins: Vec::new(),
+            no_console: false,
             hosts: Vec::new(),
             origins: Vec::new(),
             public_url: None,
@@ -106,11 +119,29 @@ impl Serve {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// Everyone on this machine may look after a server that asks nobody who they are; otherwise
+    /// only those who are named may.
+    fn admin(&self, asks_nobody: bool) -> Admin {
+        let addresses = [Some(self.listen), self.tcp];
+        let is_private = addresses.into_iter().flatten().all(|address| address.ip().is_loopback());
+        let everyone = asks_nobody && is_private;
+        let admins = self.admins.clone();
+        Admin::new(move |principal| {
+            let is_local = *principal == Principal::local();
+            (everyone && is_local) || admins.iter().any(|name| name == principal.name())
+        })
+    }
+
     /// Takes all addresses before it serves any, so that what cannot be had is known at once.
     async fn serve(self) -> anyhow::Result<()> {
         let tokens = self.token_file.as_deref().map(Tokens::read).transpose()?;
-        let (server, interaction) = self.offer.server(false)?;
-        let server = server.build()?;
+        let offered = self.offer.server(false)?;
+        let admin = self.admin(tokens.is_none());
+        let admin = match &offered.sessions {
+            Some(sessions) => admin.sessions_of(sessions),
+            None => admin,
+        };
+        let server = admin.add_to(offered.server).build()?;
         let signal = stdio::stop_signal().context("signals cannot be watched")?;
         let tls = match (&self.tls_certificate, &self.tls_key) {
             (Some(certificate), Some(key)) => Tls::from_pem(certificate, key)?,
@@ -135,7 +166,10 @@ impl Serve {
         }
         let is_encrypted = self.tls_certificate.is_some();
         if is_encrypted {
-            http = http.tls(tls)?;
+            http = http.tls(tls.clone())?;
+        }
+        if !self.no_console {
+            http = http.pages(console(flow.as_ref().map(|_| tls)));
         }
         let mut places = places(http.address(), is_encrypted);
         if let Some(flow) = &flow {
@@ -156,7 +190,10 @@ impl Serve {
             lines.push(bound.with_context(place)?);
         }
         // Now, and not with the first client: what was interrupted has waited long enough.
-        interaction.engine().run();
+        if let Some(sessions) = &offered.sessions {
+            sessions.engine().run();
+        }
+        admin.describe(json!({"places": places, "store": offered.store}));
         announce(&places, self.json)?;
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
@@ -172,8 +209,28 @@ impl Serve {
         signal.await;
         stop.send_replace(true);
         tasks.join_all().await;
-        interaction.engine().shutdown().await;
+        if let Some(sessions) = &offered.sessions {
+            sessions.engine().shutdown().await;
+        }
         Ok(())
+    }
+}
+
+/// The console, which tells browsers by which certificate they know the server; in a debug build
+/// from a folder, if that is named, so that it can be worked on.
+fn console(tls: Option<Arc<Tls>>) -> Console {
+    let console = Console::default().connect(move || match &tls {
+        Some(tls) => {
+            // One that others vouch for is not known by its hash, and may not be.
+            let hashes = tls.is_self_made().then(|| tls.hash());
+            let hashes = hashes.into_iter().collect::<Vec<_>>();
+            json!({"webtransport": {"url": webtransport::PATH, "certificateHashes": hashes}})
+        }
+        None => json!({}),
+    });
+    match std::env::var_os("MCP_FLOW_CONSOLE").filter(|_| cfg!(debug_assertions)) {
+        Some(folder) => console.from_folder(folder.into()),
+        None => console,
     }
 }
 
@@ -234,6 +291,7 @@ fn announce(places: &Value, as_json: bool) -> anyhow::Result<()> {
     }
     eprintln!("mcp-flow is ready; ctrl-c ends it.");
     for (name, title) in [
+        ("http", "Console"),
         ("mcp", "Streamable HTTP"),
         ("sse", "HTTP+SSE"),
         ("websocket", "WebSocket"),

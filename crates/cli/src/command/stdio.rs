@@ -63,8 +63,8 @@ impl Stdio {
             Profile::Standard => VersionPolicy::Negotiate { minimum: self.minimum_version },
             Profile::Workflowlookup => VersionPolicy::Only(Revision::V2024_11_05),
         };
-        let (server, _) = self.offer.server(self.ordered || strict)?;
-        Ok(server.versions(versions).build()?)
+        let server = self.offer.server(self.ordered || strict)?.server.versions(versions);
+        Ok(server.build()?)
     }
 }
 

@@ -94,6 +94,11 @@ impl Client {
         self.shared.is_reachable()
     }
 
+    /// Whether the client does not read as fast as it is sent to. What can wait should.
+    pub fn is_congested(&self) -> bool {
+        self.shared.is_congested()
+    }
+
     /// Whether the connection has ended, or is about to.
     pub fn is_closed(&self) -> bool {
         self.shared.client.open().closed

@@ -21,6 +21,7 @@ use crate::event::Event;
 use crate::handler::Handler;
 use crate::identity::Peer;
 use crate::input;
+use crate::observe::Begun;
 
 impl Shared {
     /// Answers one frame: decode, then take up what it holds.
@@ -142,16 +143,23 @@ impl Shared {
     /// Runs one request that has its place.
     fn start(self: &Arc<Self>, request: Request<'_>, route: Route, size: usize) {
         let Request { id, method, params, meta } = request;
+        let begun = self.server.watching().map(|_| Begun::new(&method, params, size));
+        let refuse = |peer: Option<&Peer>, revision, error: &RpcError| {
+            self.reply_now(&route, &id, revision, error);
+            if let (Some(begun), Some(observer)) = (&begun, self.server.observer()) {
+                begun.tell(observer, &self.info, peer, &id, Err(error));
+            }
+        };
         let (peer, meta) = match self.identify(&method, params, meta) {
             Ok(identified) => identified,
-            Err((error, revision)) => return self.reply_now(&route, &id, revision, &error),
+            Err((error, revision)) => return refuse(None, revision, &error),
         };
         let revision = peer.as_ref().map_or(Revision::BASE, |peer| peer.revision);
         let handler = match self.find(&method, peer.as_deref()) {
             Ok(handler) => handler,
-            Err(error) => return self.reply_now(&route, &id, revision, &error),
+            Err(error) => return refuse(peer.as_deref(), revision, &error),
         };
-        let context = Context::new(self.clone(), id, route, peer, meta, size);
+        let context = Context::new(self.clone(), id, route, peer, meta, size, begun);
         match handler {
             Found::Handler(handler) => self.run(&context, |context| {
                 input::serve(context, &method, params, |context| handler.call(context, params))

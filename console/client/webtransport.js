@@ -1,0 +1,267 @@
+// @ts-check
+// WebTransport: one control stream for messages, each with its length before it, and a stream of
+// its own for everything large.
+
+import { ConnectError, LostError } from "./errors.js";
+
+/** @typedef {import("./http.js").LinkEvents} LinkEvents */
+
+export class WebTransportLink {
+  kind = /** @type {const} */ ("webtransport");
+  handshake = { transport: { type: "mcp-flow", version: "0.1", encodings: ["json"] } };
+  listening = Promise.resolve();
+  /** Streams that came before anyone asked for them. @type {Map<string, any>} */ #came = new Map();
+  /** Whoever waits for a stream. @type {Map<string, any>} */ #wanted = new Map();
+  #ended = false;
+  #session;
+  #writer;
+  #events;
+
+  /**
+   * Finds out from the server where and with which certificate, and connects.
+   *
+   * @param {URL} url
+   * @param {string | undefined} token
+   * @param {LinkEvents} events
+   */
+  static async open(url, token, events) {
+    // Browsers cannot send one when they open a session.
+    if (token) throw new ConnectError("a token cannot be sent by WebTransport");
+    if (!("WebTransport" in globalThis)) throw new ConnectError("no WebTransport in this browser");
+    const response = await fetch(new URL("/connect.json", url)).catch(() => null);
+    const told = await response?.json().catch(() => null);
+    if (!told?.webtransport) throw new ConnectError("the server does not offer WebTransport");
+    const { url: address, certificateHashes = [] } = told.webtransport;
+    const place = new URL(address, url);
+    place.protocol = "https:";
+    const session = new WebTransport(place.href, {
+      serverCertificateHashes: certificateHashes.map((/** @type {string} */ hash) => ({
+        algorithm: "sha-256",
+        value: bytesOf(hash),
+      })),
+    });
+    session.closed.catch(() => {});
+    await within(PATIENCE, session.ready, () => session.close());
+    const control = await session.createBidirectionalStream();
+    return new WebTransportLink(session, control, events);
+  }
+
+  /**
+   * @param {WebTransport} session
+   * @param {WebTransportBidirectionalStream} control
+   * @param {LinkEvents} events
+   */
+  constructor(session, control, events) {
+    this.#session = session;
+    this.#writer = control.writable.getWriter();
+    this.#events = events;
+    this.#readMessages(control.readable).then(
+      () => this.#lose(),
+      () => this.#lose(),
+    );
+    this.#acceptStreams().catch(() => {});
+    this.#readDatagrams().catch(() => {});
+    session.closed.then(
+      () => this.#lose(),
+      () => this.#lose(),
+    );
+  }
+
+  ready() {}
+
+  /** @param {any} message */
+  async send(message) {
+    const body = encoder.encode(JSON.stringify(message));
+    const frame = new Uint8Array(4 + body.length);
+    new DataView(frame.buffer).setUint32(0, body.length);
+    frame.set(body, 4);
+    try {
+      await this.#writer.write(frame);
+    } catch {
+      this.#lose();
+      throw new LostError("the connection broke");
+    }
+  }
+
+  close() {
+    this.#ended = true;
+    try {
+      this.#session.close();
+    } catch {
+      // It was closed already.
+    }
+  }
+
+  /**
+   * Large content is a stream that the server has opened for the request.
+   *
+   * @param {number} requestId
+   * @param {any} content
+   * @returns {Promise<ReadableStream<Uint8Array> | null>}
+   */
+  async stream(requestId, content) {
+    if (content?.type !== "ref/stream") return null;
+    const key = `${requestId}/${content.streamTag}`;
+    const came = this.#came.get(key);
+    if (came) {
+      this.#came.delete(key);
+      return came;
+    }
+    return new Promise((resolve) => this.#wanted.set(key, resolve));
+  }
+
+  /** @param {ReadableStream<Uint8Array>} readable */
+  async #readMessages(readable) {
+    const source = new Source(readable);
+    for (;;) {
+      const head = await source.take(4);
+      if (!head) return;
+      const body = await source.take(view(head).getUint32(0));
+      if (!body) return;
+      this.#events.message(JSON.parse(decoder.decode(body)));
+    }
+  }
+
+  /** What may be lost, such as progress, comes by datagrams: a channel, the request, the params. */
+  async #readDatagrams() {
+    const datagrams = this.#session.datagrams.readable.getReader();
+    for (;;) {
+      const { done, value } = await datagrams.read();
+      if (done) return;
+      if (value.length < 6) continue;
+      const method = CHANNELS[Number(value[0])];
+      const progressToken = view(value).getUint32(2);
+      const params = parsed(value.subarray(6));
+      if (method && params) this.#events.message({ jsonrpc: "2.0", method, params: { progressToken, ...params } });
+    }
+  }
+
+  async #acceptStreams() {
+    const streams = this.#session.incomingUnidirectionalStreams.getReader();
+    for (;;) {
+      const { done, value } = await streams.read();
+      if (done) return;
+      this.#accept(value).catch(() => {});
+    }
+  }
+
+  /** @param {ReadableStream<Uint8Array>} readable */
+  async #accept(readable) {
+    const source = new Source(readable);
+    const head = await source.take(8);
+    if (!head) return;
+    const key = `${view(head).getUint32(0)}/${view(head).getUint32(4)}`;
+    const wanted = this.#wanted.get(key);
+    this.#wanted.delete(key);
+    if (wanted) wanted(source.rest());
+    else this.#came.set(key, source.rest());
+  }
+
+  #lose() {
+    if (this.#ended) return;
+    this.close();
+    this.#events.lost();
+  }
+}
+
+/** Bytes that are taken in the lengths one wants. */
+class Source {
+  /** @type {Uint8Array} */ #rest = new Uint8Array();
+  #reader;
+
+  /** @param {ReadableStream<Uint8Array>} readable */
+  constructor(readable) {
+    this.#reader = readable.getReader();
+  }
+
+  /** So many bytes, or null if there are no more. @param {number} length */
+  async take(length) {
+    /** @type {Uint8Array[]} */ const pieces = [];
+    let missing = length;
+    while (missing > 0) {
+      if (this.#rest.length === 0) {
+        const { done, value } = await this.#reader.read();
+        if (done) return null;
+        this.#rest = value;
+      }
+      const piece = this.#rest.subarray(0, missing);
+      this.#rest = this.#rest.subarray(piece.length);
+      missing -= piece.length;
+      if (piece.length === length) return piece;
+      pieces.push(piece);
+    }
+    const whole = new Uint8Array(length);
+    let place = 0;
+    for (const piece of pieces) {
+      whole.set(piece, place);
+      place += piece.length;
+    }
+    return whole;
+  }
+
+  /** Everything that is left, as a stream. @returns {ReadableStream<Uint8Array>} */
+  rest() {
+    const [first, reader] = [this.#rest, this.#reader];
+    return new ReadableStream({
+      start(controller) {
+        if (first.length > 0) controller.enqueue(first);
+      },
+      async pull(controller) {
+        const { done, value } = await reader.read();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+      cancel: (reason) => reader.cancel(reason),
+    });
+  }
+}
+
+/**
+ * @template T
+ * @param {number} limit
+ * @param {Promise<T>} promise
+ * @param {() => void} giveUp
+ * @returns {Promise<T>}
+ */
+async function within(limit, promise, giveUp) {
+  /** @type {any} */ let clock;
+  const late = new Promise((_, reject) => {
+    clock = setTimeout(() => {
+      reject(new ConnectError("WebTransport does not answer"));
+      giveUp();
+    }, limit);
+  });
+  try {
+    return await Promise.race([promise, /** @type {Promise<any>} */ (late)]);
+  } finally {
+    clearTimeout(clock);
+  }
+}
+
+/** @param {Uint8Array} bytes @returns {any} */
+function parsed(bytes) {
+  try {
+    return JSON.parse(decoder.decode(bytes));
+  } catch {
+    return null;
+  }
+}
+
+/** @param {string} hex */
+function bytesOf(hex) {
+  return Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+}
+
+/** @param {Uint8Array} bytes */
+function view(bytes) {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** What comes by datagrams. @type {Record<number, string>} */
+const CHANNELS = { 1: "notifications/progress", 3: "notifications/message" };
+
+/** How long to wait for WebTransport before another way is taken, in milliseconds. */
+const PATIENCE = 2500;

@@ -1,0 +1,154 @@
+// @ts-check
+// What tools, prompts and resources give, shown by what it is.
+
+import { h } from "./dom.js";
+import { bytes } from "./format.js";
+import { tree } from "./json.js";
+import { isMarkdown, link, markdown } from "./markdown.js";
+import { downloads } from "./downloads.js";
+import { button } from "./parts.js";
+
+/**
+ * @typedef {import("../client.js").Client} Client
+ * @typedef {{name?: string, size?: Promise<number | undefined>}} Hint
+ */
+
+/**
+ * The result of a tool.
+ *
+ * @param {Client} client
+ * @param {any} result
+ * @param {Hint} [hint] What is known of a stream, which says nothing of itself.
+ */
+export function toolResult(client, result, hint = {}) {
+  const structured = result.structuredContent;
+  // Structured results are said as text as well, for clients that know no other.
+  const isSaid = (/** @type {any} */ one) => structured !== undefined && one.type === "text" && JSON.stringify(asData(one.text)) === JSON.stringify(structured);
+  const said = (result.content ?? []).filter((/** @type {any} */ one) => !isSaid(one));
+  const pieces = said.map((/** @type {any} */ one) => content(client, result, one, hint));
+  return h(
+    "div",
+    { class: result.isError ? "result failed" : "result" },
+    result.isError && h("p", { class: "chip error" }, "The tool says it failed"),
+    ...pieces,
+    structured !== undefined && h("div", { class: "structured" }, h("h3", null, "Structured"), data(structured)),
+    pieces.length === 0 && structured === undefined && h("p", { class: "muted" }, "Nothing came back."),
+  );
+}
+
+/**
+ * One piece of content.
+ *
+ * @param {Client} client
+ * @param {any} result What it belongs to.
+ * @param {any} one
+ * @param {Hint} [hint]
+ * @returns {HTMLElement}
+ */
+export function content(client, result, one, hint = {}) {
+  switch (one?.type) {
+    case "text":
+      return text(String(one.text));
+    case "image":
+      return h("img", { class: "picture", src: dataUrl(one), alt: one.alt ?? "An image from the tool" });
+    case "audio":
+      return h("audio", { controls: true, src: dataUrl(one) });
+    case "resource":
+      return resource(one.resource ?? {});
+    case "resource_link":
+    case "ref/stream":
+      return large(client, result, one, hint);
+    default:
+      return tree(one);
+  }
+}
+
+/** The contents of a resource. @param {any} one */
+export function resource(one) {
+  const name = String(one.uri ?? "").split("/").pop() || "resource";
+  const kind = String(one.mimeType ?? "");
+  if (typeof one.text === "string") {
+    const body = kind === "text/markdown" ? markdown(one.text) : text(one.text);
+    return h("div", { class: "embedded" }, h("p", { class: "mono small muted" }, String(one.uri ?? "")), body);
+  }
+  if (typeof one.blob !== "string") return tree(one);
+  if (kind.startsWith("image/")) return h("img", { class: "picture", src: dataUrl({ data: one.blob, mimeType: kind }), alt: name });
+  if (kind.startsWith("audio/")) return h("audio", { controls: true, src: dataUrl({ data: one.blob, mimeType: kind }) });
+  const save = () => {
+    const raw = Uint8Array.from(atob(one.blob), (letter) => letter.charCodeAt(0));
+    downloads.save(name, new Blob([raw], { type: "application/octet-stream" }));
+  };
+  return h("div", { class: "attachment" }, h("span", null, name), h("span", { class: "muted" }, bytes(one.blob.length * 0.75)), button("Save", save));
+}
+
+/** Something that travels beside its message. @param {Client} client @param {any} result @param {any} one @param {Hint} hint */
+function large(client, result, one, hint) {
+  const name = one.name ?? hint.name ?? (String(one.uri ?? "").split("/").pop() || "stream");
+  const { size } = one;
+  const card = h("div", { class: "attachment" }, h("span", null, name), h("span", { class: "muted" }, size ? bytes(size) : (one.mimeType ?? "")));
+  if (isOwn(one)) {
+    downloads.start({ name, size: size ?? hint.size, open: () => client.stream(result, one) });
+    card.append(h("span", { class: "chip" }, "downloading"));
+  } else {
+    card.append(link(String(one.uri), String(one.uri)));
+  }
+  return card;
+}
+
+/** @param {any} one */
+function isOwn(one) {
+  return one.type === "ref/stream" || (URL.canParse(one.uri) && new URL(one.uri).origin === location.origin);
+}
+
+/** Text: JSON as a tree, Markdown as such, everything else as it is. @param {string} said */
+export function text(said) {
+  const value = asData(said);
+  if (value !== undefined) return data(value);
+  if (isMarkdown(said)) return markdown(said);
+  const shown = said.length > LONGEST ? `${said.slice(0, LONGEST)}…` : said;
+  return h("pre", { class: "plain", tabIndex: 0 }, shown);
+}
+
+/** Data: a list of like objects as a table, everything else as a tree. @param {any} value */
+export function data(value) {
+  return isTable(value) ? table(value) : h("div", { class: "json-root" }, tree(value));
+}
+
+/** @param {string} said @returns {any} */
+function asData(said) {
+  if (!/^\s*[[{]/.test(said) || said.length > LONGEST) return undefined;
+  try {
+    return JSON.parse(said);
+  } catch {
+    return undefined;
+  }
+}
+
+/** @param {any} value */
+function isTable(value) {
+  const isRow = (/** @type {any} */ row) => row && typeof row === "object" && !Array.isArray(row);
+  const isPlain = (/** @type {any} */ cell) => cell === null || typeof cell !== "object";
+  return Array.isArray(value) && value.length > 1 && value.length <= 1000 && value.every((row) => isRow(row) && Object.values(row).every(isPlain));
+}
+
+/** @param {Record<string, any>[]} rows */
+function table(rows) {
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const head = h("tr", null, ...names.map((name) => h("th", { scope: "col" }, name)));
+  const body = rows.map((row) => h("tr", null, ...names.map((name) => h("td", null, String(row[name] ?? "")))));
+  return h(
+    "div",
+    { class: "table-wrap", tabIndex: 0, role: "region", "aria-label": "Table" },
+    h("table", null, h("thead", null, head), h("tbody", null, ...body)),
+  );
+}
+
+/** Only kinds that cannot run anything become addresses. @param {any} one */
+function dataUrl(one) {
+  const kind = /^(image|audio)\/[\w.+-]+$/.test(one.mimeType ?? "") ? one.mimeType : "application/octet-stream";
+  if (one.data) return `data:${kind};base64,${one.data}`;
+  return /^https?:/i.test(one.url ?? "") ? one.url : "data:,";
+}
+
+/** How many characters are shown at once. */
+const LONGEST = 500_000;

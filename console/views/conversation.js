@@ -1,0 +1,168 @@
+// @ts-check
+// One conversation as a chat: what was asked and answered, the question that is open, how it ended.
+
+import { data } from "../lib/content.js";
+import { fill, h } from "../lib/dom.js";
+import { duration, minute, short } from "../lib/format.js";
+import { button, copyButton, empty, problem, progressBar } from "../lib/parts.js";
+import { questionForm, wrongWith } from "../lib/question.js";
+import { phaseOf, wordFor } from "../lib/sessions.js";
+
+/**
+ * @param {import("../app.js").App} app
+ * @param {string} id
+ */
+export function conversation(app, id) {
+  const title = h("h2", null, "…");
+  const chip = h("span", { class: "chip" });
+  const facts = h("p", { class: "muted small" });
+  const cancel = button("Cancel it", () => end(), { class: "button danger", hidden: true });
+  const history = h("ol", { class: "chat", "aria-label": "What was said" });
+  const now = h("div", { class: "now", "aria-live": "polite" });
+  const bar = progressBar("Progress of the conversation");
+  bar.element.hidden = true;
+  const element = h(
+    "article",
+    { class: "conversation" },
+    h("a", { class: "back", href: "#/conversations" }, "All conversations"),
+    h("header", { class: "detail-head row-head" }, h("div", null, h("div", { class: "chips" }, title, chip), facts), h("div", { class: "actions" }, copyButton("Id", () => id), cancel)),
+    bar.element,
+    h("div", { class: "chat-scroll", tabIndex: 0, role: "region", "aria-label": "Questions and answers" }, history, now),
+  );
+  let isOver = false;
+  let loads = 0;
+  let shownQuestion = "";
+  let shownTurns = -1;
+  /** @type {ReturnType<typeof questionForm> | null} */ let form = null;
+  /** @type {any} */ let known = {};
+
+  const load = async () => {
+    const load = ++loads;
+    try {
+      const state = await app.client.request("interaction.getState", { sessionId: id }, { repeat: true });
+      if (load === loads && !isOver) show(state);
+    } catch (error) {
+      if (load === loads && !isOver) refused(error);
+    }
+  };
+  /** @param {any} state */
+  const show = (state) => {
+    const { metadata = {}, history: turns = [] } = state;
+    fill(title, metadata.toolName ?? "conversation");
+    showState(state.state);
+    known = metadata;
+    showTime();
+    if (turns.length !== shownTurns) {
+      shownTurns = turns.length;
+      fill(history, ...turns.flatMap(turn));
+    }
+    const prompt = state.currentPrompt;
+    // A question that is being answered stays as it is, with what was typed.
+    const question = prompt ? JSON.stringify([prompt.metadata?.turnId, prompt.message]) : state.state;
+    if (question === shownQuestion) return prompt && form?.complain(prompt);
+    shownQuestion = question;
+    if (prompt) ask(prompt);
+    else if (phaseOf(state.state) === "finished") fill(now, ending(state));
+    else fill(now, h("p", { class: "working" }, h("i", { class: "dot" }), "At work…"));
+    now.scrollIntoView({ block: "nearest" });
+  };
+  const showTime = () => {
+    if (!known.createdAt) return;
+    const left = known.expiresAt ? ` · expires in ${duration(Math.max(0, known.expiresAt - Date.now()))}` : "";
+    fill(facts, `${short(id)} · since ${minute(known.createdAt)}${left}`);
+  };
+  /** @param {string} state */
+  const showState = (state) => {
+    fill(chip, wordFor(state));
+    chip.className = `chip ${phaseOf(state)} ${state}`;
+    cancel.hidden = phaseOf(state) === "finished";
+  };
+  /** @param {any} prompt */
+  const ask = (prompt) => {
+    form = questionForm(prompt, (value) => answer(value, prompt.metadata?.turnId));
+    fill(now, h("div", { class: "card ask" }, form.element));
+    if (!matchMedia("(pointer: coarse)").matches) {
+      /** @type {HTMLElement | null} */ (form.element.querySelector("input, select, textarea, button"))?.focus({ preventScroll: true });
+    }
+  };
+  /** @param {any} value @param {number} turnId */
+  const answer = async (value, turnId) => {
+    const params = { sessionId: id, response: { value, turnId } };
+    const verdict = await app.client.request("interaction.respond", params, { repeat: true });
+    if (!verdict.accepted) {
+      return wrongWith(verdict.validation);
+    }
+    await load();
+    return null;
+  };
+  const end = async () => {
+    cancel.disabled = true;
+    await app.client.request("interaction.cancel", { sessionId: id, reason: "cancelled in the console" }, { repeat: true }).catch(() => {});
+    cancel.disabled = false;
+    await load();
+  };
+  /** Someone else's: what the list knows is all there is to see. @param {unknown} error */
+  const refused = (error) => {
+    const row = app.sessions.rows.get(id);
+    fill(history);
+    if (!row) return fill(now, empty("Not here any more", "It ended long ago and was forgotten, or it is not yours."), problem(error));
+    fill(title, row.toolName);
+    showState(row.state);
+    cancel.hidden = true;
+    fill(facts, `${short(id)} · since ${minute(row.createdAt)}`);
+    fill(now, empty(`It belongs to ${row.owner}`, "Only its owner can read and answer it."));
+  };
+  const changed = (/** @type {Event} */ event) => {
+    const ids = /** @type {CustomEvent} */ (event).detail.changed;
+    if (ids && !ids.includes(id)) return;
+    const row = app.sessions.rows.get(id);
+    const far = row && phaseOf(row.state) !== "finished" ? row.progress : undefined;
+    bar.element.hidden = !far;
+    if (far) bar.set(far.current, far.total);
+    load();
+  };
+  app.sessions.addEventListener("change", changed);
+  const clock = setInterval(showTime, 5000);
+  load();
+  return {
+    element,
+    dispose() {
+      isOver = true;
+      clearInterval(clock);
+      app.sessions.removeEventListener("change", changed);
+    },
+  };
+}
+
+/** A question and its answer. @param {any} turn */
+function turn({ prompt, response, timestamp }) {
+  return [
+    h("li", { class: "said asked" }, h("p", null, prompt.message)),
+    h("li", { class: "said answered" }, h("p", null, spoken(prompt, response.value)), h("time", { class: "small" }, minute(timestamp))),
+  ];
+}
+
+/** An answer as it would be said. @param {any} prompt @param {any} value */
+function spoken(prompt, value) {
+  const chosen = (prompt.choices ?? []).find((/** @type {any} */ one) => JSON.stringify(one.value) === JSON.stringify(value));
+  if (chosen) return chosen.label;
+  if (typeof value === "boolean") return value ? "Yes" : "No";
+  if (prompt.type === "file" && value?.name) return `📎 ${value.name}`;
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+/** How it ended. @param {any} state */
+function ending({ state, result, summary, metadata = {} }) {
+  const failed = result?.success === false || state !== "completed";
+  const why = metadata.reason ?? metadata.error?.message ?? (metadata.error?.limit ? `It waited too long (${metadata.error.limit}).` : null);
+  const words = summary ?? why ?? "It ended without a result.";
+  const values = result?.data ?? {};
+  return h(
+    "div",
+    { class: `card tomb ${failed ? "failed" : ""}` },
+    h("h3", null, state === "completed" && !failed ? "Done" : wordFor(state)),
+    h("p", null, words),
+    why && summary && h("p", { class: "muted" }, why),
+    Object.keys(values).length > 0 && data(values),
+  );
+}

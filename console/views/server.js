@@ -1,0 +1,107 @@
+// @ts-check
+// Server: where it listens, who is connected, what it allows, and how it has been doing.
+
+import { chart } from "../lib/chart.js";
+import { eachFrame, fill, h } from "../lib/dom.js";
+import { bytes, count, duration } from "../lib/format.js";
+import { empty, fact, head, problem } from "../lib/parts.js";
+
+/** @param {import("../app.js").App} app @returns {import("../app.js").View} */
+export function serverView(app) {
+  const title = head("Server", "Where it listens, what it allows, and how it is doing.");
+  if (!app.watched.all) {
+    return { element: h("div", { class: "view" }, title, empty("Not for you", "Only those who look after this server see this. It is started with --admin NAME.")) };
+  }
+  const tiles = h("div", { class: "tiles" });
+  const facts = h("div", { class: "cards" });
+  const calls = chart("Calls per second", [{ label: "calls", kind: "first", value: (one) => one.calls }, { label: "failed", kind: "bad", value: (one) => one.errors }], (value) => count(Math.round(value)));
+  const latency = chart(
+    "Latency",
+    [
+      { label: "p99", kind: "third", value: (one) => one.p99 },
+      { label: "p90", kind: "second", value: (one) => one.p90 },
+      { label: "p50", kind: "first", value: (one) => one.p50 },
+    ],
+    duration,
+  );
+  const traffic = chart(
+    "Bytes per second",
+    [
+      { label: "out", kind: "first", value: (one) => one.bytesOut },
+      { label: "in", kind: "third", value: (one) => one.bytesIn },
+    ],
+    bytes,
+  );
+  /** @type {any} */ let about = app.about;
+  const showTiles = eachFrame(() => {
+    const { seconds } = app.watched;
+    for (const one of [calls, latency, traffic]) one.set(seconds);
+    const recent = seconds.slice(-10);
+    const rate = recent.reduce((sum, one) => sum + one.calls, 0) / Math.max(1, recent.length);
+    const last = seconds.at(-1);
+    fill(
+      tiles,
+      tile("Calls per second", rate < 10 ? rate.toFixed(1) : count(Math.round(rate))),
+      tile("p99", duration(Math.max(0, ...recent.map((one) => one.p99)))),
+      tile("Connections", count(last?.connections ?? 0)),
+      tile("Memory", last?.memory ? bytes(last.memory) : "–"),
+      tile("Waiting", count(app.sessions.counts.waiting)),
+      tile("Up for", duration(Date.now() - (about.startedAt ?? Date.now()))),
+    );
+  });
+  const load = async () => {
+    try {
+      about = await app.client.request("admin/server");
+      fill(facts, ...cards(about));
+    } catch (error) {
+      fill(facts, problem(error));
+    }
+  };
+  app.watched.want(app.client, "stats", app.signal);
+  app.watched.addEventListener("stats", showTiles, { signal: app.signal });
+  const clock = setInterval(load, 10_000);
+  app.signal.addEventListener("abort", () => clearInterval(clock));
+  showTiles();
+  load();
+  return { element: h("div", { class: "view" }, title, tiles, h("div", { class: "charts" }, calls.element, latency.element, traffic.element), facts) };
+}
+
+/** @param {string} name @param {string} value */
+function tile(name, value) {
+  return h("div", { class: "tile" }, h("span", { class: "muted small" }, name), h("strong", { class: "numbers" }, value));
+}
+
+/** @param {any} about */
+function cards(about) {
+  const { places = {}, store } = about.about ?? {};
+  const names = { mcp: "Streamable HTTP", webtransport: "WebTransport", websocket: "WebSocket", sse: "HTTP+SSE", tcp: "TCP", unix: "Unix socket", certificateHash: "Certificate" };
+  const listed = Object.entries(names).filter(([name]) => places[name]);
+  const connections = Object.entries(about.connections ?? {});
+  const limits = about.limits ?? {};
+  return [
+    card("Transports", ...listed.map(([name, label]) => fact(label, h("span", { class: "mono small" }, places[name])))),
+    card("Connections", ...connections.map(([name, one]) => fact(name, `${count(/** @type {any} */ (one).open)} open, ${count(/** @type {any} */ (one).total)} in all`))),
+    card(
+      "Conversations",
+      fact("Store", h("span", { class: "mono small" }, store ?? "–")),
+      fact("Flows", (about.flows ?? []).join(", ")),
+      fact("In memory", count(about.sessionsInMemory ?? 0)),
+      fact("For each owner", count(limits.sessionsPerOwner ?? 0)),
+      fact("Wait for an answer", limits.inactivitySeconds ? duration(limits.inactivitySeconds * 1000) : "–"),
+    ),
+    card(
+      "Limits",
+      fact("Message", bytes(limits.frame)),
+      fact("Calls at once", count(limits.concurrency ?? 0)),
+      fact("Waiting calls", bytes(limits.parkedBytes)),
+      fact("Unsent replies", bytes(limits.outboundBytes)),
+      fact("Result in a message", bytes(limits.inlineBytes)),
+      fact("One call", duration((limits.callSeconds ?? 0) * 1000)),
+    ),
+  ];
+}
+
+/** @param {string} title @param {...HTMLElement} facts */
+function card(title, ...facts) {
+  return h("section", { class: "card" }, h("h2", null, title), h("dl", { class: "facts column" }, ...facts));
+}

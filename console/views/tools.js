@@ -1,0 +1,207 @@
+// @ts-check
+// Tools: find one, fill in its form, call it, and see what came back and how it was said.
+
+import { toolResult } from "../lib/content.js";
+import { fill, h } from "../lib/dom.js";
+import { objectForm } from "../lib/form.js";
+import { duration, plural } from "../lib/format.js";
+import { code } from "../lib/json.js";
+import { markdown } from "../lib/markdown.js";
+import { button, empty, fold, head, problem, progressBar, search } from "../lib/parts.js";
+
+/** @param {import("../app.js").App} app @returns {import("../app.js").View} */
+export function toolsView(app) {
+  const list = h("ul", { class: "pick-list" });
+  const detail = h("section", { class: "detail", "aria-label": "Tool" });
+  const count = h("p", { class: "muted small" });
+  /** @type {any[]} */ let tools = [];
+  let wanted = "";
+  let path = app.path;
+
+  const show = () => {
+    const found = tools.filter((tool) => `${tool.name} ${tool.title ?? ""} ${tool.description ?? ""}`.toLowerCase().includes(wanted));
+    fill(count, plural(found.length, "tool"));
+    fill(list, ...found.map((tool) => entry(tool, path[0] === tool.name)));
+  };
+  /** @param {string[]} to */
+  const open = (to) => {
+    path = to;
+    split.classList.toggle("opened", path[0] !== undefined);
+    show();
+    const tool = tools.find((one) => one.name === path[0]);
+    if (tool) fill(detail, ...toolDetail(app, tool));
+    else fill(detail, empty("Pick a tool", "What it takes and what it answers is shown here."));
+  };
+  const load = async () => {
+    try {
+      tools = await app.client.list("tools/list", "tools");
+      open(path);
+    } catch (error) {
+      fill(detail, problem(error));
+    }
+  };
+  const changed = (/** @type {Event} */ event) => {
+    if (/** @type {CustomEvent} */ (event).detail.method === "notifications/tools/list_changed") load();
+  };
+  app.client.addEventListener("notification", changed, { signal: app.signal });
+  const finder = search("Find a tool", (text) => {
+    wanted = text;
+    show();
+  });
+  const split = h("div", { class: "split" }, h("div", { class: "pick" }, finder, count, list), detail);
+  load();
+  return { element: h("div", { class: "view" }, head("Tools", "Everything this server can do for a client."), split), open };
+}
+
+/** @param {any} tool @param {boolean} isOpen */
+function entry(tool, isOpen) {
+  return h(
+    "li",
+    null,
+    h(
+      "a",
+      { href: `#/tools/${encodeURIComponent(tool.name)}`, "aria-current": isOpen ? "true" : undefined },
+      h("span", { class: "pick-name" }, tool.title ?? tool.name, isFlow(tool) && h("span", { class: "chip accent" }, "asks")),
+      h("span", { class: "pick-about muted" }, tool.description ?? ""),
+    ),
+  );
+}
+
+/** @param {any} tool */
+export function isFlow(tool) {
+  return tool._meta?.interactive === true;
+}
+
+/** @param {import("../app.js").App} app @param {any} tool */
+function toolDetail(app, tool) {
+  const form = objectForm(tool.inputSchema);
+  const answer = h("div", { class: "answer", "aria-live": "polite" });
+  const exchange = h("div", { class: "exchange" });
+  const bar = progressBar("Progress of the call");
+  bar.element.hidden = true;
+  const told = h("span", { class: "muted small" });
+  /** @type {AbortController | null} */ let running = null;
+  const stop = button("Cancel", () => running?.abort(), { hidden: true });
+  const run = h("button", { type: "submit", class: "button primary" }, "Call");
+
+  const call = async () => {
+    let args;
+    try {
+      args = form.read();
+    } catch (error) {
+      return fill(told, /** @type {Error} */ (error).message);
+    }
+    running = new AbortController();
+    [run.disabled, stop.hidden, bar.element.hidden] = [true, false, false];
+    bar.set(0);
+    fill(answer);
+    const begun = performance.now();
+    const heard = listen(app.client, tool.name);
+    fill(told, "Calling…");
+    try {
+      const result = await app.client.call(tool.name, args, {
+        signal: running.signal,
+        onProgress: ({ progress, total, message }) => {
+          bar.set(progress, total);
+          fill(told, message ?? (total ? `${progress} of ${total}` : String(progress)));
+        },
+      });
+      fill(told, `${duration(performance.now() - begun)} by ${app.client.transport}`);
+      fill(answer, toolResult(app.client, result, hintFor(app.client, args, result)));
+    } catch (error) {
+      fill(told, running.signal.aborted ? "Cancelled" : duration(performance.now() - begun));
+      if (!running.signal.aborted) fill(answer, problem(error));
+    } finally {
+      fill(exchange, ...wire(heard()));
+      [run.disabled, stop.hidden, bar.element.hidden] = [false, true, true];
+    }
+  };
+  const talk = async () => {
+    try {
+      const begun = await app.client.request("interaction.start", { toolName: tool.name });
+      app.go(`conversations/${begun.sessionId}`);
+    } catch (error) {
+      fill(answer, problem(error));
+    }
+  };
+  return [
+    h("a", { class: "back", href: "#/tools" }, "All tools"),
+    h("header", { class: "detail-head" }, h("h2", null, tool.title ?? tool.name), tool.title && h("p", { class: "mono small muted" }, tool.name), tool.description && markdown(tool.description), annotations(tool)),
+    h(
+      "div",
+      { class: "columns" },
+      h(
+        "form",
+        { class: "card", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), void call()) },
+        form.element.children.length > 0 ? form.element : h("p", { class: "muted" }, "It takes no arguments."),
+        h("div", { class: "actions" }, run, isFlow(tool) && button("Start a conversation", talk), stop, told),
+        bar.element,
+        answer,
+      ),
+      h("div", { class: "card sunken" }, h("h3", null, "On the wire"), exchange),
+    ),
+    fold("Schema", code(JSON.stringify(tool.inputSchema), "Schema of the arguments"), tool.outputSchema && code(JSON.stringify(tool.outputSchema), "Schema of the result")),
+  ];
+}
+
+/**
+ * A stream comes without a name and a length; for a file both can be known.
+ *
+ * @param {import("../client.js").Client} client
+ * @param {any} args
+ * @param {any} result
+ */
+function hintFor(client, { path }, { content = [] }) {
+  const isStreamed = content.some((/** @type {any} */ one) => one.type === "ref/stream");
+  if (typeof path !== "string" || !isStreamed) return {};
+  const end = `/${path.replace(/^\/+/, "").split("/").map(encodeURIComponent).join("/")}`;
+  const size = client
+    .list("resources/list", "resources")
+    .then((all) => all.find((one) => one.uri.startsWith("file:") && one.uri.endsWith(end))?.size)
+    .catch(() => undefined);
+  return { name: path.split("/").pop() ?? path, size };
+}
+
+/** @param {any} tool */
+function annotations(tool) {
+  const hints = tool.annotations ?? {};
+  const words = [
+    hints.readOnlyHint && "reads only",
+    hints.destructiveHint && "may destroy",
+    hints.idempotentHint && "safe to repeat",
+    hints.openWorldHint && "reaches outside",
+  ].filter(Boolean);
+  return words.length > 0 ? h("p", { class: "chips" }, ...words.map((word) => h("span", { class: "chip" }, word))) : null;
+}
+
+/**
+ * Listens to the next call of a tool, as it is said on the wire. What it returns stops that, and
+ * gives the messages.
+ *
+ * @param {import("../client.js").Client} client
+ * @param {string} name
+ */
+function listen(client, name) {
+  /** @type {any[]} */ const messages = [];
+  const hear = (/** @type {Event} */ event) => {
+    const { sent, message } = /** @type {CustomEvent} */ (event).detail;
+    const [first] = messages;
+    const isFirst = sent && message.method === "tools/call" && message.params.name === name;
+    if (first ? !sent && message.id === first.id && !message.method : isFirst) messages.push(message);
+  };
+  client.addEventListener("message", hear);
+  return () => {
+    client.removeEventListener("message", hear);
+    return messages;
+  };
+}
+
+/** Both sides of an exchange. @param {any[]} messages */
+function wire([request, response]) {
+  return [
+    request && h("h4", null, "Request"),
+    request && code(JSON.stringify(request), "Request"),
+    response && h("h4", null, "Response"),
+    response && code(JSON.stringify(response), "Response"),
+  ];
+}

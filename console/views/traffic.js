@@ -1,0 +1,173 @@
+// @ts-check
+// Traffic: the last exchanges as they happen, and one of them in full.
+
+import { eachFrame, fill, h } from "../lib/dom.js";
+import { bytes, clock, duration, plural } from "../lib/format.js";
+import { code } from "../lib/json.js";
+import { button, copyButton, empty, fact, head, search, segments } from "../lib/parts.js";
+import { VirtualList } from "../lib/virtual.js";
+
+/** @param {import("../app.js").App} app @returns {import("../app.js").View} */
+export function trafficView(app) {
+  if (!app.watched.all) {
+    return { element: h("div", { class: "view" }, head("Traffic", "The last exchanges of everyone."), empty("Not for you", "Only those who look after this server see its traffic. It is started with --admin NAME.")) };
+  }
+  /** @type {any[] | null} */ let held = null;
+  /** @type {"all" | "failed"} */ let kind = "all";
+  let wanted = "";
+  const detail = h("section", { class: "detail", "aria-label": "Exchange" }, empty("Pick an exchange", "Both sides of it are shown here."));
+  const count = h("p", { class: "muted small numbers" });
+  const list = new VirtualList({
+    label: "Exchanges, newest first",
+    height: 52,
+    row,
+    key: (/** @type {any} */ item) => String(item.number),
+    onopen: (item) => {
+      list.choose(String(item.number));
+      split.classList.add("opened");
+      fill(detail, ...exchange(item, () => split.classList.remove("opened")));
+    },
+  });
+  const show = eachFrame(() => {
+    const all = held ?? app.watched.exchanges;
+    const isWanted = (/** @type {any} */ item) =>
+      (kind === "all" || item.error || item.failed) &&
+      (wanted === "" || `${item.method} ${item.params} ${item.client ?? ""} ${item.principal} ${item.transport}`.toLowerCase().includes(wanted));
+    const items = all.filter(isWanted).reverse();
+    list.set(items);
+    fill(count, `${plural(items.length, "exchange")}${held ? ", held" : ""}`);
+  });
+  const pause = button("Pause", () => {
+    held = held ? null : app.watched.exchanges;
+    pause.textContent = held ? "Go on" : "Pause";
+    pause.setAttribute("aria-pressed", String(held !== null));
+    show();
+  });
+  const kinds = segments(
+    "Which exchanges",
+    [
+      { value: "all", label: "All" },
+      { value: "failed", label: "Failed" },
+    ],
+    kind,
+    (value) => {
+      kind = /** @type {any} */ (value);
+      show();
+    },
+  );
+  const finder = search("Filter by method, name, client", (text) => {
+    wanted = text;
+    show();
+  });
+  app.watched.want(app.client, "traffic", app.signal);
+  app.watched.addEventListener("traffic", show, { signal: app.signal });
+  app.signal.addEventListener("abort", () => list.dispose());
+  const split = h(
+    "div",
+    { class: "split even" },
+    h("div", { class: "pick" }, finder, h("div", { class: "pick-tools" }, kinds.element, count), h("div", { class: "virtual-box" }, list.element)),
+    detail,
+  );
+  show();
+  return { element: h("div", { class: "view fixed" }, head("Traffic", "The last exchanges of everyone, as they happen.", pause), split) };
+}
+
+/** What an exchange is about: the tool, the prompt, the address, the session. @param {any} item */
+export function subject(item) {
+  try {
+    const params = JSON.parse(item.params);
+    return String(params.name ?? params.uri ?? params.toolName ?? params.sessionId ?? "");
+  } catch {
+    return "";
+  }
+}
+
+function row() {
+  const name = h("span", { class: "row-name mono" });
+  const about = h("span", { class: "row-about muted small" });
+  const time = h("span", { class: "numbers small" });
+  const size = h("span", { class: "numbers small muted" });
+  const dot = h("i", { class: "dot" });
+  const element = h("div", { class: "row traffic-row" }, dot, h("div", { class: "row-text" }, name, about), h("div", { class: "row-side" }, time, size));
+  /** @type {any} */ let last = null;
+  return {
+    element,
+    /** @param {any} item */
+    show(item) {
+      if (item === last) return;
+      last = item;
+      element.dataset.phase = item.error || item.failed ? "failed" : "fine";
+      const what = subject(item);
+      name.textContent = item.method;
+      about.textContent = [what, clock(item.at), item.client ?? item.principal].filter(Boolean).join(" · ");
+      time.textContent = duration(item.time);
+      size.textContent = bytes(item.responseBytes);
+    },
+  };
+}
+
+/** @param {any} item @param {() => void} back */
+function exchange(item, back) {
+  return [
+    h("button", { type: "button", class: "back", onclick: back }, "All exchanges"),
+    h("header", { class: "detail-head" }, h("h2", { class: "mono" }, item.method), h("p", { class: "muted" }, subject(item))),
+    h(
+      "dl",
+      { class: "facts" },
+      fact("Took", duration(item.time)),
+      fact("Request", bytes(item.requestBytes)),
+      fact("Response", bytes(item.responseBytes)),
+      fact("By", item.transport),
+      fact("Client", item.client),
+      fact("For", item.principal),
+      fact("Revision", item.revision),
+      fact("At", clock(item.at)),
+    ),
+    h("div", { class: "actions" }, copyButton("Copy as curl", () => asCurl(item)), item.method === "tools/call" && copyButton("Copy as mcp-flow call", () => asCall(item))),
+    h("h3", null, "Params"),
+    code(item.params, "Params"),
+    h("h3", null, item.error ? "Error" : "Result"),
+    code(item.error ? JSON.stringify(item.error) : (item.result ?? ""), item.error ? "Error" : "Result"),
+  ];
+}
+
+/** A command that sends the same again, in the revision that needs no session. @param {any} item */
+export function asCurl(item) {
+  const params = parsed(item.params);
+  const stateless = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+  };
+  const body = { jsonrpc: "2.0", id: 1, method: item.method, params: { ...params, _meta: stateless } };
+  const named = params.name ?? params.uri;
+  return [
+    `curl -s ${location.origin}/mcp`,
+    "-H 'Content-Type: application/json'",
+    "-H 'Accept: application/json, text/event-stream'",
+    "-H 'MCP-Protocol-Version: 2026-07-28'",
+    `-H 'Mcp-Method: ${item.method}'`,
+    ...(named === undefined ? [] : [`-H ${quoted(`Mcp-Name: ${named}`)}`]),
+    `-d ${quoted(JSON.stringify(body))}`,
+  ].join(" \\\n  ");
+}
+
+/** @param {any} item */
+export function asCall(item) {
+  const { name, arguments: args = {} } = parsed(item.params);
+  return `mcp-flow call ${location.origin}/mcp ${quoted(String(name))} --json ${quoted(JSON.stringify(args))}`;
+}
+
+/** A word for a shell. @param {string} text */
+function quoted(text) {
+  return /^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** @param {string} text @returns {any} */
+function parsed(text) {
+  try {
+    const { _meta, ...params } = JSON.parse(text);
+    return params;
+  } catch {
+    return {};
+  }
+}

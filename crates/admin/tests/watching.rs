@@ -1,0 +1,216 @@
+//! Who sees what of a server, and how it is pushed to them.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use mcp_flow_admin::Admin;
+use mcp_flow_engine::{Flow, FlowResult};
+use mcp_flow_flow::question::text;
+use mcp_flow_interaction::{Interaction, OfferedFlow};
+use mcp_flow_proto::{Encoding, Revision};
+use mcp_flow_server::{ConnectionInfo, Context, Failure, Principal, Server, Tool};
+use mcp_flow_testkit::Peer;
+use mcp_flow_testkit::memory::connect_with;
+use serde_json::{Value, json};
+
+#[derive(serde::Deserialize)]
+struct Nothing {}
+
+async fn greet(flow: Flow, _: Nothing) -> FlowResult<String> {
+    let name = flow.ask("name", text("Who are you?").length(2..=20)).await?;
+    flow.progress(1.0, 2.0, None);
+    flow.ask("again", text("And your friend?")).await?;
+    Ok(format!("Hello, {name}!"))
+}
+
+/// A server that `keeper` looks after.
+fn server() -> Server {
+    let flows = Interaction::builder().flows(OfferedFlow::new("greet", greet)).build();
+    let admin = Admin::new(|principal| principal.name() == "keeper").sessions_of(&flows);
+    admin.describe(json!({"store": "memory:"}));
+    let echo = Tool::builder("echo").quick(|_: &Context, given: Value| given.to_string()).unwrap();
+    let fail = Tool::builder("fail")
+        .quick(|_: &Context, _: Nothing| Err::<String, _>(Failure::new("NO", "it does not work")))
+        .unwrap();
+    let server = Server::builder("watched", "1.0.0").tools([echo, fail]);
+    admin.add_to(flows.add_to(server)).build().unwrap()
+}
+
+async fn connect(server: &Server, name: &str, encoding: Encoding) -> Peer {
+    let principal = Principal::named(name);
+    let info = ConnectionInfo { principal, encoding, ..ConnectionInfo::new("memory") };
+    let mut peer = connect_with(server, info);
+    let capabilities = json!({"experimental": {"interaction": {"delivery": "inline"}}});
+    peer.initialize_with(Revision::V2025_11_25, capabilities).await;
+    peer
+}
+
+async fn pushed(peer: &mut Peer, topic: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    let method = format!("notifications/admin/{topic}");
+    let message =
+        peer.find(|message| message["method"] == method && is_it(&message["params"])).await;
+    message["params"].clone()
+}
+
+/// C-53: everyone is told of their own sessions, the keeper of all, and nobody of what is said.
+#[tokio::test]
+async fn sessions_are_pushed_to_those_who_may_know_of_them() {
+    let server = server();
+    let mut ada = connect(&server, "ada", Encoding::Json).await;
+    let mut bob = connect(&server, "bob", Encoding::Json).await;
+    let mut keeper = connect(&server, "keeper", Encoding::Cbor).await;
+    for peer in [&mut ada, &mut bob, &mut keeper] {
+        let watching = peer.call("admin/watch", json!({"topics": ["sessions"]})).await;
+        assert!(watching["result"]["watchId"].is_u64(), "{watching}");
+    }
+    let start = json!({"toolName": "greet"});
+    let own = bob.call("interaction.start", start.clone()).await["result"]["sessionId"].clone();
+    let id = ada.call("interaction.start", start).await["result"]["sessionId"].clone();
+    let of = |id: &Value, params: &Value, state: &str| {
+        let mut sessions = params["sessions"].as_array().into_iter().flatten();
+        sessions.any(|session| session["sessionId"] == *id && session["state"] == state)
+    };
+    pushed(&mut ada, "sessions", |params| of(&id, params, "waiting_user")).await;
+    let told = pushed(&mut keeper, "sessions", |params| of(&id, params, "waiting_user")).await;
+    assert!(!told.to_string().contains("Who are you"), "{told}");
+    let respond = json!({"sessionId": id, "response": {"value": "Ada"}});
+    ada.call("interaction.respond", respond).await;
+    ada.call("interaction.cancel", json!({"sessionId": id})).await;
+    pushed(&mut keeper, "sessions", |params| of(&id, params, "cancelled")).await;
+    // Bob hears of his own session and of nothing else.
+    bob.call("interaction.cancel", json!({"sessionId": own})).await;
+    let told = pushed(&mut bob, "sessions", |params| of(&own, params, "cancelled")).await;
+    assert!(!told.to_string().contains(id.as_str().unwrap()), "{told}");
+    for (peer, count) in [(&mut ada, 1), (&mut bob, 1), (&mut keeper, 2)] {
+        let listed = peer.call("admin/sessions", json!({})).await["result"]["sessions"].clone();
+        assert_eq!(listed.as_array().unwrap().len(), count, "{listed}");
+    }
+}
+
+/// What is listed comes a page at a time, and a page is bounded.
+#[tokio::test]
+async fn sessions_are_listed_by_pages() {
+    let server = server();
+    let mut keeper = connect(&server, "keeper", Encoding::Json).await;
+    for _ in 0..5 {
+        keeper.call("interaction.start", json!({"toolName": "greet"})).await;
+    }
+    let (mut cursor, mut seen) = (Value::Null, Vec::new());
+    loop {
+        let params = json!({"limit": 2, "cursor": cursor});
+        let page = keeper.call("admin/sessions", params).await["result"].clone();
+        seen.extend(
+            page["sessions"].as_array().unwrap().iter().map(|one| one["sessionId"].clone()),
+        );
+        cursor = page["nextCursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 5);
+    for params in [json!({"cursor": "x"}), json!({"limit": -1}), json!({"limit": "many"})] {
+        let refused = keeper.call("admin/sessions", params.clone()).await;
+        assert_eq!(refused["error"]["code"], -32602, "{params}");
+    }
+}
+
+/// Traffic and figures are for the keeper only, and nothing is kept of what nobody watched.
+#[tokio::test]
+async fn exchanges_are_pushed_and_bounded() {
+    let server = server();
+    let mut ada = connect(&server, "ada", Encoding::Cbor).await;
+    let mut keeper = connect(&server, "keeper", Encoding::Json).await;
+    for topics in [json!(["traffic"]), json!(["sessions", "stats"])] {
+        let refused = ada.call("admin/watch", json!({"topics": topics})).await;
+        assert_eq!(refused["error"]["data"]["name"], "ACCESS_DENIED", "{refused}");
+    }
+    ada.call_tool("echo", json!({"unseen": true})).await;
+    let watch = json!({"topics": ["traffic"], "history": true});
+    let watching = keeper.call("admin/watch", watch).await["result"].clone();
+    assert_eq!(watching["exchanges"], json!([]), "nobody watched");
+    ada.call_tool("echo", json!({"long": "é".repeat(9000)})).await;
+    ada.call_tool("fail", json!({})).await;
+    ada.call("nothing/here", json!({})).await;
+    let mut exchanges = Vec::new();
+    while exchanges.len() < 3 {
+        let told = pushed(&mut keeper, "traffic", |_| true).await;
+        exchanges.extend(told["exchanges"].as_array().unwrap().clone());
+    }
+    let [echo, fail, unknown] = &exchanges[..] else { panic!("{exchanges:?}") };
+    assert_eq!((&echo["method"], &echo["principal"]), (&json!("tools/call"), &json!("ada")));
+    assert_eq!((&echo["transport"], &echo["revision"]), (&json!("memory"), &json!("2025-11-25")));
+    assert!(echo["params"].as_str().unwrap().len() <= 4096);
+    assert!(echo["result"].as_str().unwrap().len() <= 4096);
+    assert!(echo["requestBytes"].as_u64().unwrap() > 9000, "{}", echo["requestBytes"]);
+    assert!(echo["time"].as_f64().unwrap() >= 0.0);
+    assert_eq!((&echo["failed"], &fail["failed"]), (&json!(false), &json!(true)));
+    assert_eq!(unknown["error"]["code"], -32601);
+    // Who watched knows what there was, and can stop.
+    let again = json!({"topics": ["traffic"], "history": true});
+    let again = keeper.call("admin/watch", again).await["result"].clone();
+    assert_eq!(again["exchanges"].as_array().unwrap().len(), 3);
+    for (id, ended) in [(&again["watchId"], true), (&again["watchId"], false)] {
+        let told = keeper.call("admin/unwatch", json!({"watchId": id})).await;
+        assert_eq!(told["result"]["ended"], ended);
+    }
+    // Nobody ends the watch of someone else.
+    let told = ada.call("admin/unwatch", json!({"watchId": watching["watchId"]})).await;
+    assert_eq!(told["result"]["ended"], false);
+}
+
+/// A second is told when it is over.
+#[tokio::test]
+async fn seconds_are_counted_and_pushed() {
+    let server = server();
+    let mut keeper = connect(&server, "keeper", Encoding::Json).await;
+    keeper.call("admin/watch", json!({"topics": ["stats"]})).await;
+    for _ in 0..10 {
+        keeper.call_tool("echo", json!({})).await;
+    }
+    keeper.call_tool("fail", json!({})).await;
+    let mut calls = 0;
+    let mut errors = 0;
+    while calls < 11 {
+        let told = pushed(&mut keeper, "stats", |_| true).await;
+        for second in told["seconds"].as_array().unwrap() {
+            calls += second["calls"].as_u64().unwrap();
+            errors += second["errors"].as_u64().unwrap();
+            assert!(second["connections"].as_u64().unwrap() >= 1);
+        }
+    }
+    assert_eq!((calls, errors), (11, 1));
+}
+
+/// Everyone may know what they may do; how the server is set up is for the keeper.
+#[tokio::test]
+async fn the_server_is_described_to_its_keeper() {
+    let server = server();
+    let mut ada = connect(&server, "ada", Encoding::Json).await;
+    let told = ada.call("admin/server", json!({})).await["result"].clone();
+    assert_eq!(told, json!({"principal": "ada", "all": false, "conversations": true}));
+    let mut keeper = connect(&server, "keeper", Encoding::Json).await;
+    let told = keeper.call("admin/server", json!({})).await["result"].clone();
+    assert_eq!((&told["all"], &told["flows"]), (&json!(true), &json!(["greet"])));
+    assert_eq!(told["connections"]["memory"], json!({"open": 2, "total": 2}));
+    assert_eq!(told["about"]["store"], "memory:");
+    assert!(told["limits"]["frame"].is_u64());
+}
+
+/// A client cannot open watches without end.
+#[tokio::test]
+async fn watches_are_bounded() {
+    let server = server();
+    let mut ada = connect(&server, "ada", Encoding::Json).await;
+    let watch = json!({"topics": ["sessions"]});
+    for _ in 0..64 {
+        assert!(ada.call("admin/watch", watch.clone()).await["result"].is_object());
+    }
+    let refused = ada.call("admin/watch", watch.clone()).await;
+    assert_eq!(refused["error"]["code"], -32600, "{refused}");
+    // Those of a connection that is gone do not count.
+    ada.close();
+    ada.rest().await;
+    let mut again = connect(&server, "ada", Encoding::Json).await;
+    while again.call("admin/watch", watch.clone()).await["result"].is_null() {
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,158 @@
+//! The console: a page to see and answer what a server does, and the client it is made with.
+//!
+//! The files are those of `console/`, embedded as they are. Besides them there is `/connect.json`,
+//! which tells a browser how to reach the server by WebTransport.
+//!
+//! ```no_run
+//! # async fn example(server: mcp_flow_http::Bound) {
+//! let server = server.pages(mcp_flow_console::Console::default());
+//! # let _ = server;
+//! # }
+//! ```
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mcp_flow_http::{Page, Pages};
+use serde_json::{Value, json};
+
+include!(concat!(env!("OUT_DIR"), "/files.rs"));
+
+pub(crate) struct File {
+    path: &'static str,
+    tag: &'static str,
+    body: &'static [u8],
+    zipped: &'static [u8],
+}
+
+/// The console of one server.
+#[derive(Clone)]
+pub struct Console {
+    connect: Arc<dyn Fn() -> Value + Send + Sync>,
+    /// Where the files are read from instead, while they are worked on.
+    folder: Option<PathBuf>,
+}
+
+impl Default for Console {
+    fn default() -> Self {
+        Self { connect: Arc::new(|| json!({})), folder: None }
+    }
+}
+
+impl Console {
+    /// Says what `/connect.json` tells beside the path of Streamable HTTP. It is asked every time,
+    /// because certificates change.
+    #[must_use]
+    pub fn connect(mut self, connect: impl Fn() -> Value + Send + Sync + 'static) -> Self {
+        self.connect = Arc::new(connect);
+        self
+    }
+
+    /// Reads the files from a folder every time instead, for working on them.
+    #[must_use]
+    pub fn from_folder(mut self, folder: PathBuf) -> Self {
+        self.folder = Some(folder);
+        self
+    }
+
+    fn read(&self, path: &str) -> Option<Page> {
+        let Some(folder) = &self.folder else {
+            let file = FILES.iter().find(|file| file.path == path)?;
+            let body = Bytes::from_static(file.body);
+            let page = Page::new(kind_of(path), body).tag(file.tag);
+            // What does not get shorter is not worth unpacking.
+            let is_shorter = file.zipped.len() < file.body.len();
+            let zipped = is_shorter.then(|| Bytes::from_static(file.zipped));
+            return Some(match zipped {
+                Some(zipped) => page.zipped(zipped),
+                None => page,
+            });
+        };
+        // Only names that are known already, so that nothing else of the folder can be asked for.
+        let is_plain = path.split('/').all(|part| !part.starts_with('.'));
+        let kind = kind_of(path);
+        let body = std::fs::read(folder.join(path.trim_start_matches('/'))).ok()?;
+        (is_plain && kind != OTHER).then(|| Page::new(kind, body.into()))
+    }
+}
+
+impl Pages for Console {
+    fn find(&self, path: &str) -> Option<Page> {
+        match path {
+            "/" => self.read("/index.html"),
+            "/connect.json" => {
+                let mut told = (self.connect)();
+                told["mcp"] = "/mcp".into();
+                Some(Page::new("application/json", told.to_string().into()))
+            }
+            path => self.read(path),
+        }
+    }
+
+    fn policy(&self) -> &str {
+        POLICY
+    }
+}
+
+impl fmt::Debug for Console {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Console").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+fn kind_of(path: &str) -> &'static str {
+    match path.rsplit_once('.').map_or("", |(_, extension)| extension) {
+        "html" => "text/html; charset=utf-8",
+        "js" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "svg" => "image/svg+xml",
+        _ => OTHER,
+    }
+}
+
+const OTHER: &str = "application/octet-stream";
+
+/// Scripts and styles from here only, none inline, and no way to make markup of text. Images and
+/// sound come as data, from what tools answer.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+    img-src 'self' data: blob:; media-src data: blob:; connect-src 'self' https:; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+    require-trusted-types-for 'script'; trusted-types 'none'";
+
+#[cfg(test)]
+mod tests {
+    use super::Console;
+    use mcp_flow_http::Pages;
+
+    #[test]
+    fn the_page_and_the_client_are_there_and_nothing_else() {
+        let console = Console::default();
+        for path in ["/", "/index.html", "/app.js", "/client.js", "/connect.json", "/icon.svg"] {
+            assert!(console.find(path).is_some(), "{path}");
+        }
+        for path in ["", "/nothing.js", "/../Cargo.toml", "/tsconfig.json", "/README.md"] {
+            assert!(console.find(path).is_none(), "{path}");
+        }
+    }
+
+    /// A page that loads a script inline, or from elsewhere, would not work under the policy.
+    #[test]
+    fn pages_keep_to_the_policy() {
+        for file in super::FILES.iter().filter(|file| file.path.ends_with(".html")) {
+            let text = std::str::from_utf8(file.body).unwrap_or_default();
+            for banned in ["<style", "style=", "onclick", "javascript:", "//cdn", "<script>"] {
+                assert!(!text.contains(banned), "{} has {banned}", file.path);
+            }
+        }
+    }
+
+    /// All that a browser loads for the first view, compressed.
+    #[test]
+    fn the_first_view_is_small() {
+        let scripts = super::FILES.iter().filter(|file| !file.path.starts_with("/example"));
+        let total: usize = scripts.map(|file| file.zipped.len()).sum();
+        assert!(total < 100_000, "{total} bytes");
+    }
+}

@@ -1,0 +1,124 @@
+// A whole conversation with a wrong answer, seen in two windows; every kind of question; and a
+// server that is killed in the middle and comes back.
+
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { answer, browse, connected, folder, go, main, open, serve } from "./harness.mjs";
+
+await main(async () => {
+  const store = `redb:${join(folder(), "journal.redb")}`;
+  const server = await serve({ args: ["--store", store] });
+  const browser = await browse();
+  const page = await open(browser, server, { path: "conversations" });
+  await wrongAnswer(browser, server, page);
+  await everyKind(page);
+  await cancelled(page);
+  const again = await killed(server, page, store);
+  await withoutWebTransport(browser, again);
+  await example(browser, again);
+  assert.deepEqual(page.complaints, []);
+});
+
+async function begin(page, flow) {
+  await go(page, "conversations");
+  await page.getByRole("button", { name: "New conversation" }).click();
+  await page.getByRole("menuitem", { name: flow }).click();
+  await page.locator(".ask").waitFor();
+}
+
+/** What one window answers the other sees, without asking for it. */
+async function wrongAnswer(browser, server, page) {
+  await begin(page, "register");
+  const other = await open(browser, server, { path: new URL(page.url()).hash.slice(2) });
+  await other.locator(".ask").waitFor();
+  const asked = watch(other);
+  await answer(page, /name/i, "Ada Lovelace");
+  await page.getByLabel(/mail/i).fill("not an address");
+  await page.getByRole("button", { name: "Answer" }).click();
+  await page.locator(".field-problem", { hasText: /\S/ }).waitFor();
+  await other.locator(".said.answered", { hasText: "Ada Lovelace" }).waitFor();
+  await answer(other, /mail/i, "ada@example.org");
+  for (const window of [page, other]) await window.locator(".tomb", { hasText: "ada@example.org" }).waitFor();
+  assert.deepEqual(asked().filter((method) => method === "interaction.list" || method === "admin/sessions"), [], "nothing is polled");
+  assert.deepEqual(other.complaints, []);
+  await other.context().close();
+}
+
+/** The methods a page sends from now on. */
+function watch(page) {
+  const methods = [];
+  page.on("request", (request) => {
+    if (request.method() === "POST") methods.push(request.postDataJSON()?.method);
+  });
+  return () => methods;
+}
+
+async function everyKind(page) {
+  await begin(page, "all_prompts");
+  await answer(page, /word/i, "UPPER");
+  await page.locator(".field-problem", { hasText: /match/ }).waitFor();
+  await answer(page, /word/i, "lower");
+  await page.getByLabel("Option B").check();
+  await page.getByRole("button", { name: "Answer" }).click();
+  await page.getByRole("button", { name: "Yes" }).click();
+  await answer(page, /amount/i, "1001");
+  await page.locator(".field-problem", { hasText: "1000" }).waitFor();
+  await answer(page, /amount/i, "12.5");
+  await answer(page, /date/i, "2031-02-03");
+  await page.getByLabel(/file/i).setInputFiles({ name: "a.txt", mimeType: "text/plain", buffer: Buffer.from("hello") });
+  await page.getByRole("button", { name: "Answer" }).click();
+  await page.getByLabel(/^x/).fill("1.5");
+  await page.getByLabel(/^y/).fill("-2");
+  await page.getByRole("button", { name: "Answer" }).click();
+  await page.locator(".tomb", { hasText: "a.txt: 5 bytes" }).waitFor();
+}
+
+async function cancelled(page) {
+  await begin(page, "register");
+  await page.getByRole("button", { name: "Cancel it" }).click();
+  await page.locator(".tomb", { hasText: /cancelled/ }).waitFor();
+}
+
+/** The question stays, the answer goes to the server that came back. */
+async function killed(server, page, store) {
+  await begin(page, "book_trip");
+  await answer(page, "Where to?", "Oslo");
+  await page.getByLabel("Which day?").waitFor();
+  await server.stop("SIGKILL");
+  await page.waitForSelector('.status[data-state="lost"]');
+  const later = new Date(Date.now() + 5 * 86_400_000).toISOString().slice(0, 10);
+  await page.getByLabel("Which day?").fill(later);
+  await page.getByRole("button", { name: "Answer" }).click();
+  const again = await serve({ port: server.port, args: ["--store", store] });
+  await connected(page);
+  await answer(page, "How many go?", "2");
+  await page.getByLabel(/Night train/).check();
+  await page.getByRole("button", { name: "Answer" }).click();
+  await page.getByRole("button", { name: "Yes" }).click();
+  await page.locator(".tomb", { hasText: "Booked as" }).waitFor();
+  return again;
+}
+
+/** Without WebTransport everything is the same, by HTTP. */
+async function withoutWebTransport(browser, server) {
+  const page = await open(browser, server, { path: "conversations", query: "?transport=http" });
+  assert.equal(await page.locator(".status").getAttribute("data-transport"), "http");
+  await begin(page, "register");
+  await answer(page, /name/i, "Grace Hopper");
+  await answer(page, /mail/i, "grace@example.org");
+  await page.locator(".tomb", { hasText: "grace@example.org" }).waitFor();
+}
+
+/** The example page holds a conversation by the client alone. */
+async function example(browser, server) {
+  const page = await (await browser.newContext()).newPage();
+  const said = [];
+  page.on("dialog", (dialog) => {
+    said.push(dialog.message());
+    dialog.accept(/mail/i.test(dialog.message()) ? "grace@example.org" : "Grace Hopper");
+  });
+  await page.goto(`${server.url}example.html`);
+  await page.getByText("2 + 3 = 5").waitFor();
+  await page.getByText("grace@example.org").waitFor();
+  assert.equal(said.length, 2, said.join());
+}

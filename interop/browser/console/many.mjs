@@ -1,0 +1,94 @@
+// Ten thousand sessions of ten people, and a hundred of them moving on every second: the list shows
+// them all, and the page stays quick. How quick is printed.
+
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { browse, folder, go, main, open, post, serve } from "./harness.mjs";
+
+const PEOPLE = 10;
+const EACH = 1000;
+const UPDATES = 400;
+
+await main(async () => {
+  const names = Array.from({ length: PEOPLE }, (_, number) => `person-${number}`);
+  const token = (name) => `token-of-${name}-0123456789`;
+  const file = join(folder(), "tokens");
+  writeFileSync(file, [...names, "keeper"].map((name) => `${name}:${token(name)}`).join("\n"));
+  const server = await serve({ args: ["--store", "memory:", "--token-file", file, "--admin", "keeper"] });
+  const sessions = (await Promise.all(names.map((name) => start(server, token(name))))).flat();
+  const browser = await browse();
+
+  const asked = await (await browser.newContext()).newPage();
+  await asked.goto(server.url);
+  await asked.getByLabel("Token").fill("this is not a token");
+  await asked.getByRole("button", { name: "Connect" }).click();
+  await asked.getByText("This token is not known here.").waitFor();
+  await asked.getByLabel("Token").fill(token(names[0]));
+  await asked.getByRole("button", { name: "Connect" }).click();
+  await asked.getByRole("link", { name: "Traffic" }).click();
+  await asked.getByText("Not for you").waitFor();
+  await counted(asked, EACH);
+  await asked.context().close();
+
+  const page = await open(browser, server, { path: "conversations", token: token("keeper") });
+  await counted(page, sessions.length);
+  assert.ok((await page.locator(".virtual-row").count()) < 60, "only what can be seen is there");
+  await page.evaluate(() => {
+    globalThis.longTasks = [];
+    new PerformanceObserver((list) => globalThis.longTasks.push(...list.getEntries().map((one) => Math.round(one.duration)))).observe({ type: "longtask" });
+  });
+  const box = page.locator(".virtual");
+  const scrolling = (async () => {
+    for (let step = 0; step < 20; step += 1) {
+      await box.evaluate((list, top) => (list.scrollTop = top), step * 30_000);
+      await page.waitForTimeout(150);
+    }
+  })();
+  const begun = Date.now();
+  await move(server, sessions.slice(0, UPDATES));
+  const took = Date.now() - begun;
+  await scrolling;
+  await page.getByRole("button", { name: /Over/ }).click();
+  await page.waitForFunction((count) => document.querySelector('.segments [aria-pressed="true"] .badge')?.textContent === String(count), UPDATES);
+  const longTasks = await page.evaluate(() => globalThis.longTasks);
+  console.log(JSON.stringify({ sessions: sessions.length, updatesPerSecond: Math.round(UPDATES / (took / 1000)), longTasks, longest: Math.max(0, ...longTasks) }));
+
+  // Someone else's is listed, and nothing of what was said in it.
+  await page.getByRole("button", { name: /All/ }).click();
+  await go(page, `conversations/${sessions.at(-1).sessionId}`);
+  await page.getByText(/It belongs to person-/).waitFor();
+  assert.deepEqual(page.complaints, []);
+});
+
+async function counted(page, count) {
+  await go(page, "conversations");
+  const text = count.toLocaleString("en-US");
+  await page.waitForFunction((wanted) => document.querySelector(".segments .badge")?.textContent === wanted, text);
+}
+
+/** Starts sessions of one person, several at a time. */
+async function start(server, token) {
+  const found = [];
+  const one = async () => {
+    while (found.length < EACH) {
+      const place = found.push(null) - 1;
+      const { sessionId } = await post(server, "interaction.start", { toolName: "register" }, { token });
+      found[place] = { sessionId, token };
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, one));
+  return found;
+}
+
+/** Moves sessions on, one every ten milliseconds: each is cancelled. */
+async function move(server, sessions) {
+  const running = [];
+  const begun = Date.now();
+  for (const [number, { sessionId, token }] of sessions.entries()) {
+    const due = begun + number * 10;
+    while (Date.now() < due) await new Promise((resolve) => setTimeout(resolve, due - Date.now()));
+    running.push(post(server, "interaction.cancel", { sessionId }, { token }));
+  }
+  await Promise.all(running);
+}

@@ -1,0 +1,225 @@
+// Every view once, in light and dark, with something to see in it; then on a phone.
+
+import assert from "node:assert/strict";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { accessible, browse, folder, go, main, open, post, serve, shots } from "./harness.mjs";
+
+const NOTES = `# Field notes
+
+The server reads **files** below its roots, and tells clients when they change.
+
+- resources are listed a page at a time
+- \`resources/read\` streams what is large
+
+| kind | travels |
+|---|---|
+| small | in the message |
+| large | beside it |
+`;
+
+await main(async () => {
+  const files = folder();
+  writeFileSync(join(files, "notes.md"), NOTES);
+  writeFileSync(join(files, "people.json"), JSON.stringify([{ name: "Ada", born: 1815 }, { name: "Grace", born: 1906 }]));
+  writeFileSync(join(files, "large.bin"), Buffer.alloc(3_000_000, 7));
+  const server = await serve({ args: ["--store", "memory:", "--diagnostics", "--root", files] });
+  const browser = await browse();
+  for (const theme of ["light", "dark"]) await tour(await open(browser, server, { colorScheme: theme }), server, theme);
+  await phone(await open(browser, server, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }));
+  await load(browser, server);
+});
+
+async function tour(page, server, theme) {
+  const shot = (name) => shoot(page, `${name}-${theme}`);
+  await tools(page);
+  await accessible(page, "tools");
+  await shot("tools");
+  await conversations(page, server);
+  await accessible(page, "conversations");
+  await shot("conversations");
+  await workflows(page, server);
+  await accessible(page, "workflows");
+  await shot("workflows");
+  await resources(page);
+  await accessible(page, "resources");
+  await shot("resources");
+  await prompts(page);
+  await accessible(page, "prompts");
+  await shot("prompts");
+  await traffic(page);
+  await accessible(page, "traffic");
+  await shot("traffic");
+  await server_(page, server);
+  await accessible(page, "server");
+  await shot("server");
+  assert.deepEqual(page.complaints, []);
+}
+
+/** A tool is found, called, refused, and shown on both sides of the wire. */
+async function tools(page) {
+  await page.getByRole("searchbox", { name: "Find a tool" }).fill("divide");
+  await page.getByRole("link", { name: /calculator.divide/ }).click();
+  await page.getByRole("button", { name: "Call" }).click();
+  assert.equal(await page.locator(".field-problem:visible").count(), 2);
+  await page.getByLabel(/^a/).fill("1");
+  await page.getByLabel(/^b/).fill("0");
+  await page.getByRole("button", { name: "Call" }).click();
+  await page.getByText("The tool says it failed").waitFor();
+  await page.getByLabel(/^b/).fill("8");
+  await page.getByRole("button", { name: "Call" }).click();
+  await page.locator(".result .plain", { hasText: "0.125" }).waitFor();
+  const wire = await page.locator(".exchange").textContent();
+  assert.match(wire, /"tools\/call"[\s\S]*"0\.125"/);
+  await page.getByRole("searchbox", { name: "Find a tool" }).fill("");
+  await asking(page);
+  await go(page, "tools/calculator.divide");
+  await page.getByLabel(/^a/).fill("1");
+  await page.getByLabel(/^b/).fill("8");
+  await page.getByRole("button", { name: "Call" }).click();
+  await page.locator(".result .plain", { hasText: "0.125" }).waitFor();
+}
+
+/** A tool that asks while it is called is answered in a dialog. */
+async function asking(page) {
+  await go(page, "tools/register");
+  await page.getByRole("button", { name: "Call" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel(/name/i).fill("Ada Lovelace");
+  await dialog.getByRole("button", { name: "Answer" }).click();
+  await dialog.getByLabel(/mail/i).fill("ada@example.org");
+  await accessible(page, "a dialog");
+  await dialog.getByRole("button", { name: "Answer" }).click();
+  await page.locator(".result", { hasText: "ada@example.org" }).waitFor();
+}
+
+/** Some wait, one is open in the middle, one is over. */
+async function conversations(page, server) {
+  for (const toolName of ["register", "book_trip", "all_prompts", "book_trip"]) await post(server, "interaction.start", { toolName });
+  const ended = await post(server, "interaction.start", { toolName: "register", initialParams: { name: "Grace Hopper", email: "grace@example.org" } });
+  const { sessionId } = await post(server, "interaction.start", { toolName: "book_trip" });
+  const later = new Date(Date.now() + 9 * 86_400_000).toISOString().slice(0, 10);
+  for (const value of ["Reykjavík", later, 2]) await post(server, "interaction.respond", { sessionId, response: { value } });
+  await go(page, `conversations/${ended.sessionId}`);
+  await page.locator(".tomb", { hasText: /grace@example.org/ }).waitFor();
+  await go(page, `conversations/${sessionId}`);
+  await page.getByText("Which offer?").waitFor();
+  await page.getByLabel(/Night train/).check();
+  await page.locator(`.row[aria-selected="true"]`, { hasText: "book_trip" }).waitFor();
+  await keyboard(page);
+  await go(page, `conversations/${sessionId}`);
+  await page.getByLabel(/Night train/).check();
+}
+
+/** The list is walked and opened without a mouse. */
+async function keyboard(page) {
+  const list = page.getByRole("listbox", { name: "Conversations" });
+  await list.focus();
+  const before = page.url();
+  await list.press("End");
+  await list.press("ArrowUp");
+  await list.press("Enter");
+  await page.waitForURL((url) => url.href !== before);
+  await list.press("Home");
+  await list.press("Enter");
+  await page.waitForURL(before);
+}
+
+/** The steps of one are walked as a track, if the server has any. */
+async function workflows(page, server) {
+  await go(page, "workflows");
+  const { tools } = await post(server, "tools/list", {});
+  if (!tools.some(({ name }) => name === "workflow_list")) return page.getByText("This server offers none.").waitFor();
+  await page.getByRole("link", { name: /AI Task Prompt/ }).click();
+  await page.getByRole("button", { name: "Done" }).click();
+  await page.locator('.step[data-state="done"]').first().waitFor();
+  const saved = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Export" }).click();
+  assert.equal((await saved).suggestedFilename(), "ai-task-implementation.json");
+}
+
+async function resources(page) {
+  await go(page, "resources");
+  await page.getByRole("link", { name: /people.json/ }).click();
+  await page.getByRole("cell", { name: "Ada" }).waitFor();
+  await page.getByRole("link", { name: /notes.md/ }).click();
+  await page.getByRole("heading", { name: "Field notes" }).waitFor();
+  await page.getByRole("link", { name: /large.bin/ }).click();
+  await page.getByText("Too large to show here").waitFor();
+  await page.getByLabel("Choose large.bin").check();
+  await page.locator(".view-head").getByRole("button", { name: "Download" }).click();
+  await page.locator('.download[data-state="done"]', { hasText: "3.0 MB" }).waitFor();
+  await page.getByRole("button", { name: "Close downloads" }).click();
+  await page.getByRole("link", { name: /notes.md/ }).click();
+}
+
+async function prompts(page) {
+  await go(page, "prompts");
+  await page.locator(".pick-list a").first().click();
+  const inputs = page.locator("form.card input");
+  for (let place = 0; place < (await inputs.count()); place += 1) await inputs.nth(place).fill("Oslo");
+  await page.getByRole("button", { name: "Make it" }).click();
+  await page.locator(".message").first().waitFor();
+}
+
+/** What the page itself did is there, with both ways to say it again. */
+async function traffic(page) {
+  await go(page, "traffic");
+  await page.getByRole("searchbox").fill("calculator.divide");
+  await page.locator(".row", { hasText: "tools/call" }).first().click();
+  await page.getByRole("button", { name: "Copy as curl" }).waitFor();
+  await page.getByRole("button", { name: "Copy as mcp-flow call" }).waitFor();
+  const said = await page.evaluate(async () => {
+    const { asCall, asCurl } = await import("/views/traffic.js");
+    const item = { method: "tools/call", params: JSON.stringify({ name: "echo", arguments: { text: "it's" }, _meta: { progressToken: 1 } }) };
+    return [asCall(item), asCurl(item)];
+  });
+  assert.match(said[0], /^mcp-flow call http:\S+\/mcp echo --json '\{"text":"it'\\''s"\}'$/);
+  assert.match(said[1], /^curl -s http:\S+\/mcp[\s\S]*Mcp-Name: echo[\s\S]*2026-07-28/);
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.getByRole("button", { name: "Go on" }).click();
+  await page.getByRole("searchbox").fill("");
+}
+
+/** Figures move when something happens. */
+async function server_(page, server) {
+  await go(page, "server");
+  await page.getByRole("heading", { name: "Limits" }).waitFor();
+  const calls = (count) => Promise.all(Array.from({ length: count }, () => post(server, "tools/call", { name: "calculator.add", arguments: { a: 1, b: 2 } }, { name: "calculator.add" })));
+  for (let round = 0; round < 12; round += 1) {
+    await calls(5 + 10 * (round % 4));
+    await page.waitForTimeout(250);
+  }
+  await page.locator(".tile", { hasText: "Calls per second" }).filter({ hasNotText: /second0\.0/ }).waitFor();
+}
+
+async function phone(page) {
+  await page.getByRole("link", { name: /calculator.add/ }).waitFor();
+  await accessible(page, "tools on a phone");
+  await shoot(page, "phone-tools");
+  await page.getByRole("link", { name: "Conversations", exact: false }).first().click();
+  await page.locator(".row", { hasText: "book_trip" }).first().click();
+  await page.locator(".ask").waitFor();
+  await accessible(page, "a conversation on a phone");
+  await shoot(page, "phone-conversation");
+  const isWide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+  assert.equal(isWide, false, "nothing sticks out at the side");
+}
+
+/** What comes over the wire until the first view is there. */
+async function load(browser, server) {
+  const page = await (await browser.newContext()).newPage();
+  const wire = await page.context().newCDPSession(page);
+  await wire.send("Network.enable");
+  let total = 0;
+  wire.on("Network.loadingFinished", ({ encodedDataLength }) => (total += encodedDataLength));
+  await page.goto(server.url);
+  await page.locator(".pick-list a").first().waitFor();
+  console.log(JSON.stringify({ firstPaintBytes: total }));
+  assert.ok(total > 0 && total < 100_000, `${total} bytes`);
+}
+
+async function shoot(page, name) {
+  mkdirSync(shots, { recursive: true });
+  await page.screenshot({ path: join(shots, `${name}.png`) });
+}
