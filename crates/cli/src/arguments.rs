@@ -1,5 +1,8 @@
 //! What can be typed after `mcp-flow`.
 
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::serve::Serve;
@@ -26,6 +29,33 @@ pub(crate) enum Command {
     Sessions(Sessions),
 }
 
+impl Arguments {
+    /// What was typed; a mistake is explained, and ends the program with 2.
+    pub(crate) fn read() -> Self {
+        let typed: Vec<OsString> = std::env::args_os().collect();
+        Self::understand(&typed).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Options that only `serve` has are meant for it, since it is what is done if nothing is said.
+    fn understand(typed: &[OsString]) -> Result<Self, clap::Error> {
+        let mistake = match Self::try_parse_from(typed) {
+            Err(mistake) if mistake.kind() == ErrorKind::UnknownArgument => mistake,
+            understood => return understood,
+        };
+        let is_option = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
+        let Some((program, options)) =
+            typed.split_first().filter(|(_, rest)| rest.first().is_some_and(is_option))
+        else {
+            return Err(mistake);
+        };
+        let served = [program.clone(), "serve".into()].into_iter().chain(options.iter().cloned());
+        match Self::try_parse_from(served) {
+            Err(other) if other.kind() == ErrorKind::UnknownArgument => Err(mistake),
+            understood => understood,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogLevel {
     Off,
@@ -47,7 +77,33 @@ Examples:
   mcp-flow stdio --diagnostics        with echo, sleep, fail and panic for trying a client out
 
 Exit codes:
-  0  the client left, or asked for shutdown; a signal ended the server
-  1  the client sent exit without shutdown, or went away in the middle; the server cannot start;
-     a session cannot be read, or its answer was refused
-  2  the command line is wrong";
+  0    done; a server ended as it was asked to
+  1    a tool failed, an answer was refused, a server cannot start or lost its client
+  2    the command line is wrong, or an argument the tool requires is missing
+  3    nobody answers at the target
+  4    what answers does not keep to the protocol, or refused the request
+  5    denied: the server wants other credentials, or a person said no
+  130  interrupted by ctrl-c";
+
+#[cfg(test)]
+mod tests {
+    use super::{Arguments, Command};
+
+    fn understand(typed: &[&str]) -> Result<Arguments, clap::Error> {
+        let typed: Vec<_> = typed.iter().map(|word| (*word).into()).collect();
+        Arguments::understand(&typed)
+    }
+
+    #[test]
+    fn serve_is_what_is_done_if_nothing_is_said() {
+        for options in [&["--json"][..], &["--listen", "127.0.0.1:0", "--diagnostics"]] {
+            let typed = [&["mcp-flow"], options].concat();
+            let understood = understand(&typed).unwrap();
+            assert!(matches!(understood.command, Some(Command::Serve(_))), "{typed:?}");
+        }
+        assert!(understand(&["mcp-flow"]).unwrap().command.is_none());
+        for wrong in [&["mcp-flow", "--nonsense"][..], &["mcp-flow", "--listen", "nowhere"]] {
+            assert!(understand(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -3,22 +3,21 @@
 mod arguments;
 mod command;
 mod diagnostics;
+mod exit;
 mod log;
 mod offer;
 mod store;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    let arguments = arguments::Arguments::parse();
+    let arguments = arguments::Arguments::read();
     log::to_stderr(arguments.log_level);
     match command::run(arguments) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("mcp-flow: {error:#}");
-            ExitCode::FAILURE
+            exit::Failure::exit_of(&error).into()
         }
     }
 }
