@@ -7,6 +7,7 @@ mod exit;
 mod log;
 mod offer;
 mod store;
+mod workflows;
 
 use std::process::ExitCode;
 

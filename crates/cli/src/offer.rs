@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use mcp_flow::resource::Roots;
-use mcp_flow::{ContentForm, Interaction, Limits, Server, ServerBuilder, ToolNames};
+use mcp_flow::workflow::{Form as Described, LookupTools, SERVER_VERSION};
+use mcp_flow::{ContentForm, Dialect, Interaction, Limits, Server, ServerBuilder, ToolNames};
 use mcp_flow_examples::read_file::Files;
 
 use crate::diagnostics;
 use crate::store::{Kept, StoreUrl};
+use crate::workflows::Workflows;
 
 /// The options that all commands which serve have in common.
 #[derive(Debug, Default, clap::Args)]
@@ -28,6 +30,9 @@ pub(crate) struct Offer {
     /// Serve the files of this directory, as resources and by the tool read_file; may be repeated
     #[arg(long = "root", value_name = "DIR")]
     roots: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) workflows: Workflows,
 
     /// Where to keep conversations: redb:PATH, or memory: to lose them at the end
     ///
@@ -74,8 +79,27 @@ enum Form {
 }
 
 impl Offer {
-    /// A server with the built-in tools, which answers in order if it must.
-    pub(crate) fn server(&self, in_order: bool) -> anyhow::Result<ServerBuilder> {
+    /// A server with the built-in tools, which answers in order if it must, and the workflows it
+    /// is to follow.
+    pub(crate) fn server(&self, in_order: bool) -> anyhow::Result<(ServerBuilder, LookupTools)> {
+        let workflows = self.workflows.tools(Described::Standard)?;
+        let server = workflows.add_to(self.builder(in_order)?);
+        Ok((self.converse(server)?, workflows))
+    }
+
+    /// A server as the workflowlookup document has it, with nothing but its tools (WFL-017).
+    pub(crate) fn lookup_server(&self) -> anyhow::Result<(ServerBuilder, LookupTools)> {
+        let workflows = self.workflows.tools(Described::Literal)?;
+        let server = Server::builder("workflowlookup", SERVER_VERSION)
+            .description("Workflow Orchestration System MCP Server")
+            .limits(self.limits(true))
+            .dialect(Dialect::Seed004);
+        let server = workflows.add_to(server);
+        let server = if self.diagnostics { server.tools(diagnostics::tools()) } else { server };
+        Ok((server, workflows))
+    }
+
+    fn limits(&self, in_order: bool) -> Limits {
         let mut limits = Limits::default();
         if in_order {
             limits.concurrency = 1;
@@ -83,13 +107,17 @@ impl Offer {
         if let Some(concurrency) = self.max_concurrency {
             limits.concurrency = concurrency as usize;
         }
+        limits
+    }
+
+    fn builder(&self, in_order: bool) -> anyhow::Result<ServerBuilder> {
         let mut roots = Roots::default();
         for root in &self.roots {
             roots = roots.and(Roots::directory(root)?);
         }
         let mut server = Server::builder("mcp-flow", env!("CARGO_PKG_VERSION"))
             .description("MCP Flow with its built-in example tools and prompts")
-            .limits(limits)
+            .limits(self.limits(in_order))
             .tool_names(match self.tool_names {
                 Spelling::Dotted => ToolNames::AsRegistered,
                 Spelling::Underscore => ToolNames::Underscore,
@@ -106,7 +134,7 @@ impl Offer {
         if self.diagnostics {
             server = server.tools(diagnostics::tools());
         }
-        self.converse(server)
+        Ok(server)
     }
 
     /// Adds the flows, and what their sessions are kept in.

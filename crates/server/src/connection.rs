@@ -318,7 +318,10 @@ impl Shared {
         let encoding = self.encoding();
         let write = |out: &mut Vec<u8>| match outcome {
             Ok(payload) => write::result(out, encoding, id, &payload.0),
-            Err(error) => write::error(out, encoding, Some(id), error, revision),
+            Err(error) => {
+                let error = self.server.dialect().word(error);
+                write::error(out, encoding, Some(id), &error, revision)
+            }
         };
         let mut is_first = false;
         let claim = || {
@@ -353,7 +356,8 @@ impl Shared {
         let revision = self.revision();
         self.raise_error(error);
         let mut reply = Vec::new();
-        write::error(&mut reply, encoding, id, error, revision);
+        let worded = self.server.dialect().word(error);
+        write::error(&mut reply, encoding, id, &worded, revision);
         if route.batch.is_some() {
             return self.gather(route, Some(reply));
         }

@@ -10,7 +10,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str]); 17] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-seal", &[]),
     ("mcp-flow-flow", &[]),
@@ -21,6 +21,10 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     ("mcp-flow-http", &["mcp-flow-proto", "mcp-flow-server"]),
     (
         "mcp-flow-interaction",
+        &["mcp-flow-engine", "mcp-flow-flow", "mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"],
+    ),
+    (
+        "mcp-flow-workflow",
         &["mcp-flow-engine", "mcp-flow-flow", "mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"],
     ),
     (
@@ -47,6 +51,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
             "mcp-flow-server",
             "mcp-flow-stdio",
             "mcp-flow-store-redb",
+            "mcp-flow-workflow",
         ],
     ),
     ("mcp-flow-examples", &["mcp-flow"]),

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::offer::Offer;
+use crate::workflows;
 
 /// Serve clients over HTTP: Streamable HTTP, HTTP+SSE and WebSocket on one port
 #[derive(Debug, clap::Args)]
@@ -103,7 +104,9 @@ impl Serve {
     /// Takes all addresses before it serves any, so that what cannot be had is known at once.
     async fn serve(self) -> anyhow::Result<()> {
         let tokens = self.token_file.as_deref().map(Tokens::read).transpose()?;
-        let server = self.offer.server(false)?.build()?;
+        let (server, workflows) = self.offer.server(false)?;
+        let server = server.build()?;
+        let _following = workflows::follow(&workflows, &server);
         let signal = stdio::stop_signal().context("signals cannot be watched")?;
         let (hosts, origins, public_url) = (self.hosts, self.origins, self.public_url);
         let options = http::Options { hosts, origins, public_url, ..http::Options::default() };

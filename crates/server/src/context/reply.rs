@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use mcp_flow_proto::model::{Content, ContentForm};
 use mcp_flow_proto::{Encoding, RpcError, write};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::Context;
 use crate::handler::{Outcome, Payload};
@@ -18,6 +19,18 @@ impl Context {
             tracing::error!(%error, "a result could not be encoded");
             RpcError::internal()
         })
+    }
+
+    /// Answers with a result that is JSON already.
+    pub fn reply_json(&self, json: String) -> Outcome {
+        if self.call.shared.encoding() == Encoding::Json {
+            return Ok(Payload(json.into_bytes()));
+        }
+        let result: Value = serde_json::from_str(&json).map_err(|error| {
+            tracing::error!(%error, "a result is not JSON");
+            RpcError::internal()
+        })?;
+        self.reply(&result)
     }
 
     /// Encodes a text, which is what most tools return, the quick way where there is one.
