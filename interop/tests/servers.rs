@@ -97,6 +97,7 @@ async fn use_python(client: &Client) {
 struct Calculator;
 
 #[derive(serde::Deserialize, rmcp::schemars::JsonSchema)]
+#[schemars(crate = "rmcp::schemars")]
 struct Addends {
     a: i64,
     b: i64,

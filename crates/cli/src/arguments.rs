@@ -17,7 +17,8 @@ use crate::command::stdio::Stdio;
 
 /// MCP servers: serve your own, and use any other from the terminal
 #[derive(Debug, Parser)]
-#[command(name = "mcp-flow", version, propagate_version = true, after_help = EXAMPLES)]
+#[command(name = "mcp-flow", version, long_version = VERSIONS)]
+#[command(propagate_version = true, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// How much to say on standard error
     #[arg(long, global = true, value_enum, default_value_t = LogLevel::Warn, env = "MCP_FLOW_LOG")]
@@ -81,6 +82,13 @@ pub(crate) enum LogLevel {
     Debug,
     Trace,
 }
+
+/// What speaks here, and by which documents (WFL-062).
+const VERSIONS: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\nMCP 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28",
+    "\nworkflowlookup protocol 2024-11-05, specification 1.0.0"
+);
 
 const EXAMPLES: &str = "\
 Examples:

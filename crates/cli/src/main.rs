@@ -18,6 +18,7 @@ mod reach;
 mod show;
 mod store;
 mod target;
+mod workflows;
 
 use std::process::ExitCode;
 

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use mcp_flow::resource::Roots;
-use mcp_flow::{ContentForm, Interaction, Limits, Server, ServerBuilder, ToolNames};
+use mcp_flow::workflow::{Form as Described, LookupTools, SERVER_VERSION};
+use mcp_flow::{ContentForm, Dialect, Interaction, Limits, Server, ServerBuilder, ToolNames};
 use mcp_flow_examples::read_file::Files;
 
 use crate::diagnostics;
 use crate::store::{Kept, StoreUrl};
+use crate::workflows::Workflows;
 
 /// The options that all commands which serve have in common.
 #[derive(Debug, Default, clap::Args)]
@@ -28,6 +30,9 @@ pub(crate) struct Offer {
     /// Serve the files of this directory, as resources and by the tool read_file; may be repeated
     #[arg(long = "root", value_name = "DIR")]
     roots: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) workflows: Workflows,
 
     /// Where to keep conversations: redb:PATH, or memory: to lose them at the end
     ///
@@ -80,8 +85,27 @@ enum Form {
 }
 
 impl Offer {
-    /// A server with the built-in tools, which answers in order if it must.
+    /// A server with the built-in tools, which answers in order if it must, and the workflows it
+    /// is to follow.
     pub(crate) fn server(&self, in_order: bool) -> anyhow::Result<Offered> {
+        let workflows = self.workflows.tools(Described::Standard)?;
+        let server = workflows.add_to(self.builder(in_order)?);
+        self.converse(server, workflows)
+    }
+
+    /// A server as the workflowlookup document has it, with nothing but its tools (WFL-017).
+    pub(crate) fn lookup_server(&self) -> anyhow::Result<(ServerBuilder, LookupTools)> {
+        let workflows = self.workflows.tools(Described::Literal)?;
+        let server = Server::builder("workflowlookup", SERVER_VERSION)
+            .description("Workflow Orchestration System MCP Server")
+            .limits(self.limits(true))
+            .dialect(Dialect::Seed004);
+        let server = workflows.add_to(server);
+        let server = if self.diagnostics { server.tools(diagnostics::tools()) } else { server };
+        Ok((server, workflows))
+    }
+
+    fn limits(&self, in_order: bool) -> Limits {
         let mut limits = Limits::default();
         if in_order {
             limits.concurrency = 1;
@@ -89,13 +113,17 @@ impl Offer {
         if let Some(concurrency) = self.max_concurrency {
             limits.concurrency = concurrency as usize;
         }
+        limits
+    }
+
+    fn builder(&self, in_order: bool) -> anyhow::Result<ServerBuilder> {
         let mut roots = Roots::default();
         for root in &self.roots {
             roots = roots.and(Roots::directory(root)?);
         }
         let mut server = Server::builder("mcp-flow", env!("CARGO_PKG_VERSION"))
             .description("MCP Flow with its built-in example tools and prompts")
-            .limits(limits)
+            .limits(self.limits(in_order))
             .tool_names(match self.tool_names {
                 Spelling::Dotted => ToolNames::AsRegistered,
                 Spelling::Underscore => ToolNames::Underscore,
@@ -112,18 +140,18 @@ impl Offer {
         if self.diagnostics {
             server = server.tools(diagnostics::tools());
         }
-        self.converse(server)
+        Ok(server)
     }
 
     /// Adds the flows, and what their sessions are kept in.
-    fn converse(&self, server: ServerBuilder) -> anyhow::Result<Offered> {
+    fn converse(&self, server: ServerBuilder, workflows: LookupTools) -> anyhow::Result<Offered> {
         let mut flows = Interaction::builder().flows(mcp_flow_examples::flows());
         if let Some(path) = &self.ledger {
             flows = flows.flows(diagnostics::ledger(path.clone()));
         }
         if self.no_interaction {
             let server = flows.disabled().build().add_to(server);
-            return Ok(Offered { server, sessions: None, store: "none".to_owned() });
+            return Ok(Offered { server, sessions: None, store: "none".to_owned(), workflows });
         }
         let Kept { store, keys, is_lasting, place } = match self.stateless {
             true => crate::store::keys_only(self.store.as_ref())?,
@@ -142,7 +170,7 @@ impl Offer {
         let server = flows.add_to(server).sealing_keys(keys);
         let sessions = (!self.stateless).then_some(flows);
         let store = if self.stateless { "carried by clients".to_owned() } else { place };
-        Ok(Offered { server, sessions, store })
+        Ok(Offered { server, sessions, store, workflows })
     }
 }
 
@@ -154,6 +182,7 @@ pub(crate) struct Offered {
     pub(crate) sessions: Option<Interaction>,
     /// Where they are kept, for people.
     pub(crate) store: String,
+    pub(crate) workflows: LookupTools,
 }
 
 /// For how many conversations a number is remembered; so many take a few megabytes.

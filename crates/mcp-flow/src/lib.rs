@@ -44,9 +44,9 @@ pub use mcp_flow_proto::{Revision, RpcError, model};
 pub use mcp_flow_seal as seal;
 pub use mcp_flow_server::{
     AddPromptsError, AddResourcesError, AddToolsError, AskError, BadPrompt, BadResource, BadTool,
-    BuildError, Bulk, Connection, ConnectionInfo, ContentForm, Context, Elicited, Ended, Event,
-    Failure, Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources, IntoToolOutput, IntoTools,
-    Limits, Peer, Principal, Prompt, PromptOutput, Resource, ResourceTemplate, Server,
+    BuildError, Bulk, Connection, ConnectionInfo, ContentForm, Context, Dialect, Elicited, Ended,
+    Event, Failure, Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources, IntoToolOutput,
+    IntoTools, Limits, Peer, Principal, Prompt, PromptOutput, Resource, ResourceTemplate, Server,
     ServerBuilder, Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto, ask, bulk,
     completion, content, context, datagram, input, prompt, resource, strip_control_characters,
     tool,
@@ -55,6 +55,7 @@ pub use mcp_flow_stdio as stdio;
 pub use mcp_flow_store_redb as store_redb;
 pub use mcp_flow_tls as tls;
 pub use mcp_flow_webtransport as webtransport;
+pub use mcp_flow_workflow as workflow;
 
 /// What the attributes write refers to. Not for use by hand.
 #[doc(hidden)]

@@ -284,6 +284,16 @@ impl RpcError {
         self.parts.fault.code
     }
 
+    /// What a person reads.
+    pub fn text(&self) -> &str {
+        &self.parts.message
+    }
+
+    /// Whether `data` has this member beside those all errors have.
+    pub fn has(&self, name: &str) -> bool {
+        self.parts.data.contains_key(name)
+    }
+
     /// The name a program branches on.
     pub fn name(&self) -> &'static str {
         self.parts.fault.name

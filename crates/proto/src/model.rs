@@ -55,4 +55,4 @@ pub use sampling::{
     SamplingMessage, ToolChoice, ToolResult, ToolUse,
 };
 pub use subscription::{SubscriptionFilter, SubscriptionParams, Topics, subscription_meta};
-pub use tool::{CallParams, CallResult, ToolAnnotations, ToolDefinition};
+pub use tool::{CallParams, CallResult, ToolAnnotations, ToolDefinition, WireTool};

@@ -26,7 +26,7 @@ use crate::prompt::catalog::{PromptCatalog, PromptList};
 use crate::registry::Registry;
 use crate::resource::catalog::Catalog;
 use crate::resource::{AddResourcesError, BadResource, Offered};
-use crate::revision::VersionPolicy;
+use crate::revision::{Dialect, VersionPolicy};
 use crate::router::{Era, Router};
 use crate::tool::registry::alias;
 use crate::tool::{AddToolsError, BadTool, Tool, ToolNames, ToolOutput};
@@ -67,6 +67,7 @@ struct Inner {
     hooks: Vec<Box<dyn Hook>>,
     observer: Option<Box<dyn Observer>>,
     content_form: ContentForm,
+    dialect: Dialect,
     output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
     sealing: Sealing,
@@ -99,6 +100,7 @@ impl Server {
             hooks: Vec::new(),
             observer: None,
             content_form: ContentForm::default(),
+            dialect: Dialect::default(),
             output_filters: Vec::new(),
             extensions: Extensions::default(),
             sealing: Sealing::default(),
@@ -133,6 +135,11 @@ impl Server {
     /// Whose way of writing content it follows.
     pub fn content_form(&self) -> ContentForm {
         self.inner.content_form
+    }
+
+    /// Whose words it uses.
+    pub fn dialect(&self) -> Dialect {
+        self.inner.dialect
     }
 
     /// Who answers, as results that stand alone say it.
@@ -185,6 +192,9 @@ impl Server {
 
     /// The lists that may change here.
     pub(crate) fn topics(&self) -> Topics {
+        if self.dialect() == Dialect::Seed004 {
+            return Topics::default();
+        }
         Topics {
             tools_list_changed: self.has_tools(),
             prompts_list_changed: self.prompts().is_offered(),
@@ -202,6 +212,13 @@ impl Server {
 
     pub(crate) fn connections(&self) -> &Connections {
         &self.inner.connections
+    }
+
+    /// Tells clients that lists have changed, if the server has said that it does so.
+    pub(crate) fn announce(&self, topics: Topics) {
+        if self.dialect() == Dialect::Official {
+            self.connections().announce(topics);
+        }
     }
 
     pub(crate) fn output_filters(&self) -> &[Box<OutputFilter>] {
@@ -281,6 +298,7 @@ pub struct ServerBuilder {
     hooks: Vec<Box<dyn Hook>>,
     observer: Option<Box<dyn Observer>>,
     content_form: ContentForm,
+    dialect: Dialect,
     output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
     sealing: Sealing,
@@ -374,6 +392,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Whose words to use where documents differ in words alone. Defaults to the official ones.
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        self
+    }
+
     /// Adds a function that sees the output of every tool, failures included, and may change it
     /// before it is sent. Filters run in the order they are added; one that panics fails its call.
     ///
@@ -435,6 +459,7 @@ impl ServerBuilder {
                 hooks: self.hooks,
                 observer: self.observer,
                 content_form: self.content_form,
+                dialect: self.dialect,
                 output_filters: self.output_filters,
                 extensions: self.extensions,
                 sealing: self.sealing,

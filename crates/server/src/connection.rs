@@ -360,7 +360,10 @@ impl Shared {
                     self.is_cbor.store(then == Encoding::Cbor, Ordering::Release);
                 }
             }
-            Err(error) => write::error(out, self.encoding(), Some(id), error, revision),
+            Err(error) => {
+                let error = self.server.dialect().word(error);
+                write::error(out, self.encoding(), Some(id), &error, revision)
+            }
         };
         let mut is_first = false;
         let claim = || {
@@ -395,7 +398,8 @@ impl Shared {
         let revision = self.revision();
         self.raise_error(error);
         let mut reply = Vec::new();
-        write::error(&mut reply, encoding, id, error, revision);
+        let worded = self.server.dialect().word(error);
+        write::error(&mut reply, encoding, id, &worded, revision);
         if route.batch.is_some() {
             return self.gather(route, Some(reply));
         }

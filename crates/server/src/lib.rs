@@ -71,7 +71,7 @@ pub use observe::{Observed, Observer};
 pub use output_filter::{OutputFilter, strip_control_characters};
 pub use prompt::{AddPromptsError, BadPrompt, IntoPromptOutput, IntoPrompts, Prompt, PromptOutput};
 pub use resource::{AddResourcesError, BadResource, IntoResources, Resource, ResourceTemplate};
-pub use revision::VersionPolicy;
+pub use revision::{Dialect, VersionPolicy};
 pub use tokens::{TokenError, Tokens};
 pub use tool::{
     AddToolsError, BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames,

@@ -4,12 +4,14 @@
 //! agreeing on a version, and writing a tool's output the way a client of that revision reads it
 //! (`output`).
 
+mod dialect;
 mod output;
 
 use mcp_flow_proto::model::{Meta, RequestedVersion};
 use mcp_flow_proto::{Revision, RpcError};
 use serde_json::Value;
 
+pub use dialect::Dialect;
 pub(crate) use output::with_wire_output;
 
 /// Which handshake revisions a server agrees to (C-04).

@@ -10,7 +10,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 21] = [
+const MAY_USE: [(&str, &[&str]); 22] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-seal", &[]),
     ("mcp-flow-flow", &[]),
@@ -41,6 +41,10 @@ const MAY_USE: [(&str, &[&str]); 21] = [
     ),
     ("mcp-flow-console", &["mcp-flow-http"]),
     (
+        "mcp-flow-workflow",
+        &["mcp-flow-engine", "mcp-flow-flow", "mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"],
+    ),
+    (
         "mcp-flow-testkit",
         &[
             "mcp-flow-client",
@@ -70,6 +74,7 @@ const MAY_USE: [(&str, &[&str]); 21] = [
             "mcp-flow-store-redb",
             "mcp-flow-tls",
             "mcp-flow-webtransport",
+            "mcp-flow-workflow",
         ],
     ),
     ("mcp-flow-examples", &["mcp-flow"]),

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::offer::Offer;
+use crate::workflows;
 
 /// Serve clients over Streamable HTTP, HTTP+SSE, WebSocket and WebTransport on one port
 #[derive(Debug, clap::Args)]
@@ -142,6 +143,7 @@ impl Serve {
             None => admin,
         };
         let server = admin.add_to(offered.server).build()?;
+        let _following = workflows::follow(&offered.workflows, &server);
         let signal = stdio::stop_signal().context("signals cannot be watched")?;
         let tls = match (&self.tls_certificate, &self.tls_key) {
             (Some(certificate), Some(key)) => Tls::from_pem(certificate, key)?,

@@ -6,10 +6,12 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, ValueEnum};
-use mcp_flow::{Ended, Revision, Server, VersionPolicy};
+use mcp_flow::workflow::LookupTools;
+use mcp_flow::{Ended, Revision, ServerBuilder, VersionPolicy};
 
 use crate::arguments::Arguments;
 use crate::offer::Offer;
+use crate::workflows;
 
 /// Serve one client over standard input and output
 #[derive(Debug, Default, clap::Args)]
@@ -45,14 +47,22 @@ impl Stdio {
         if std::io::stdin().is_terminal() {
             eprintln!("{TERMINAL_HELP}");
         }
-        let server = self.server()?;
+        let (server, workflows) = match self.builder() {
+            Ok(served) => served,
+            Err(error) if self.profile == Profile::Workflowlookup => {
+                return workflows::refuse(&error);
+            }
+            Err(error) => return Err(error),
+        };
+        let server = server.build()?;
+        let _following = workflows::follow(&workflows, &server);
         Ok(match mcp_flow::stdio::run(&server).context("stdio")? {
             Ended::Drained | Ended::Exit { after_shutdown: true } => ExitCode::SUCCESS,
             _ => ExitCode::FAILURE,
         })
     }
 
-    fn server(&self) -> anyhow::Result<Server> {
+    fn builder(&self) -> anyhow::Result<(ServerBuilder, LookupTools)> {
         let strict = self.profile == Profile::Workflowlookup;
         if strict && self.minimum_version.is_some() {
             let conflict = "the workflowlookup profile speaks 2024-11-05 and nothing else; \
@@ -63,8 +73,14 @@ impl Stdio {
             Profile::Standard => VersionPolicy::Negotiate { minimum: self.minimum_version },
             Profile::Workflowlookup => VersionPolicy::Only(Revision::V2024_11_05),
         };
-        let server = self.offer.server(self.ordered || strict)?.server.versions(versions);
-        Ok(server.build()?)
+        let (server, workflows) = match self.profile {
+            Profile::Standard => {
+                let offered = self.offer.server(self.ordered)?;
+                (offered.server, offered.workflows)
+            }
+            Profile::Workflowlookup => self.offer.lookup_server()?,
+        };
+        Ok((server.versions(versions), workflows))
     }
 }
 
@@ -106,7 +122,8 @@ mod tests {
             else {
                 panic!("{arguments:?} is not understood as stdio")
             };
-            assert_eq!(stdio.server().unwrap().content_form(), form);
+            let (server, _) = stdio.builder().unwrap();
+            assert_eq!(server.build().unwrap().content_form(), form);
         }
     }
 }

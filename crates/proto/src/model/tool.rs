@@ -30,7 +30,7 @@ pub struct ToolDefinition {
 
 impl ToolDefinition {
     /// The definition as a client of this revision knows it, under the name it is to call it by.
-    pub fn wire<'a>(&'a self, name: Cow<'a, str>, revision: Revision) -> impl Serialize + 'a {
+    pub fn wire<'a>(&'a self, name: Cow<'a, str>, revision: Revision) -> WireTool<'a> {
         let features = revision.features();
         let is_object =
             |schema: &&Map<String, Value>| schema.get("type").is_some_and(|kind| kind == "object");
@@ -42,15 +42,32 @@ impl ToolDefinition {
             output_schema: self.output_schema.as_ref().filter(|schema| {
                 features.structured_content && (features.structured_values || is_object(schema))
             }),
+            examples: None,
             annotations: self.annotations.as_ref().filter(|_| features.tool_annotations),
             meta: Some(&self.meta).filter(|meta| features.structured_content && !meta.is_empty()),
         }
     }
+
+    /// The definition as seed 004 has it: with the schema of its output, and with the examples
+    /// that are otherwise under `_meta` (C-27).
+    pub fn wire_in_full<'a>(&'a self, name: Cow<'a, str>) -> WireTool<'a> {
+        WireTool {
+            name,
+            title: None,
+            description: self.description.as_deref(),
+            input_schema: &self.input_schema,
+            output_schema: self.output_schema.as_ref(),
+            examples: self.meta.get("examples"),
+            annotations: None,
+            meta: None,
+        }
+    }
 }
 
-#[derive(Serialize)]
+/// A definition as it goes over the wire.
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WireTool<'a> {
+pub struct WireTool<'a> {
     name: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
@@ -59,6 +76,8 @@ struct WireTool<'a> {
     input_schema: &'a Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_schema: Option<&'a Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    examples: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     annotations: Option<&'a ToolAnnotations>,
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]

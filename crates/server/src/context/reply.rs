@@ -21,6 +21,11 @@ impl Context {
         })
     }
 
+    /// Answers with a result that is JSON already; where another encoding is spoken it is translated.
+    pub fn reply_json(&self, json: String) -> Outcome {
+        Ok(Payload::new(json.into_bytes(), Encoding::Json))
+    }
+
     /// Encodes a text, which is what most tools return, the quick way where there is one.
     pub fn reply_text(&self, text: String) -> Outcome {
         let server = self.server();

@@ -3,6 +3,7 @@
 use mcp_flow_proto::error::{ACCESS_DENIED, ALREADY_INITIALIZED};
 use mcp_flow_proto::model::{InitializeParams, InitializeResult};
 use mcp_flow_proto::{Params, RpcError};
+use serde_json::json;
 
 use crate::context::Context;
 use crate::event::Event;
@@ -37,6 +38,13 @@ fn answer(context: &Context, params: Params<'_>) -> Outcome {
         .map_err(|veto| RpcError::new(ACCESS_DENIED).details(veto.to_string()))?;
     shared.state().lifecycle.initialize(peer).map_err(|_| already_initialized())?;
     shared.join_listeners();
+    if let Some(capabilities) = server.dialect().capabilities() {
+        return context.reply(&json!({
+            "protocolVersion": revision.name(),
+            "capabilities": capabilities,
+            "serverInfo": server.info(),
+        }));
+    }
     let (transport, then) =
         agreement.map_or((None, None), |agreed| (Some(agreed.transport), Some(agreed.encoding)));
     let result = context.reply(&InitializeResult {

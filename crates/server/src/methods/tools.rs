@@ -6,6 +6,7 @@ use mcp_flow_proto::{Params, RpcError, method};
 use super::{bad_cursor, standing};
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
+use crate::revision::Dialect;
 
 pub(super) fn list(context: &Context, params: Params<'_>) -> Reply {
     Reply::Ready(list_page(context, params))
@@ -23,9 +24,11 @@ fn list_page(context: &Context, params: Params<'_>) -> Outcome {
     let tools = server.tools();
     let page = tools.page(cursor.as_deref(), server.limits().page, |_| true);
     let page = page.ok_or_else(bad_cursor)?;
+    let in_full = server.dialect() == Dialect::Seed004;
     let entries = page.entries.iter().map(|tool| {
         let definition = tool.definition();
-        definition.wire(server.listed_name(&definition.name), revision)
+        let name = server.listed_name(&definition.name);
+        if in_full { definition.wire_in_full(name) } else { definition.wire(name, revision) }
     });
     context.reply(&ListResult {
         name: "tools",

@@ -23,7 +23,7 @@ impl Server {
     /// ```
     pub fn add_prompts(&self, prompts: impl IntoPrompts) -> Result<(), AddPromptsError> {
         if self.prompts().add(prompts.into_prompts()?)? {
-            self.connections().announce(PROMPTS);
+            self.announce(PROMPTS);
         }
         Ok(())
     }
@@ -32,7 +32,7 @@ impl Server {
     pub fn remove_prompt(&self, name: &str) -> bool {
         let removed = self.prompts().remove(name);
         if removed {
-            self.connections().announce(PROMPTS);
+            self.announce(PROMPTS);
         }
         removed
     }

@@ -44,7 +44,7 @@ impl Server {
     }
 
     pub(crate) fn resource_list_changed(&self) {
-        self.connections().announce(RESOURCES);
+        self.announce(RESOURCES);
     }
 }
 

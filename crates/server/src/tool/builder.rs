@@ -6,7 +6,7 @@ use mcp_flow_proto::Raw;
 use mcp_flow_proto::model::{ToolAnnotations, ToolDefinition};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::arguments::decode;
 use super::derived::{argument_schema, without_null};
@@ -25,13 +25,21 @@ pub struct ToolBuilder {
     /// How the input schema is listed, if otherwise than it is checked.
     listed_schema: Option<Value>,
     output_schema: Option<Value>,
+    /// How the output schema is listed, if otherwise than it is checked.
+    listed_output: Option<Map<String, Value>>,
 }
 
 impl ToolBuilder {
     pub(super) fn new(name: String) -> Self {
         let definition = ToolDefinition { name, ..ToolDefinition::default() };
         let input_schema = json!({"type": "object"});
-        Self { definition, input_schema, listed_schema: None, output_schema: None }
+        Self {
+            definition,
+            input_schema,
+            listed_schema: None,
+            output_schema: None,
+            listed_output: None,
+        }
     }
 
     /// A name for people.
@@ -69,6 +77,13 @@ impl ToolBuilder {
     /// [`Structured`](super::Structured), need not be described here.
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.output_schema = Some(schema);
+        self
+    }
+
+    /// Lists another schema of the structured output than the one it is checked against, such as
+    /// one that refers to where it is.
+    pub fn listed_output_schema(mut self, schema: Map<String, Value>) -> Self {
+        self.listed_output = Some(schema);
         self
     }
 
@@ -168,7 +183,7 @@ impl ToolBuilder {
         };
         let mirrored = mirrored::find(&input);
         self.definition.input_schema = input;
-        self.definition.output_schema = output;
+        self.definition.output_schema = self.listed_output.or(output);
         Ok(Tool { definition: self.definition, schema, output_schema, mirrored, function })
     }
 }

@@ -26,7 +26,7 @@ impl Server {
             let added = self.tools_mut().add(tools);
             added.map_err(|(error, _unused)| error)?;
             self.note_tools();
-            self.connections().announce(TOOLS);
+            self.announce(TOOLS);
         }
         Ok(())
     }
@@ -37,7 +37,7 @@ impl Server {
         // Dropped after the lock is released: what a tool holds may reach for the server again.
         let removed = self.tools_mut().remove(name);
         if removed.is_some() {
-            self.connections().announce(TOOLS);
+            self.announce(TOOLS);
         }
         removed.is_some()
     }

@@ -1,0 +1,109 @@
+//! Where workflows come from, and what is served of them.
+
+use std::io::{BufRead, Read, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use mcp_flow::workflow::{Form, Library, LookupTools, Origin, SERVER_ERROR, ToolErrors, Watching};
+use mcp_flow::{Revision, RpcError, Server};
+use serde_json::{Value, json};
+
+/// The options about workflows.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Workflows {
+    /// Add the workflows in this directory; may be repeated, later ones win
+    ///
+    /// Before it come those of the program, of ~/.config/mcp-flow/workflows and of ./workflows.
+    #[arg(long = "workflows", value_name = "DIR")]
+    directories: Vec<PathBuf>,
+
+    /// How tools/call says that there is no such workflow or step
+    #[arg(long, value_enum, default_value_t, value_name = "FORM")]
+    tool_errors: Told,
+
+    /// Which tools can also be called as methods of their own
+    #[arg(long, value_enum, default_value_t, value_name = "TOOLS")]
+    direct_methods: Direct,
+}
+
+/// How a fault is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Told {
+    /// As a result a model can read
+    #[default]
+    Results,
+    /// As an error of the protocol
+    Protocol,
+}
+
+/// Which tools are methods as well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Direct {
+    /// The four workflow tools
+    #[default]
+    Workflow,
+    /// None
+    None,
+}
+
+impl Workflows {
+    /// All workflows there are.
+    pub(crate) fn library(&self) -> anyhow::Result<Library> {
+        let own = [(Origin::User, user_directory()), (Origin::Project, Some("workflows".into()))];
+        let there = own.into_iter().filter_map(|(origin, path)| {
+            let path = path.filter(|path| path.is_dir())?;
+            Some((origin, path))
+        });
+        let named = self.directories.iter().map(|path| (Origin::Named, path.clone()));
+        Ok(Library::open(there.chain(named))?)
+    }
+
+    /// The tools for them.
+    pub(crate) fn tools(&self, form: Form) -> anyhow::Result<LookupTools> {
+        let tools = LookupTools::new(self.library()?, form).errors(match self.tool_errors {
+            Told::Results => ToolErrors::Results,
+            Told::Protocol => ToolErrors::Protocol,
+        });
+        let switched_off = self.direct_methods == Direct::None && form == Form::Standard;
+        Ok(if switched_off { tools.without_methods() } else { tools })
+    }
+}
+
+/// Where a user keeps workflows of their own.
+pub(crate) fn user_directory() -> Option<PathBuf> {
+    let named = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let config = named("XDG_CONFIG_HOME").or_else(|| Some(named("HOME")?.join(".config")))?;
+    Some(config.join("mcp-flow/workflows"))
+}
+
+/// Has a server follow the files of its workflows, for as long as the result is kept.
+pub(crate) fn follow(workflows: &LookupTools, server: &Server) -> Option<Watching> {
+    workflows
+        .follow(server)
+        .inspect_err(|error| tracing::warn!(error, "changes of workflows will not be seen"))
+        .ok()
+}
+
+/// Answers the first request with what keeps the server from starting, and ends (WFL-050, WFL-056).
+///
+/// A client that goes away without asking anything is told all the same.
+#[expect(clippy::disallowed_methods, reason = "the client is spoken to here, by nobody else")]
+pub(crate) fn refuse(cause: &anyhow::Error) -> anyhow::Result<ExitCode> {
+    eprintln!("mcp-flow: {cause:#}");
+    let mut lines = std::io::stdin().lock().take(LONGEST_REQUEST).lines();
+    let request = lines.find_map(|line| {
+        let message: Value = serde_json::from_str(&line.ok()?).ok()?;
+        message.get("method").is_some().then_some(message)
+    });
+    let id = request.map(|request| request["id"].clone()).unwrap_or_default();
+    let error = RpcError::new(SERVER_ERROR).details(format!("{cause:#}"));
+    let error = serde_json::to_value(error.wire(Revision::V2024_11_05))?;
+    let mut out = std::io::stdout();
+    writeln!(out, "{}", json!({"jsonrpc": "2.0", "id": id, "error": error}))?;
+    out.flush()?;
+    Ok(ExitCode::FAILURE)
+}
+
+/// How much is read to find the first request.
+const LONGEST_REQUEST: u64 = 1024 * 1024;

@@ -1,0 +1,80 @@
+//! Whose words a server uses where documents differ in words alone.
+
+use std::borrow::Cow;
+
+use mcp_flow_proto::RpcError;
+use serde_json::{Value, json};
+
+/// Whose words a server uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// Those of the official text.
+    #[default]
+    Official,
+    /// Those of seed 004, to the letter: its capabilities, its members of tools, the messages of
+    /// its error table. It declares that nobody is told of changes, so nobody is.
+    Seed004,
+}
+
+impl Dialect {
+    /// What a server of this dialect declares, if that is always the same (C-23).
+    pub(crate) fn capabilities(self) -> Option<Value> {
+        (self == Self::Seed004).then(|| {
+            json!({
+                "tools": {"listChanged": false, "notifyProgress": false},
+                "resources": {"listChanged": false}
+            })
+        })
+    }
+
+    /// The error as this dialect words it; what it said before is in its details (WFL-052).
+    pub(crate) fn word(self, error: &RpcError) -> Cow<'_, RpcError> {
+        if self == Self::Official {
+            return Cow::Borrowed(error);
+        }
+        let message = match error.code() {
+            -32700 => "Parse error",
+            -32600 => "Invalid Request",
+            -32601 => "Method not found",
+            -32602 => "Invalid params",
+            -32603 => "Internal error",
+            _ => return Cow::Borrowed(error),
+        };
+        if error.text() == message {
+            return Cow::Borrowed(error);
+        }
+        let told = error.text().to_owned();
+        let error = error.clone().message(message);
+        Cow::Owned(if error.has("details") { error } else { error.details(told) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Dialect;
+    use mcp_flow_proto::error::{NOT_INITIALIZED, UNKNOWN_TOOL};
+    use mcp_flow_proto::{Revision, RpcError};
+
+    /// WFL-052: the words of the table, and nothing lost.
+    #[test]
+    fn errors_are_worded_as_the_table_has_them() {
+        for (error, message, details) in [
+            (RpcError::new(NOT_INITIALIZED).details("first"), "Invalid Request", "first"),
+            (RpcError::new(NOT_INITIALIZED), "Invalid Request", "Not initialized"),
+            (
+                RpcError::new(UNKNOWN_TOOL).message("Unknown tool: x"),
+                "Invalid params",
+                "Unknown tool: x",
+            ),
+            (RpcError::invalid_params("id is required"), "Invalid params", "id is required"),
+        ] {
+            let worded = Dialect::Seed004.word(&error);
+            let wire = serde_json::to_value(worded.wire(Revision::V2024_11_05)).unwrap();
+            assert_eq!(
+                (&wire["message"], &wire["data"]["details"]),
+                (&message.into(), &details.into())
+            );
+            assert_eq!(*Dialect::Official.word(&error), error);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Conditions on the context of a workflow.
+//!
+//! `{var, equals | not_equals | gt | gte | lt | lte | in | contains | startsWith | endsWith |
+//! matches}`, and `and`, `or`, `not` of conditions. `var` alone asks whether it is true. Agents
+//! write context loosely, so values are compared [loosely](loose).
+
+pub(crate) mod loose;
+mod wanted;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Number, Value};
+
+use crate::pattern::Pattern;
+
+/// What a workflow is done with: names and values the agent gives.
+pub type Context = Map<String, Value>;
+
+/// Something that is so or not, by the context.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Condition {
+    /// A variable passes all of these tests; with none, it is true.
+    Variable {
+        /// Which one, `a.b` for a member of one.
+        name: Box<str>,
+        /// What is asked of it.
+        tests: Vec<Test>,
+    },
+    /// All of them hold.
+    And(Vec<Condition>),
+    /// One of them holds.
+    Or(Vec<Condition>),
+    /// It does not hold.
+    Not(Box<Condition>),
+}
+
+/// One thing that is asked of a variable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Test {
+    /// It is this.
+    Equals(Value),
+    /// It is something else.
+    NotEquals(Value),
+    /// It is a number, and more.
+    Gt(Number),
+    /// It is a number, and not less.
+    Gte(Number),
+    /// It is a number, and less.
+    Lt(Number),
+    /// It is a number, and not more.
+    Lte(Number),
+    /// It is one of these.
+    In(Vec<Value>),
+    /// It is a text with this part, or a list with this item.
+    Contains(Value),
+    /// It is a text that begins so.
+    StartsWith(Box<str>),
+    /// It is a text that ends so.
+    EndsWith(Box<str>),
+    /// It is a text in which this is found.
+    Matches(Pattern),
+}
+
+impl Condition {
+    /// Whether it holds. What is not in the context is null.
+    pub fn holds(&self, context: &Context) -> bool {
+        match self {
+            Self::Variable { name, tests } if tests.is_empty() => {
+                loose::is_true(lookup(context, name))
+            }
+            Self::Variable { name, tests } => {
+                let value = lookup(context, name);
+                tests.iter().all(|test| test.passes(value))
+            }
+            Self::And(all) => all.iter().all(|condition| condition.holds(context)),
+            Self::Or(any) => any.iter().any(|condition| condition.holds(context)),
+            Self::Not(condition) => !condition.holds(context),
+        }
+    }
+
+    /// Whether everything it asks about is in the context.
+    pub fn is_decided(&self, context: &Context) -> bool {
+        match self {
+            Self::Variable { name, .. } => find(context, name).is_some(),
+            Self::And(all) => {
+                let refuted = |one: &Self| one.is_decided(context) && !one.holds(context);
+                all.iter().any(refuted) || all.iter().all(|one| one.is_decided(context))
+            }
+            Self::Or(any) => any.iter().all(|one| one.is_decided(context)),
+            Self::Not(condition) => condition.is_decided(context),
+        }
+    }
+}
+
+impl Test {
+    fn passes(&self, value: &Value) -> bool {
+        let compared = |bound: &Number, good: fn(f64, f64) -> bool| {
+            let (value, bound) = (value.as_f64(), bound.as_f64());
+            value.zip(bound).is_some_and(|(value, bound)| good(value, bound))
+        };
+        match self {
+            Self::Equals(other) => loose::same(value, other),
+            Self::NotEquals(other) => !loose::same(value, other),
+            Self::Gt(bound) => compared(bound, |value, bound| value > bound),
+            Self::Gte(bound) => compared(bound, |value, bound| value >= bound),
+            Self::Lt(bound) => compared(bound, |value, bound| value < bound),
+            Self::Lte(bound) => compared(bound, |value, bound| value <= bound),
+            Self::In(options) => options.iter().any(|option| loose::same(value, option)),
+            Self::Contains(part) => match value {
+                Value::String(text) => loose::contains(text, part),
+                Value::Array(items) => items.iter().any(|item| loose::same(item, part)),
+                _ => false,
+            },
+            Self::StartsWith(start) => value
+                .as_str()
+                .is_some_and(|text| loose::plain(text).starts_with(&loose::plain(start))),
+            Self::EndsWith(end) => {
+                value.as_str().is_some_and(|text| loose::plain(text).ends_with(&loose::plain(end)))
+            }
+            Self::Matches(pattern) => value.as_str().is_some_and(|text| pattern.is_match(text)),
+        }
+    }
+
+    /// The name of the member that says so.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Equals(_) => "equals",
+            Self::NotEquals(_) => "not_equals",
+            Self::Gt(_) => "gt",
+            Self::Gte(_) => "gte",
+            Self::Lt(_) => "lt",
+            Self::Lte(_) => "lte",
+            Self::In(_) => "in",
+            Self::Contains(_) => "contains",
+            Self::StartsWith(_) => "startsWith",
+            Self::EndsWith(_) => "endsWith",
+            Self::Matches(_) => "matches",
+        }
+    }
+
+    fn value(&self) -> Value {
+        match self {
+            Self::Equals(value) | Self::NotEquals(value) | Self::Contains(value) => value.clone(),
+            Self::Gt(number) | Self::Gte(number) | Self::Lt(number) | Self::Lte(number) => {
+                Value::Number(number.clone())
+            }
+            Self::In(options) => Value::Array(options.clone()),
+            Self::StartsWith(text) | Self::EndsWith(text) => (&**text).into(),
+            Self::Matches(pattern) => pattern.source().into(),
+        }
+    }
+}
+
+impl Serialize for Condition {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match self {
+            Self::Variable { name, tests } => {
+                map.serialize_entry("var", name)?;
+                for test in tests {
+                    map.serialize_entry(test.name(), &test.value())?;
+                }
+            }
+            Self::And(all) => map.serialize_entry("and", all)?,
+            Self::Or(any) => map.serialize_entry("or", any)?,
+            Self::Not(condition) => map.serialize_entry("not", condition)?,
+        }
+        map.end()
+    }
+}
+
+/// A variable by its name, or a member of one by a path with dots; null if there is none.
+pub(crate) fn lookup<'a>(context: &'a Context, path: &str) -> &'a Value {
+    const NOTHING: &Value = &Value::Null;
+    find(context, path).unwrap_or(NOTHING)
+}
+
+pub(crate) fn find<'a>(context: &'a Context, path: &str) -> Option<&'a Value> {
+    if let Some(value) = context.get(path) {
+        return Some(value);
+    }
+    let mut parts = path.split('.');
+    let first = context.get(parts.next()?)?;
+    parts.try_fold(first, |value, part| match value {
+        Value::Object(members) => members.get(part),
+        Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::read::condition_of;
+    use serde_json::{Value, json};
+
+    /// WFL-034: every form a condition can have, in contexts that are right, wrong and empty.
+    #[test]
+    fn conditions_hold_by_the_context() {
+        for (condition, right, wrong) in [
+            (json!({"var": "x"}), json!(1), json!(0)),
+            (json!({"var": "x"}), json!("a"), json!("")),
+            (json!({"var": "x"}), json!("yes"), json!("no")),
+            (json!({"var": "x"}), json!([]), json!(null)),
+            (json!({"var": "x", "equals": "Large"}), json!(" large "), json!("small")),
+            (json!({"var": "x", "equals": 5}), json!("5"), json!("five")),
+            (json!({"var": "x", "equals": 5}), json!(5.0), json!(5.1)),
+            (json!({"var": "x", "equals": true}), json!("Yes"), json!("maybe")),
+            (json!({"var": "x", "equals": false}), json!("no"), json!(true)),
+            (json!({"var": "x", "equals": [1, "a"]}), json!([1, "a"]), json!([1])),
+            (json!({"var": "x", "not_equals": "a"}), json!("b"), json!("A")),
+            (json!({"var": "x", "gt": 3}), json!(4), json!(3)),
+            (json!({"var": "x", "gte": 3}), json!(3), json!(2.9)),
+            (json!({"var": "x", "gte": 3}), json!(3), json!("4")),
+            (json!({"var": "x", "lt": 3}), json!(-1), json!(3)),
+            (json!({"var": "x", "lte": 3}), json!(3), json!(null)),
+            (json!({"var": "x", "gte": 1, "lt": 3}), json!(2), json!(3)),
+            (json!({"var": "x", "in": ["a", 2]}), json!("2"), json!("c")),
+            (json!({"var": "x", "contains": "Bug"}), json!("a bug"), json!("a feature")),
+            (json!({"var": "x", "contains": 2}), json!([1, 2]), json!([1])),
+            (json!({"var": "x", "startsWith": "fix"}), json!("Fix: a"), json!("a fix")),
+            (json!({"var": "x", "endsWith": ".rs"}), json!("a.rs "), json!("a.rs.bak")),
+            (json!({"var": "x", "matches": "^v[0-9]+$"}), json!("v12"), json!("v")),
+            (json!({"var": "x.y.0", "equals": 7}), json!({"y": [7]}), json!({"y": 7})),
+            (json!({"and": [{"var": "x"}, {"var": "x", "gt": 1}]}), json!(2), json!(1)),
+            (json!({"or": [{"var": "x", "lt": 0}, {"var": "x", "gt": 1}]}), json!(2), json!(1)),
+            (json!({"not": {"var": "x"}}), json!(false), json!(true)),
+        ] {
+            let parsed = condition_of(&condition).unwrap();
+            let holds = |x: Value| parsed.holds(json!({"x": x}).as_object().unwrap());
+            assert!(holds(right.clone()), "{condition} should hold for {right}");
+            assert!(!holds(wrong.clone()), "{condition} should not hold for {wrong}");
+            assert_eq!(serde_json::to_value(&parsed).unwrap(), condition);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_null_and_undecided() {
+        let context = json!({"a": 1});
+        let context = context.as_object().unwrap();
+        for (condition, holds, decided) in [
+            (json!({"var": "x"}), false, false),
+            (json!({"var": "x", "equals": null}), true, false),
+            (json!({"var": "x", "not_equals": 1}), true, false),
+            (json!({"not": {"var": "x"}}), true, false),
+            (json!({"var": "a", "equals": 2}), false, true),
+            (json!({"and": [{"var": "a", "equals": 2}, {"var": "x"}]}), false, true),
+            (json!({"and": [{"var": "a"}, {"var": "x"}]}), false, false),
+            (json!({"or": [{"var": "a", "equals": 2}, {"var": "x"}]}), false, false),
+            (json!({"and": []}), true, true),
+            (json!({"or": []}), false, true),
+        ] {
+            let parsed = condition_of(&condition).unwrap();
+            assert_eq!(
+                (parsed.holds(context), parsed.is_decided(context)),
+                (holds, decided),
+                "{condition}"
+            );
+        }
+    }
+}

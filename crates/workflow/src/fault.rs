@@ -1,0 +1,85 @@
+//! What can go wrong with workflows, as it goes over the wire (C-01).
+
+use mcp_flow_proto::RpcError;
+use mcp_flow_proto::error::Fault;
+use serde_json::json;
+
+use crate::library::Broken;
+use crate::next::LoopFault;
+
+const fn fault(name: &'static str, code: i32, stateless_code: i32, message: &'static str) -> Fault {
+    Fault { domain: "workflow", name, code, stateless_code, message }
+}
+
+/// Something is wrong with the server, or with what the workflow is done with.
+pub const SERVER_ERROR: Fault = fault("SERVER_ERROR", -32000, -31200, "Server error");
+/// No workflow has this id.
+pub const WORKFLOW_NOT_FOUND: Fault =
+    fault("WORKFLOW_NOT_FOUND", -32001, -31201, "Workflow not found");
+/// The file of the workflow cannot be used.
+pub const INVALID_WORKFLOW: Fault = fault("INVALID_WORKFLOW", -32002, -31202, "Invalid workflow");
+/// The workflow has no step of this id.
+pub const STEP_NOT_FOUND: Fault = fault("STEP_NOT_FOUND", -32003, -31203, "Step not found");
+
+/// WFL-029.
+pub(crate) fn workflow_not_found(id: &str, near: Option<&str>) -> RpcError {
+    let error = RpcError::new(WORKFLOW_NOT_FOUND).with("workflowId", id);
+    match near {
+        Some(near) => error.with("suggestions", json!([near])),
+        None => error,
+    }
+}
+
+/// WFL-030.
+pub(crate) fn invalid_workflow(id: &str, broken: &Broken) -> RpcError {
+    let problems: Vec<_> = broken
+        .problems
+        .iter()
+        .map(|problem| {
+            let position = problem.position;
+            json!({"line": position.line, "column": position.column, "message": problem.message})
+        })
+        .collect();
+    RpcError::new(INVALID_WORKFLOW)
+        .with("workflowId", id)
+        .details(broken.reason())
+        .with("file", broken.file_name())
+        .with("problems", problems)
+}
+
+/// WFL-063.
+pub(crate) fn too_new(id: &str, needed: &str, version: &str) -> RpcError {
+    RpcError::new(INVALID_WORKFLOW)
+        .with("workflowId", id)
+        .details(format!("it needs server {needed}, and this is {version}"))
+        .with("minimumServerVersion", needed)
+        .with("serverVersion", version)
+}
+
+/// WFL-043.
+pub(crate) fn step_not_found(id: &str, near: Option<&str>) -> RpcError {
+    let error = RpcError::new(STEP_NOT_FOUND).with("stepId", id);
+    match near {
+        Some(near) => error.with("suggestions", json!([near])),
+        None => error,
+    }
+}
+
+pub(crate) fn loop_failed(fault: &LoopFault) -> RpcError {
+    RpcError::new(SERVER_ERROR).details(fault.to_string()).with("stepId", fault.step.as_str())
+}
+
+/// What to do about an error, for a model that reads it.
+pub(crate) fn hint(error: &RpcError, suggestion: Option<&str>) -> String {
+    match (error.name(), suggestion) {
+        ("WORKFLOW_NOT_FOUND", Some(near)) => {
+            format!("Did you mean `{near}`? workflow_list lists all there are.")
+        }
+        ("WORKFLOW_NOT_FOUND", None) => "workflow_list lists all there are.".to_owned(),
+        ("STEP_NOT_FOUND", Some(near)) => {
+            format!("Did you mean `{near}`? workflow_get shows all steps.")
+        }
+        ("STEP_NOT_FOUND", None) => "workflow_get shows all steps.".to_owned(),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,212 @@
+//! The four tools of seed 004: `workflow_list`, `workflow_get`, `workflow_next`,
+//! `workflow_validate`. They keep nothing; the agent says what it has done.
+
+mod answer;
+mod arguments;
+mod offer;
+
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock};
+
+use mcp_flow_proto::RpcError;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::condition::Context;
+use crate::fault;
+use crate::library::{Entry, Library};
+use crate::model::{Found, Task, Workflow};
+use crate::next::{self, Next, Round};
+use crate::problem::nearest;
+use crate::rule::Verdict;
+use crate::template::fill;
+use answer::Answer;
+use arguments::{Get, NextStep, Validate};
+
+pub use offer::{Form, LookupTools, ToolErrors};
+
+/// The version of the server that workflows may ask for (WFL-013, WFL-063).
+pub const SERVER_VERSION: &str = "1.0.0";
+
+/// `workflow_list` (WFL-021).
+fn list(library: &Library) -> Answer {
+    #[derive(Serialize)]
+    struct Listed<'a> {
+        id: &'a str,
+        name: &'a str,
+        description: &'a str,
+        category: &'a str,
+        version: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        incompatible: Option<String>,
+    }
+    let mut entries = Vec::new();
+    library.each(|entry| {
+        let Workflow { id, name, description, category, version, .. } = &*entry.workflow;
+        let incompatible = needs_newer(&entry.workflow)
+            .map(|needed| format!("needs server {needed}, and this is {SERVER_VERSION}"));
+        let listed = Listed { id, name, description, category, version, incompatible };
+        // Texts can always be written.
+        entries.push(serde_json::value::to_raw_value(&listed).unwrap_or_default());
+    });
+    Answer::of(&json!({"workflows": entries}))
+}
+
+/// `workflow_get` (WFL-025).
+fn get(library: &Library, Get { id }: &Get) -> Result<Answer, RpcError> {
+    Ok(Answer::of(&*find(library, id)?))
+}
+
+/// `workflow_next` (WFL-031).
+fn next(library: &Library, call: &NextStep) -> Result<Answer, RpcError> {
+    arguments::check_context(&call.context)?;
+    let workflow = find(library, &call.workflow_id)?;
+    let named = call.current_step.iter().chain(&call.completed_steps);
+    for id in named {
+        if workflow.find(id).is_none() {
+            return Err(fault::step_not_found(id, nearest(id, workflow.step_ids())));
+        }
+    }
+    let done: HashSet<&str> = call.completed_steps.iter().map(String::as_str).collect();
+    let found = next::next(&workflow, &done, &call.context);
+    let found = found.map_err(|error| fault::loop_failed(&error))?;
+    Ok(match found {
+        Next::Complete => Answer::of(&Step::nothing(COMPLETE, true)),
+        Next::Blocked(blocked) => {
+            let mut lines = vec![BLOCKED.to_owned()];
+            lines.extend(blocked.iter().map(|one| format!("- For `{}`: {}", one.step, one.wanted)));
+            let ids: Vec<_> = blocked.iter().map(|one| one.step).collect();
+            lines.push(format!(
+                "If a step does not apply to this task, add its id to completedSteps instead: {}.",
+                ids.join(", ")
+            ));
+            Answer::of(&Step::nothing(&lines.join("\n"), false))
+        }
+        Next::Task { task, round } => {
+            let context = next::in_round(&call.context, round.as_ref());
+            let prompt = next::guidance(&workflow, task, round.as_ref(), &context);
+            let guidance = Guidance {
+                prompt: &prompt,
+                context: round.as_ref().map(variables),
+                note: round.as_ref().and_then(|round| note(&workflow, round)),
+                warning: arguments::warn_of_context(&call.context),
+            };
+            let filled = filled(task, &context);
+            Answer::of(&Step {
+                step: filled.as_ref().unwrap_or(task),
+                guidance,
+                is_complete: false,
+            })
+        }
+    })
+}
+
+/// `workflow_validate` (WFL-040).
+fn validate(library: &Library, call: &Validate) -> Result<Answer, RpcError> {
+    let workflow = find(library, &call.workflow_id)?;
+    let criteria = match workflow.find(&call.step_id) {
+        Some(Found::Task(task)) => task.validation_criteria.as_ref(),
+        Some(Found::Loop(_)) => None,
+        None => {
+            let near = nearest(&call.step_id, workflow.step_ids());
+            return Err(fault::step_not_found(&call.step_id, near));
+        }
+    };
+    Ok(Answer::of(&Verdict::of(criteria, &call.output, &Context::new())))
+}
+
+/// The workflow of an id, if it can be used here.
+pub(crate) fn find(library: &Library, id: &str) -> Result<Arc<Workflow>, RpcError> {
+    let Some(workflow) = library.find(id) else {
+        return Err(match library.find_broken(id) {
+            Some(broken) => fault::invalid_workflow(id, &broken),
+            None => fault::workflow_not_found(id, library.nearest(id).as_deref()),
+        });
+    };
+    match needs_newer(&workflow) {
+        Some(needed) => Err(fault::too_new(id, needed, SERVER_VERSION)),
+        None => Ok(workflow),
+    }
+}
+
+/// The version of the server that a workflow needs, if this one is older.
+pub(crate) fn needs_newer(workflow: &Workflow) -> Option<&str> {
+    let needed = workflow.minimum_server_version.as_deref()?;
+    let version = |text| semver::Version::parse(text).ok();
+    (version(needed)? > version(SERVER_VERSION)?).then_some(needed)
+}
+
+/// How a workflow is listed as a resource.
+pub(crate) fn resource_uri(id: &str) -> String {
+    format!("workflow:/workflows/{id}")
+}
+
+/// What is found under such a URI.
+pub(crate) fn resource_text(entry: &Entry) -> String {
+    serde_json::to_string_pretty(&*entry.workflow).unwrap_or_default()
+}
+
+/// The result of `workflow_next`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Step<'a, T> {
+    step: &'a T,
+    guidance: Guidance<'a>,
+    is_complete: bool,
+}
+
+impl<'a> Step<'a, Map<String, Value>> {
+    /// C-28: there is always a step, if need be one that says nothing.
+    fn nothing(prompt: &'a str, is_complete: bool) -> Self {
+        static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+        let guidance = Guidance { prompt, context: None, note: None, warning: None };
+        Self { step: &NOTHING, guidance, is_complete }
+    }
+}
+
+#[derive(Serialize)]
+struct Guidance<'a> {
+    prompt: &'a str,
+    /// What to put into the context of the next call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
+}
+
+/// What to put into the context in a round.
+fn variables(round: &Round<'_>) -> Map<String, Value> {
+    round.variables().into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// How to go on after a round.
+fn note(workflow: &Workflow, round: &Round<'_>) -> Option<String> {
+    round.is_new.then(|| {
+        let body: Vec<_> = workflow.body(round.looped).iter().map(|task| &*task.id).collect();
+        format!(
+            "A new round begins: merge guidance.context into the context of your next call, and \
+             take {} out of completedSteps until done again. To leave the loop, add `{}` there.",
+            body.join(", "),
+            round.looped.id
+        )
+    })
+}
+
+/// A task with its templates filled in; `None` if it has none.
+fn filled(task: &Task, context: &Context) -> Option<Task> {
+    let texts = [&task.title, &task.prompt].into_iter().chain(&task.guidance);
+    texts.into_iter().any(|text| text.contains("{{")).then(|| Task {
+        title: fill(&task.title, context).into(),
+        prompt: fill(&task.prompt, context).into(),
+        guidance: task.guidance.iter().map(|line| fill(line, context).into()).collect(),
+        ..task.clone()
+    })
+}
+
+const COMPLETE: &str = "All steps of this workflow are done. Tell the user what came of it.";
+
+const BLOCKED: &str = "No step can be done now, and the workflow is not complete: the conditions \
+                       of the steps that are left are not met. Put this into the context and call \
+                       workflow_next again:";

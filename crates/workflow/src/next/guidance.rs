@@ -1,0 +1,51 @@
+//! What an agent is told to do.
+
+use std::borrow::Cow;
+
+use super::Round;
+use crate::condition::Context;
+use crate::model::{Confirmation, Task, Workflow};
+use crate::template::fill;
+
+/// The working instructions of a step: the role, what to mind, what to do, and which round it is.
+///
+/// `context` is that of the round.
+pub fn guidance(
+    workflow: &Workflow,
+    task: &Task,
+    round: Option<&Round<'_>>,
+    context: &Context,
+) -> String {
+    let mut parts: Vec<Cow<'_, str>> = Vec::new();
+    parts.extend(workflow.agent_role.as_deref().map(|role| fill(role, context)));
+    if !task.guidance.is_empty() {
+        let list: Vec<_> =
+            task.guidance.iter().map(|line| format!("- {}", fill(line, context))).collect();
+        parts.push(list.join("\n").into());
+    }
+    parts.push(fill(&task.prompt, context));
+    parts.extend(round.map(|round| in_words(round).into()));
+    if task.ask_for_files == Some(true) {
+        parts.push("Ask the user for the files this step needs.".into());
+    }
+    if needs_confirmation(task, context) {
+        parts.push("The user has to confirm the outcome of this step before you go on.".into());
+    }
+    parts.join("\n\n")
+}
+
+/// Whether a person has to agree to what a step led to.
+pub fn needs_confirmation(task: &Task, context: &Context) -> bool {
+    match &task.require_confirmation {
+        None => false,
+        Some(Confirmation::Flag(flag)) => *flag,
+        Some(Confirmation::When(condition)) => condition.holds(context),
+    }
+}
+
+fn in_words(round: &Round<'_>) -> String {
+    let Round { looped, iteration, total, item, .. } = round;
+    let total = total.map_or_else(String::new, |total| format!(" of {total}"));
+    let item = item.as_ref().map_or_else(String::new, |item| format!(", for {item}"));
+    format!("This is round {iteration}{total} of the loop \"{}\"{item}.", looped.title)
+}

@@ -1,0 +1,148 @@
+//! Walks through workflows.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use super::{Next, guidance, in_round, next};
+use crate::model::Workflow;
+use crate::read::Reading;
+use crate::source::Format;
+
+/// WFL-038, WFL-039: each step once, in order, then the end.
+#[test]
+fn steps_come_in_order() {
+    let workflow = workflow(json!([step("one"), step("two"), step("three")]));
+    check(&workflow, &[], json!({}), "one");
+    check(&workflow, &["one"], json!({}), "two");
+    check(&workflow, &["two"], json!({}), "one");
+    check(&workflow, &["two", "one"], json!({}), "three");
+    check(&workflow, &["one", "two", "three"], json!({}), "complete");
+}
+
+/// WFL-034: conditional steps appear and vanish with the context, and are never forgotten.
+#[test]
+fn what_remains_says_what_it_waits_for() {
+    let mut large = step("large");
+    large["runCondition"] = json!({"var": "size", "equals": "large"});
+    let workflow = workflow(json!([step("one"), large, step("last")]));
+    check(&workflow, &["one"], json!({"size": "Large"}), "large");
+    check(&workflow, &["one"], json!({"size": "small"}), "last");
+    check(&workflow, &["one"], json!({}), "last");
+    check(&workflow, &["one", "last"], json!({}), "large: set `size` to \"large\"");
+    check(&workflow, &["one", "last"], json!({"size": "s"}), "large: set `size` to \"large\"");
+    check(&workflow, &["one", "last", "large"], json!({}), "complete");
+}
+
+#[test]
+fn loops_go_round() {
+    let looped = |rounds: Value| {
+        let body = [step("aaa"), step("bbb")];
+        let looped =
+            json!({"id": "loop", "type": "loop", "title": "L", "loop": rounds, "body": body});
+        workflow(json!([step("one"), looped, step("last")]))
+    };
+    let limit = "has reached its limit of";
+    let past = ["one", "aaa", "bbb"];
+    let three = looped(json!({"type": "for", "count": 3, "maxIterations": 5}));
+    check(&three, &["one"], json!({}), "aaa in round 1");
+    check(&three, &["one", "aaa"], json!({}), "bbb in round 1");
+    check(&three, &past, json!({}), "aaa in round 2");
+    check(&three, &["one"], json!({"currentIteration": 2}), "aaa in round 2");
+    check(&three, &["one", "aaa"], json!({"currentIteration": 2}), "bbb in round 2");
+    check(&three, &past, json!({"currentIteration": 3}), "last");
+    check(&three, &["one", "loop"], json!({}), "last");
+    check(&three, &["one"], json!({"currentIteration": 4}), "last");
+
+    let counted = looped(json!({"type": "for", "count": "n", "maxIterations": 5}));
+    check(&counted, &["one"], json!({"n": "2"}), "aaa in round 1");
+    check(&counted, &["one"], json!({"n": 0}), "last");
+    check(&counted, &["one"], json!({"n": []}), "goes by `n`, which must be a number, not []");
+    check(&counted, &past, json!({"n": 9, "currentIteration": 5}), limit);
+
+    let each = json!({"type": "forEach", "items": "l", "maxIterations": 5, "itemVar": "it"});
+    let each = looped(each);
+    check(&each, &["one"], json!({"l": ["x", "y"]}), "aaa in round 1");
+    check(&each, &past, json!({"l": ["x", "y"]}), "aaa in round 2");
+    check(&each, &past, json!({"l": ["x"]}), "last");
+    check(&each, &["one"], json!({"l": []}), "last");
+    check(&each, &["one"], json!({}), "goes by `l`, which must be a list in the context");
+
+    let until = looped(json!({"type": "until", "condition": {"var": "ok"}, "maxIterations": 2}));
+    check(&until, &["one"], json!({}), "aaa in round 1");
+    check(&until, &past, json!({}), "aaa in round 2");
+    check(&until, &past, json!({"ok": true}), "last");
+    check(&until, &past, json!({"currentIteration": 2}), limit);
+    let open = looped(json!({"type": "while", "condition": {"var": "more"}, "maxIterations": 2}));
+    check(&open, &["one"], json!({}), "last");
+    check(&open, &["one"], json!({"more": true}), "aaa in round 1");
+}
+
+#[test]
+fn a_step_that_is_the_body_of_a_loop_is_not_done_by_itself() {
+    let rounds = json!({"type": "for", "count": 2, "maxIterations": 2});
+    let looped =
+        json!({"id": "loop", "type": "loop", "title": "L", "loop": rounds, "body": "body"});
+    let workflow = workflow(json!([step("body"), looped]));
+    check(&workflow, &[], json!({}), "body in round 1");
+    check(&workflow, &["body"], json!({}), "body in round 2");
+    check(&workflow, &["body"], json!({"currentIteration": 2}), "complete");
+}
+
+/// WFL-037: role, then what to mind, then the prompt, then the round.
+#[test]
+fn guidance_is_put_together() {
+    let sweep = json!({
+        "id": "sweep", "title": "S", "prompt": "Sweep {{currentItem}}",
+        "guidance": ["Mind {{cat}}", "Be kind"], "requireConfirmation": {"var": "careful"},
+    });
+    let rounds = json!({"type": "forEach", "items": "l", "maxIterations": 2});
+    let looped =
+        json!({"id": "loop", "type": "loop", "title": "L", "loop": rounds, "body": [sweep]});
+    let mut workflow = workflow(json!([looped]));
+    workflow.agent_role = Some("You are {{who}}.".into());
+    let context = json!({"l": ["hall"], "who": "Ada", "careful": "yes"});
+    let context = context.as_object().unwrap();
+    let Ok(Next::Task { task, round }) = next(&workflow, &HashSet::new(), context) else {
+        panic!("there is something to do")
+    };
+    let context = in_round(context, round.as_ref());
+    assert_eq!(
+        guidance(&workflow, task, round.as_ref(), &context),
+        "You are Ada.\n\n- Mind {{cat}}\n- Be kind\n\nSweep hall\n\nThis is round 1 of 1 of the \
+         loop \"L\", for \"hall\".\n\nThe user has to confirm the outcome of this step before you \
+         go on."
+    );
+}
+
+fn check(workflow: &Workflow, done: &[&str], context: Value, expected: &str) {
+    let completed: HashSet<_> = done.iter().copied().collect();
+    let found = match next(workflow, &completed, context.as_object().unwrap()) {
+        Ok(Next::Task { task, round: None }) => task.id.to_string(),
+        Ok(Next::Task { task, round: Some(round) }) => {
+            format!("{} in round {}", task.id, round.iteration)
+        }
+        Ok(Next::Blocked(blocked)) => {
+            let words: Vec<_> =
+                blocked.iter().map(|one| format!("{}: {}", one.step, one.wanted)).collect();
+            words.join("; ")
+        }
+        Ok(Next::Complete) => "complete".to_owned(),
+        Err(fault) => {
+            assert!(fault.to_string().contains(expected), "{fault}");
+            return;
+        }
+    };
+    assert_eq!(found, expected, "after {done:?} with {context}");
+}
+
+fn step(id: &str) -> Value {
+    json!({"id": id, "title": "T", "prompt": "P"})
+}
+
+fn workflow(steps: Value) -> Workflow {
+    let value =
+        json!({"id": "abc", "name": "A", "description": "B", "version": "1.0.0", "steps": steps});
+    let reading = Reading::of(&value.to_string(), Format::Json, "x");
+    reading.workflow.unwrap_or_else(|| panic!("{:?}", reading.problems))
+}

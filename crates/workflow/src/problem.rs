@@ -1,0 +1,130 @@
+//! What is wrong with a workflow file, and where.
+
+use std::fmt;
+
+/// A place in a text, counted from 1; columns are characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// Which line.
+    pub line: usize,
+    /// Which character of it.
+    pub column: usize,
+}
+
+impl Position {
+    /// Where a text begins.
+    pub const START: Self = Self { line: 1, column: 1 };
+
+    /// The position of a byte in a text.
+    pub(crate) fn of(text: &str, offset: usize) -> Self {
+        let before = text.get(..offset).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        Self { line, column: before[line_start..].chars().count() + 1 }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// How bad a problem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// The file cannot be used.
+    Error,
+    /// The file can be used, but probably does not say what was meant.
+    Warning,
+}
+
+/// One thing that is wrong with a workflow file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where it is.
+    pub position: Position,
+    /// Where it is, as a JSON Pointer.
+    pub pointer: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl Problem {
+    /// A problem with the file as a whole.
+    pub fn of_file(message: impl Into<String>) -> Self {
+        Self::at(Position::START, message)
+    }
+
+    pub(crate) fn at(position: Position, message: impl Into<String>) -> Self {
+        let (pointer, message) = (String::new(), message.into());
+        Self { severity: Severity::Error, position, pointer, message }
+    }
+
+    /// Whether the file cannot be used for it.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.position, self.message)
+    }
+}
+
+/// The candidate that was probably meant, if one is near enough.
+pub fn nearest<'a>(
+    written: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    // Longer words can hold more slips; what is long beyond reason was not mistyped.
+    let length = written.chars().count();
+    let most = if length > LONGEST_WORD { return None } else { (length / 3).max(1) };
+    candidates
+        .into_iter()
+        .filter(|candidate| candidate.len().abs_diff(written.len()) <= most * 4)
+        .map(|candidate| (distance(written, candidate), candidate))
+        .filter(|(distance, _)| *distance <= most)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// How many slips lead from one word to the other; capitals and separators count for little.
+fn distance(written: &str, candidate: &str) -> usize {
+    let plain = |word: &str| word.to_lowercase().replace(['_', '-', ' '], "");
+    strsim::osa_distance(&plain(written), &plain(candidate))
+}
+
+const LONGEST_WORD: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::{Position, nearest};
+
+    #[test]
+    fn slips_find_what_was_meant() {
+        let known = ["prompt", "preconditions", "requireConfirmation", "runCondition"];
+        for (written, meant) in [
+            ("promt", Some("prompt")),
+            ("requireconfirmation", Some("requireConfirmation")),
+            ("require_confirmation", Some("requireConfirmation")),
+            ("runConditon", Some("runCondition")),
+            ("colour", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(written, known), meant, "{written}");
+        }
+    }
+
+    #[test]
+    fn positions_count_lines_and_characters() {
+        let text = "a\né→x";
+        for (offset, line, column) in [(0, 1, 1), (1, 1, 2), (2, 2, 1), (4, 2, 2), (7, 2, 3)] {
+            assert_eq!(Position::of(text, offset), Position { line, column }, "{offset}");
+        }
+        assert_eq!(Position::of(text, 99).line, 2);
+    }
+}

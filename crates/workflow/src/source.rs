@@ -1,0 +1,187 @@
+//! From the text of a file to a value, and back from a place in the value to a place in the text.
+//!
+//! Most files are good, so positions are only looked for when something is wrong.
+
+mod json;
+mod yaml;
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::problem::{Position, Problem};
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// JSON.
+    Json,
+    /// YAML 1.2.
+    Yaml,
+}
+
+impl Format {
+    /// The format a file is in, by its name; `None` if it is no workflow.
+    pub fn of(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?;
+        match path.extension()?.to_str()? {
+            // A copy of our own schema, put there for an editor.
+            "json" if name.ends_with(".schema.json") => None,
+            "json" => Some(Self::Json),
+            "yaml" | "yml" => Some(Self::Yaml),
+            _ => None,
+        }
+    }
+
+    /// Reads a text.
+    pub(crate) fn parse(self, text: &str) -> Result<Value, Problem> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        match self {
+            Self::Json => json::parse(text),
+            Self::Yaml => yaml::parse(text),
+        }
+    }
+
+    /// Where in a text the places of its value are, as JSON Pointers.
+    pub(crate) fn locate(self, text: &str) -> Places {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        match self {
+            Self::Json => json::locate(text),
+            Self::Yaml => yaml::locate(text),
+        }
+    }
+}
+
+/// Where the parts of a value are.
+#[derive(Debug, Default)]
+pub(crate) struct Places(HashMap<String, Place>);
+
+/// Where a member or item is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// The name of a member; the same as its value for an item.
+    name: Position,
+    value: Position,
+}
+
+impl Places {
+    fn add(&mut self, pointer: &str, name: Position, value: Position) {
+        self.0.insert(pointer.to_owned(), Place { name, value });
+    }
+
+    /// The position of the name of a member.
+    pub(crate) fn name(&self, pointer: &str) -> Position {
+        self.0.get(pointer).map_or(Position::START, |place| place.name)
+    }
+
+    /// The position of a value.
+    pub(crate) fn value(&self, pointer: &str) -> Position {
+        self.0.get(pointer).map_or(Position::START, |place| place.value)
+    }
+}
+
+/// One part more of a JSON Pointer.
+pub(crate) fn push_part(pointer: &mut String, part: &str) {
+    pointer.push('/');
+    pointer.push_str(&part.replace('~', "~0").replace('/', "~1"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Format;
+    use crate::problem::Position;
+    use serde_json::{Value, json};
+    use std::path::Path;
+
+    #[test]
+    fn both_formats_say_the_same() {
+        let value = json!({
+            "id": "a", "n": [1, -2, 2.5, true, false, null, "5", "true", "→ é\n2"], "o": {"k": []},
+        });
+        let yaml = "id: a\nn:\n  - 1\n  - -2\n  - 2.5\n  - true\n  - False\n  - ~\n  - \"5\"\n  \
+                    - 'true'\n  - |-\n    → é\n    2\no:\n  k: []\n";
+        check(Format::Json, &value.to_string(), &value);
+        check(Format::Yaml, yaml, &value);
+        // JSON is YAML.
+        check(Format::Yaml, &value.to_string(), &value);
+        check(Format::Yaml, "a: &x [1]\nb: *x\n", &json!({"a": [1], "b": [1]}));
+    }
+
+    #[test]
+    fn places_are_found_in_both_formats() {
+        let json = "{\n\t\"id\": \"a\",\n\t\"steps\": [\n\t\t{\"a~/\\\"\": 7}, 5\n\t]\n}";
+        let yaml = "id: a\nsteps:\n  - \"a~/\\\"\": 7\n  - 5\n";
+        for (format, text, places) in [
+            (Format::Json, json, [(2, 2, 2, 8), (4, 4, 4, 13), (4, 17, 4, 17)]),
+            (Format::Yaml, yaml, [(1, 1, 1, 5), (3, 5, 3, 14), (4, 5, 4, 5)]),
+        ] {
+            let found = format.locate(text);
+            let pointers = ["/id", "/steps/0/a~0~1\"", "/steps/1"];
+            for (pointer, (line, column, value_line, value_column)) in
+                pointers.into_iter().zip(places)
+            {
+                assert_eq!(found.name(pointer), Position { line, column }, "{pointer} in {text}");
+                let value = Position { line: value_line, column: value_column };
+                assert_eq!(found.value(pointer), value, "{pointer} in {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_with_its_place() {
+        for (format, text, line, told) in [
+            (Format::Json, "{\n\"a\": }", 2, "expected value"),
+            (Format::Json, "{\"a\": 1,\n \"a\": 2}", 2, "`a` is there twice"),
+            (Format::Json, "", 1, "EOF"),
+            (Format::Yaml, "a: 1\nb: [\n", 3, ""),
+            (Format::Yaml, "a: 1\na: 2\n", 2, "`a` is there twice"),
+            (Format::Yaml, "a: 1\n---\nb: 2\n", 2, "one document"),
+            (Format::Yaml, "a: *x\n", 1, ""),
+            (Format::Yaml, "a: &x [*x]\n", 1, "itself"),
+            (Format::Yaml, "[a]: 1\n", 1, "text"),
+            (Format::Yaml, "a: !secret x\n", 1, "tag"),
+            (Format::Yaml, "", 1, "empty"),
+        ] {
+            let problem = format.parse(text).unwrap_err();
+            assert_eq!(problem.position.line, line, "{text:?}: {problem}");
+            assert!(problem.message.contains(told), "{text:?}: {problem}");
+        }
+    }
+
+    /// A file of a few lines must not become gigabytes, nor a deep one end the program.
+    #[test]
+    fn bombs_are_refused() {
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..12 {
+            let before = format!("*a{}, ", level - 1).repeat(9);
+            bomb.push_str(&format!("a{level}: &a{level} [{before}]\n"));
+        }
+        let problem = Format::Yaml.parse(&bomb).unwrap_err();
+        assert!(problem.message.contains("aliases"), "{problem}");
+        for format in [Format::Json, Format::Yaml] {
+            let deep = "[".repeat(100_000);
+            assert!(format.parse(&deep).is_err());
+            let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+            assert!(format.parse(&deep).is_err());
+        }
+    }
+
+    #[test]
+    fn formats_are_told_by_name() {
+        for (name, format) in [
+            ("a.json", Some(Format::Json)),
+            ("a.yaml", Some(Format::Yaml)),
+            ("a.yml", Some(Format::Yaml)),
+            ("workflow.schema.json", None),
+            ("a.txt", None),
+            ("json", None),
+        ] {
+            assert_eq!(Format::of(Path::new(name)), format, "{name}");
+        }
+    }
+
+    fn check(format: Format, text: &str, expected: &Value) {
+        assert_eq!(format.parse(text).unwrap(), *expected, "{text}");
+    }
+}
