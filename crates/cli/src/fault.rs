@@ -52,6 +52,9 @@ fn hint(error: &Error) -> Option<&'static str> {
                 Some("Check the path: it often is /mcp")
             }
             TransportError::Garbage(_) => Some("Is this an MCP server?"),
+            TransportError::Unreachable { what, .. } if what.contains("certificate") => {
+                Some("If you trust it, name the file of its certificate in SSL_CERT_FILE")
+            }
             TransportError::Lost(_) => Some("See what the server says of it"),
             _ => Some("Check that it runs, and its address"),
         },
@@ -103,9 +106,11 @@ mod tests {
             })
         };
         let unauthorized = TransportError::Unauthorized { what: "401".to_owned(), challenge: None };
-        let unreachable = TransportError::Unreachable { what: "refused".to_owned(), source: None };
+        let unreachable =
+            |what: &str| TransportError::Unreachable { what: what.to_owned(), source: None };
         for (error, exit, part) in [
-            (connect(unreachable), Exit::Unreachable, "Check that it runs"),
+            (connect(unreachable("refused")), Exit::Unreachable, "Check that it runs"),
+            (connect(unreachable("bad certificate")), Exit::Unreachable, "SSL_CERT_FILE"),
             (connect(unauthorized), Exit::Denied, "--token"),
             (connect(TransportError::Garbage("x".to_owned())), Exit::Protocol, "MCP server"),
             (server("ACCESS_DENIED"), Exit::Denied, "--token"),
