@@ -165,7 +165,7 @@ async function prompts(page) {
 /** What the page itself did is there, with both ways to say it again. */
 async function traffic(page) {
   await go(page, "traffic");
-  await page.getByRole("searchbox").fill("calculator.divide");
+  await page.getByRole("searchbox", { name: /^Filter by/ }).fill("calculator.divide");
   await page.locator(".row", { hasText: "tools/call" }).first().click();
   await page.getByRole("button", { name: "Copy as curl" }).waitFor();
   await page.getByRole("button", { name: "Copy as mcp-flow call" }).waitFor();
@@ -178,7 +178,7 @@ async function traffic(page) {
   assert.match(said[1], /^curl -s http:\S+\/mcp[\s\S]*Mcp-Name: echo[\s\S]*2026-07-28/);
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByRole("button", { name: "Go on" }).click();
-  await page.getByRole("searchbox").fill("");
+  await page.getByRole("searchbox", { name: /^Filter by/ }).fill("");
 }
 
 /** Figures move when something happens. */
