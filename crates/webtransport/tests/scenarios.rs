@@ -49,7 +49,12 @@ async fn connect(server: &Server, encoding: Encoding) -> Peer {
         while let Some(event) = events.next().await {
             match event {
                 Event::Message(message) => {
-                    let _ = outgoing.send(support::decode(&message));
+                    let mut message = support::decode(&message);
+                    // What the transport adds of its own is no part of the scenarios.
+                    if let Some(result) = message.get_mut("result").and_then(Value::as_object_mut) {
+                        result.remove("transport");
+                    }
+                    let _ = outgoing.send(message);
                 }
                 Event::Stream(stream) => {
                     tokio::spawn(support::read(stream));

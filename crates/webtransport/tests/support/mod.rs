@@ -16,19 +16,19 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// A server that runs.
-pub struct Running {
-    pub url: String,
-    pub hash: String,
-    pub port: u16,
+pub(crate) struct Running {
+    pub(crate) url: String,
+    pub(crate) hash: String,
+    pub(crate) port: u16,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
 }
 
-pub fn start(server: &Server) -> Running {
+pub(crate) fn start(server: &Server) -> Running {
     start_with(server, |bound| bound)
 }
 
-pub fn start_with(server: &Server, change: impl FnOnce(Bound) -> Bound) -> Running {
+pub(crate) fn start_with(server: &Server, change: impl FnOnce(Bound) -> Bound) -> Running {
     let tls = Tls::self_made(&[]).unwrap();
     let bound = change(bind("127.0.0.1:0".parse().unwrap(), tls).unwrap());
     let (url, hash, port) = (bound.url(), bound.certificate_hash(), bound.address().port());
@@ -44,47 +44,47 @@ pub fn start_with(server: &Server, change: impl FnOnce(Bound) -> Bound) -> Runni
     Running { url, hash, port, stop, serving }
 }
 
-pub fn options(change: impl FnOnce(&mut Options)) -> impl FnOnce(Bound) -> Bound {
+pub(crate) fn options(change: impl FnOnce(&mut Options)) -> impl FnOnce(Bound) -> Bound {
     let mut options = Options::default();
     change(&mut options);
     |bound| bound.options(options)
 }
 
 impl Running {
-    pub fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> Settings {
         Settings::new(Trust::hash(&self.hash).unwrap())
     }
 
-    pub async fn connect(&self) -> Caller {
+    pub(crate) async fn connect(&self) -> Caller {
         self.connect_with(self.settings()).await
     }
 
-    pub async fn connect_with(&self, settings: Settings) -> Caller {
+    pub(crate) async fn connect_with(&self, settings: Settings) -> Caller {
         let (client, events) = client::connect(&self.url, settings).await.unwrap();
         Caller::new(client, events)
     }
 
     /// Ends the server and waits for that.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         let _ = self.stop.send(());
         within(self.serving).await.unwrap();
     }
 }
 
 /// A client that is spoken by hand.
-pub struct Caller {
-    pub client: Client,
-    pub events: Events,
+pub(crate) struct Caller {
+    pub(crate) client: Client,
+    pub(crate) events: Events,
     kept: VecDeque<Event>,
 }
 
 impl Caller {
-    pub fn new(client: Client, events: Events) -> Self {
+    pub(crate) fn new(client: Client, events: Events) -> Self {
         Self { client, events, kept: VecDeque::new() }
     }
 
     /// Shakes hands and returns the whole answer.
-    pub async fn initialize(&mut self, encodings: &[Encoding]) -> Value {
+    pub(crate) async fn initialize(&mut self, encodings: &[Encoding]) -> Value {
         let params = json!({
             "protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "test", "version": "1.0"},
@@ -95,32 +95,37 @@ impl Caller {
         reply
     }
 
-    pub async fn send(&self, message: Value) {
+    pub(crate) async fn send(&self, message: Value) {
         let encoded = self.client.encoding().encode(&message).unwrap();
         self.client.send(&encoded).await.unwrap();
     }
 
-    pub async fn ask(&self, id: impl Into<Value>, method: &str, params: Value) {
+    pub(crate) async fn ask(&self, id: impl Into<Value>, method: &str, params: Value) {
         let id = id.into();
         self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
     }
 
-    pub async fn notify(&self, method: &str, params: Value) {
+    pub(crate) async fn notify(&self, method: &str, params: Value) {
         self.send(json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
     }
 
-    pub async fn call(&mut self, id: impl Into<Value>, method: &str, params: Value) -> Value {
+    pub(crate) async fn call(
+        &mut self,
+        id: impl Into<Value>,
+        method: &str,
+        params: Value,
+    ) -> Value {
         let id = id.into();
         self.ask(id.clone(), method, params).await;
         self.message(|message| message["id"] == id && message.get("method").is_none()).await
     }
 
-    pub async fn call_tool(&mut self, id: impl Into<Value>, name: &str) -> Value {
+    pub(crate) async fn call_tool(&mut self, id: impl Into<Value>, name: &str) -> Value {
         self.call(id, "tools/call", json!({"name": name, "arguments": {}})).await
     }
 
     /// The first message, kept or coming, that is the one wanted.
-    pub async fn message(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn message(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         self.find(|event| match event {
             Event::Message(bytes) => {
                 let message = decode(&bytes);
@@ -131,16 +136,16 @@ impl Caller {
         .await
     }
 
-    pub async fn reply_to(&mut self, id: impl Into<Value>) -> Value {
+    pub(crate) async fn reply_to(&mut self, id: impl Into<Value>) -> Value {
         let id = id.into();
         self.message(|message| message["id"] == id && message.get("method").is_none()).await
     }
 
-    pub async fn notice(&mut self, method: &str) -> Value {
+    pub(crate) async fn notice(&mut self, method: &str) -> Value {
         self.message(|message| message["method"] == method).await["params"].clone()
     }
 
-    pub async fn stream(&mut self, request: u32, tag: u32) -> IncomingStream {
+    pub(crate) async fn stream(&mut self, request: u32, tag: u32) -> IncomingStream {
         self.find(|event| match event {
             Event::Stream(stream)
                 if (stream.header().request, stream.header().tag) == (request, tag) =>
@@ -152,7 +157,7 @@ impl Caller {
         .await
     }
 
-    pub async fn datagram(&mut self) -> (Channel, u32, Vec<u8>) {
+    pub(crate) async fn datagram(&mut self) -> (Channel, u32, Vec<u8>) {
         self.find(|event| match event {
             Event::Datagram { channel, request, payload } => {
                 Ok((channel, request, payload.to_vec()))
@@ -163,13 +168,13 @@ impl Caller {
     }
 
     /// Everything that came and was not asked for, after making sure by a ping that all did.
-    pub async fn settle(&mut self) -> Vec<Event> {
+    pub(crate) async fn settle(&mut self) -> Vec<Event> {
         self.call("settle", "ping", json!({})).await;
         self.kept.drain(..).collect()
     }
 
     /// Waits for the end of the session; says its code and reason.
-    pub async fn end(&mut self) -> String {
+    pub(crate) async fn end(&mut self) -> String {
         within(async { while self.events.next().await.is_some() {} }).await;
         within(self.client.closed()).await.to_string()
     }
@@ -194,7 +199,7 @@ impl Caller {
 }
 
 /// Reads a stream to its end.
-pub async fn read(mut stream: IncomingStream) -> Vec<u8> {
+pub(crate) async fn read(mut stream: IncomingStream) -> Vec<u8> {
     let mut all = Vec::new();
     while let Some(piece) = within(stream.next()).await.unwrap() {
         all.extend_from_slice(&piece);
@@ -203,13 +208,13 @@ pub async fn read(mut stream: IncomingStream) -> Vec<u8> {
 }
 
 /// A message in either encoding.
-pub fn decode(message: &[u8]) -> Value {
+pub(crate) fn decode(message: &[u8]) -> Value {
     match message.first() {
         Some(b'{' | b'[') => serde_json::from_slice(message).unwrap(),
         _ => Raw::Cbor(message).decode().unwrap(),
     }
 }
 
-pub async fn within<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(30), future).await.expect("it does not take long")
 }
