@@ -92,7 +92,7 @@ fn tool(number: usize) -> ToolDefinition {
             "required": ["identifier", "state"],
             "additionalProperties": false,
         })),
-        output_schema: (number % 3 == 0).then(|| {
+        output_schema: number.is_multiple_of(3).then(|| {
             object(json!({
                 "type": "object",
                 "properties": {"identifier": {"type": "string"}, "version": {"type": "integer"}},

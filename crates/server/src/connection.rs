@@ -362,7 +362,7 @@ impl Shared {
             }
             Err(error) => {
                 let error = self.server.dialect().word(error);
-                write::error(out, self.encoding(), Some(id), &error, revision)
+                write::error(out, self.encoding(), Some(id), &error, revision);
             }
         };
         let mut is_first = false;

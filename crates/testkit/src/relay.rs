@@ -4,6 +4,7 @@
 //! the fifth packet of a path is lost in every run or in none.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,14 +73,15 @@ async fn relay(front: Arc<UdpSocket>, server: SocketAddr, quality: Quality, coun
     let mut answers = JoinSet::new();
     let mut packet = vec![0; LARGEST_PACKET];
     while let Ok((length, client)) = front.recv_from(&mut packet).await {
-        if !clients.contains_key(&client) {
-            let back = Arc::new(socket().await);
-            let lane = Lane::new(back.clone(), server, quality, THERE, counts.clone());
-            clients.insert(client, lane);
-            let lane = Lane::new(front.clone(), client, quality, BACK, counts.clone());
-            answers.spawn(answer(back, lane));
-        }
-        let lane = clients.get_mut(&client).expect("it was just put there");
+        let lane = match clients.entry(client) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let back = Arc::new(socket().await);
+                let lane = Lane::new(front.clone(), client, quality, BACK, counts.clone());
+                answers.spawn(answer(back.clone(), lane));
+                new.insert(Lane::new(back, server, quality, THERE, counts.clone()))
+            }
+        };
         lane.take(&packet[..length]);
     }
 }

@@ -68,10 +68,7 @@ impl Control {
         let mut deadline: Option<Instant> = None;
         loop {
             connection.advance();
-            let blocked = match self.send_now() {
-                Ok(blocked) => blocked,
-                Err(()) => return Over::Lost,
-            };
+            let Ok(blocked) = self.send_now() else { return Over::Lost };
             let now = Instant::now();
             let ended = connection.ended().is_some();
             if ended {

@@ -37,6 +37,17 @@ struct Inner {
     initialize: Option<RequestId>,
 }
 
+/// What becomes of a stream that has come.
+#[derive(Debug)]
+pub(super) enum Noted {
+    /// It can be read at once.
+    Ready(IncomingStream),
+    /// It waits for the result that names it.
+    Held,
+    /// It is refused, and the server told.
+    Refused(IncomingStream, Option<StreamError>),
+}
+
 impl Books {
     pub(super) fn new(settings: &Settings) -> Self {
         let inner = Inner {
@@ -135,20 +146,17 @@ impl Books {
         (ready, too_many)
     }
 
-    /// Decides about a stream that has come; gives it back if it can be read at once.
-    pub(super) fn note_stream(
-        &self,
-        stream: IncomingStream,
-    ) -> Result<Option<IncomingStream>, (IncomingStream, Option<StreamError>)> {
+    /// Decides about a stream that has come.
+    pub(super) fn note_stream(&self, stream: IncomingStream) -> Noted {
         let header = stream.header();
         let mut inner = self.inner();
         match inner.ledger.arrive(header) {
-            Ok(Arrival::Named) => Ok(Some(stream)),
+            Ok(Arrival::Named) => Noted::Ready(stream),
             Ok(Arrival::Held) => {
                 inner.held.insert(header, stream);
-                Ok(None)
+                Noted::Held
             }
-            Err(fault) => Err((stream, report(header, fault))),
+            Err(fault) => Noted::Refused(stream, report(header, fault)),
         }
     }
 

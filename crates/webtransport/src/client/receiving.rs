@@ -12,6 +12,7 @@ use tokio::time::{sleep_until, timeout};
 use web_transport_quinn::RecvStream;
 
 use super::Client;
+use super::books::Noted;
 use super::stream::IncomingStream;
 
 /// Something that came from the server.
@@ -113,11 +114,11 @@ async fn stream_begins(client: Client, mut stream: RecvStream, events: mpsc::Sen
     };
     let stream = IncomingStream::new(header, stream, begun, client.books.clone());
     match client.books.note_stream(stream) {
-        Ok(Some(stream)) => {
+        Noted::Ready(stream) => {
             let _ = events.send(Event::Stream(stream)).await;
         }
-        Ok(None) => {}
-        Err((mut stream, report)) => {
+        Noted::Held => {}
+        Noted::Refused(mut stream, report) => {
             stream.refuse();
             drop(stream);
             tell(&client, report).await;

@@ -39,11 +39,14 @@ impl Broken {
     }
 }
 
+/// Workflows of one id, by the order of their directories and then by path.
+type ByRank = BTreeMap<(usize, Arc<Path>), Entry>;
+
 /// Workflows and broken files.
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
-    /// The workflows of an id, by the order of their directories; the last one counts.
-    good: BTreeMap<Box<str>, BTreeMap<(usize, Arc<Path>), Entry>>,
+    /// By id; the last of each counts.
+    good: BTreeMap<Box<str>, ByRank>,
     broken: HashMap<Box<str>, BTreeMap<Arc<Path>, Arc<Broken>>>,
     files: HashMap<Arc<Path>, Known>,
 }
