@@ -128,7 +128,7 @@ fn start_sessions(address: SocketAddr, owner: usize, count: usize) -> anyhow::Re
         "clientInfo": {"name": "mcp-flow-benches", "version": env!("CARGO_PKG_VERSION")}});
     socket.send(&request("initialize", 0, params));
     socket.receive()?;
-    let params = json!({"toolName": "register", "timeout": DAY_IN_MILLISECONDS});
+    let params = json!({"toolName": "register", "timeout": DAY_MILLISECONDS});
     let start = |id| request("interaction.start", id, params.clone());
     let window = WINDOW.min(count);
     (0..window).for_each(|id| socket.send(&start(id)));
@@ -207,4 +207,5 @@ const PER_OWNER: usize = 1000;
 const WORKERS: usize = 4;
 const WINDOW: usize = 250;
 
-const DAY_IN_MILLISECONDS: u64 = 24 * 60 * 60 * 1000;
+/// As long as a session may wait.
+const DAY_MILLISECONDS: u64 = 24 * 60 * 60 * 1000;

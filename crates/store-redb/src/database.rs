@@ -1,7 +1,5 @@
 //! The database itself: opening it, and opening it again after it failed.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
 use mcp_flow_seal::{KeyRing, Seal};
@@ -92,29 +90,7 @@ fn create(database: &Database, keys: &KeyRing) -> Result<(), redb::Error> {
     Ok(())
 }
 
-/// Makes an empty file that only its owner can read, and its folder, if they are not there.
-pub(crate) fn create_private(path: &Path) -> Result<(), OpenError> {
-    create_folder(path)?;
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).map(drop).map_err(OpenError::Io)
-}
-
-/// Makes the folder a file is in.
-pub(crate) fn create_folder(path: &Path) -> Result<(), OpenError> {
-    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
-        return Ok(());
-    };
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder).map_err(OpenError::Io)
-}
-
-fn builder() -> Builder {
+pub(crate) fn builder() -> Builder {
     let mut builder = Builder::new();
     builder.set_cache_size(CACHE);
     builder

@@ -36,7 +36,7 @@ fn beside(journal: &Path) -> Result<KeyRing, OpenError> {
     if std::fs::metadata(journal).is_ok_and(|journal| journal.len() > 0) {
         return Err(OpenError::MissingKey(path));
     }
-    crate::database::create_folder(journal)?;
+    crate::create::folder(journal)?;
     let mut secret = [0; Key::LENGTH];
     getrandom::fill(&mut secret).map_err(|_| OpenError::NoRandomness)?;
     Ok(file::load_or_create(&path, Key::from_bytes(secret))?)

@@ -27,6 +27,7 @@
 //! time it has is early enough. Whoever finds it too early moves it.
 
 mod commit;
+mod create;
 mod database;
 mod error;
 pub mod keys;
@@ -82,9 +83,11 @@ impl RedbStore {
 
     /// Opens a file of journals, or makes it, with these keys.
     pub fn open_with_keys(path: &Path, keys: KeyRing) -> Result<Self, OpenError> {
-        database::create_private(path)?;
-        let path = path.to_owned();
-        Self::open_from(move |builder| builder.create(&path), keys)
+        create::database(path, &database::builder())?;
+        let file = path.to_owned();
+        let store = Self::open_from(move |builder| builder.create(&file), keys)?;
+        create::clean_up(path);
+        Ok(store)
     }
 
     /// Opens journals wherever `open` has them: for backends that are no files.

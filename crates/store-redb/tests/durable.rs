@@ -117,6 +117,28 @@ async fn two_processes_are_kept_apart() {
     assert_eq!(store.read(id(1)).await.unwrap(), [started("ada")]);
 }
 
+/// A process that ends while it makes the file leaves nothing that stands in the way, and what it
+/// leaves is removed by the next.
+#[tokio::test]
+async fn a_file_that_was_never_finished_is_no_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.redb");
+    let left = folder.path().join("journal.redb.0123456789abcdef.new");
+    let other = folder.path().join("journal.redb.notes");
+    std::fs::write(&left, vec![0; 4096]).unwrap();
+    std::fs::write(&other, "not ours").unwrap();
+    let store = RedbStore::open(&path).unwrap();
+    store.append(append(id(1), 0, vec![started("ada")])).await.unwrap();
+    assert!(!left.exists() && other.exists());
+    drop(store);
+    let mut names: Vec<_> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["journal.key", "journal.redb", "journal.redb.notes"]);
+}
+
 /// The key is made once, belongs to one user, and is missed when it is gone.
 #[tokio::test]
 async fn the_key_file_is_made_once_and_kept_private() {

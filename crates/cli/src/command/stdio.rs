@@ -113,12 +113,13 @@ mod tests {
     #[test]
     fn the_form_of_content_can_be_chosen() {
         for (arguments, form) in [
-            (&["mcp-flow", "stdio"][..], ContentForm::Official),
-            (&["mcp-flow", "stdio", "--content=official"], ContentForm::Official),
-            (&["mcp-flow", "stdio", "--content=seed002"], ContentForm::Seed002),
+            (&[][..], ContentForm::Official),
+            (&["--content=official"], ContentForm::Official),
+            (&["--content=seed002"], ContentForm::Seed002),
         ] {
+            let arguments = [&["mcp-flow", "stdio", "--store=memory:"], arguments].concat();
             let Arguments { command: Some(Command::Stdio(stdio)), .. } =
-                Arguments::try_parse_from(arguments).unwrap()
+                Arguments::try_parse_from(&arguments).unwrap()
             else {
                 panic!("{arguments:?} is not understood as stdio")
             };
