@@ -62,11 +62,12 @@ pub(super) async fn piece(body: &mut Incoming) -> Result<Option<Bytes>, Transpor
     loop {
         match body.frame().await {
             None => return Ok(None),
-            Some(Ok(frame)) => match frame.into_data() {
-                Ok(data) => return Ok(Some(data)),
+            Some(Ok(frame)) => {
                 // Trailers say nothing to us.
-                Err(_) => {}
-            },
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
             Some(Err(error)) => {
                 return Err(TransportError::Lost(format!("the answer broke off: {error}")));
             }
