@@ -13,6 +13,7 @@ use mcp_flow::client::{
     Client, CompletionReference, HttpOptions, Program, Revision, attach, connector,
 };
 use rmcp::handler::server::wrapper::Parameters;
+use rmcp::schemars;
 use rmcp::{ServiceExt, tool, tool_router};
 use serde_json::json;
 use tokio::process::{Child, Command};
@@ -96,8 +97,7 @@ async fn use_python(client: &Client) {
 #[derive(Clone)]
 struct Calculator;
 
-#[derive(serde::Deserialize, rmcp::schemars::JsonSchema)]
-#[schemars(crate = "rmcp::schemars")]
+#[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Addends {
     a: i64,
     b: i64,

@@ -23,10 +23,10 @@ async fn always(answer: &'static [u8]) -> SocketAddr {
             let (mut stream, _) = listener.accept().await.unwrap();
             tokio::spawn(async move {
                 let mut request = [0; 4096];
-                let _ = stream.read(&mut request).await;
-                let _ = stream.write_all(answer).await;
-                // Stays open until the client has had enough, unless the answer says otherwise.
-                while let Ok(1..) = stream.read(&mut request).await {}
+                // Stays open for as many requests as the client sends on one connection.
+                while let Ok(1..) = stream.read(&mut request).await {
+                    let _ = stream.write_all(answer).await;
+                }
             });
         }
     });

@@ -187,7 +187,7 @@ mod tests {
                 Denied::Unauthorized(_, was_given) => was_given,
                 Denied::Forbidden(_) => panic!("nobody is refused for where it comes from"),
             });
-            let admitted = admitted.as_ref().map(|principal| principal.name());
+            let admitted = admitted.as_ref().map(crate::Principal::name);
             assert_eq!(admitted.map_err(|was_given| *was_given), name, "{authorization:?}");
         }
     }

@@ -21,11 +21,10 @@ pub(super) fn add(headers: &mut HeaderMap, kind: &OutgoingKind) {
 
 /// A text as the value of a header: as it is where that is safe, in base64 where it is not.
 fn encode(text: &str) -> HeaderValue {
+    let is_safe = text.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
     let is_padded = text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']);
     let looks_encoded = text.starts_with("=?base64?") && text.ends_with("?=");
-    let is_visible = text.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
-    let is_plain = is_visible && !is_padded && !looks_encoded;
-    let encoded = match is_plain {
+    let encoded = match is_safe && !is_padded && !looks_encoded {
         true => HeaderValue::from_str(text),
         false => HeaderValue::from_str(&format!("=?base64?{}?=", STANDARD.encode(text))),
     };
