@@ -68,8 +68,11 @@ async function visit({ url, certificate, file }) {
   report.lastProgress = notices.map(({ method, params }) => [method, params?.progress]);
 
   send({ method: "$/shutdown" });
-  const { closeCode, reason } = await session.closed;
-  report.closed = { closeCode, reason };
+  // A busy browser may see the connection end before it has read why.
+  report.closed = await session.closed.then(
+    ({ closeCode, reason }) => ({ closeCode, reason }),
+    ({ message }) => ({ lost: message }),
+  );
   await Promise.all([values, received]);
   return report;
 

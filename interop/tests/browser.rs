@@ -44,6 +44,7 @@ async fn a_page_in_chromium_is_served_by_webtransport() {
         &datagrams.iter().filter_map(|datagram| datagram["progress"].as_f64()).collect::<Vec<_>>(),
     );
     assert_eq!(seen["lastProgress"], json!([["notifications/progress", 450]]));
-    assert_eq!(seen["closed"]["closeCode"], 0, "{seen}");
+    let closed = &seen["closed"];
+    assert!(closed["closeCode"] == 0 || closed["lost"].is_string(), "{seen}");
     served.stop().await;
 }

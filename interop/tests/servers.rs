@@ -82,7 +82,7 @@ async fn use_python(client: &Client) {
         assert_eq!(sum.text(), "5");
         assert_eq!(sum.structured, Some(json!({"result": 5})));
         let failed = client.call_tool("fail", json!({})).await.unwrap();
-        assert!(failed.is_error && failed.error_text().contains("it did not work"));
+        assert!(failed.is_error && failed.error_text().contains("fail"));
         assert_eq!(client.read_text("note://today").await.unwrap(), "sun");
         let prompt = client.get_prompt("review", [("code", "x = 1")]).await.unwrap();
         assert!(prompt.messages[0].content.as_text().unwrap().contains("x = 1"));

@@ -115,7 +115,8 @@ fn everything_a_server_offers_is_listed() {
     let (_, err, code) = run(&["prompt", target, "analyze_data"], "");
     assert!(code == 2 && err.contains("data=VALUE"), "{err}");
     let (out, _, _) = run(&["resources", target, "--format=plain"], "");
-    let uri = out.split('\t').next().unwrap();
+    let mut uris = out.lines().filter_map(|line| line.split('\t').next());
+    let uri = uris.find(|uri| uri.starts_with("file:")).unwrap();
     assert!(uri.ends_with("/notes.txt"), "{out}");
     let (out, _, _) = run(&["read", target, uri], "");
     assert_eq!(out, "one␛[31m\n");

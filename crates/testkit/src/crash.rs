@@ -100,7 +100,7 @@ async fn converse<T: Talk>(program: &Path, chance: &mut Chance) -> usize {
     let mut book = Book::new(folder.path().join("ledger"));
     let mut client = Client::default();
     let params = json!({"pause": chance.below(9)});
-    let mut server = Server::start(program, folder.path(), chance).await;
+    let mut server = Server::start(program, folder.path(), chance, || {}).await;
     let mut talk: Option<T> = None;
     while let Some(turn) = client.turn(chance) {
         let fate = chance.fate();
@@ -122,7 +122,8 @@ async fn converse<T: Talk>(program: &Path, chance: &mut Chance) -> usize {
             talk = None;
             client.lose();
             book.note_kill(client.done());
-            server = Server::start(program, folder.path(), chance).await;
+            let killed = || book.note_kill(client.done());
+            server = Server::start(program, folder.path(), chance, killed).await;
         }
         book.check(client.done());
     }

@@ -166,7 +166,7 @@ async function prompts(page) {
 async function traffic(page) {
   await go(page, "traffic");
   await page.getByRole("searchbox", { name: /^Filter by/ }).fill("calculator.divide");
-  await page.locator(".row", { hasText: "tools/call" }).first().click();
+  await page.locator(".row:visible", { hasText: "tools/call" }).first().click();
   await page.getByRole("button", { name: "Copy as curl" }).waitFor();
   await page.getByRole("button", { name: "Copy as mcp-flow call" }).waitFor();
   const said = await page.evaluate(async () => {

@@ -22,12 +22,19 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts the program in a folder, after having killed it while starting as often as chance
-    /// will have it.
-    pub(super) async fn start(program: &Path, folder: &Path, chance: &mut Chance) -> Self {
+    /// will have it. By then it may have taken up a step that was interrupted before, so each of
+    /// these kills is told too.
+    pub(super) async fn start(
+        program: &Path,
+        folder: &Path,
+        chance: &mut Chance,
+        mut killed: impl FnMut(),
+    ) -> Self {
         while let Some(time) = chance.start_fate() {
             let mut child = spawn(program, folder);
             pause(time).await;
             kill(&mut child).await;
+            killed();
         }
         let begun = Instant::now();
         let mut child = spawn(program, folder);

@@ -1,5 +1,6 @@
 //! Sessions of a running server, asked over the network.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use mcp_flow::client::Client;
@@ -15,7 +16,7 @@ pub(super) struct Remote {
 
 impl Remote {
     pub(super) async fn open(url: &str, token: Option<&str>) -> anyhow::Result<Self> {
-        let connector = reach::network(url, std::iter::empty(), token)?;
+        let connector = reach::network(&endpoint(url), std::iter::empty(), token)?;
         Ok(Self { client: reach::open(connector, LIMIT, Inline).await? })
     }
 
@@ -25,6 +26,15 @@ impl Remote {
 
     pub(super) async fn call(&self, method: &'static str, params: Value) -> anyhow::Result<Value> {
         self.client.request(method, params).await.map_err(explain)
+    }
+}
+
+/// Where a server of ours is asked, if only the server as a whole is named.
+fn endpoint(url: &str) -> Cow<'_, str> {
+    let server = url.strip_suffix('/').unwrap_or(url);
+    match server.split_once("://") {
+        Some((_, host)) if !host.contains('/') => format!("{server}/mcp").into(),
+        _ => url.into(),
     }
 }
 
