@@ -174,7 +174,7 @@ fn server() -> Server {
             Ok::<_, NotSupported>(())
         }),
     ];
-    let tools = tools.map(Result::unwrap).to_vec();
+    let tools = Vec::from(tools.map(Result::unwrap));
     Fixture::with(|builder| builder.tools(tools)).server
 }
 

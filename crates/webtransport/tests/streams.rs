@@ -268,7 +268,7 @@ fn server(limits: Limits) -> Server {
     });
     let large = Resource::builder("x:/large")
         .read(async |_: Context| Bulk::bytes("large", payload(1)).with_mime_type("text/plain"));
-    let tools = [three, bytes, endless, broken].map(Result::unwrap).to_vec();
+    let tools = Vec::from([three, bytes, endless, broken].map(Result::unwrap));
     Fixture::with(|builder| builder.limits(limits).tools(tools).resources(large)).server
 }
 
