@@ -186,6 +186,7 @@ impl Context {
         // The last value is to arrive, and one at its total is the last.
         let is_last = total.is_some_and(|total| progress >= total);
         if is_last || !self.progress_by_datagram(&params, rises) {
+            let rises = || rises() && self.forget_unconfirmed();
             self.notify(method::PROGRESS, &params, rises);
         }
     }

@@ -66,6 +66,7 @@ impl Control {
         let mut told = false;
         // When streams are given up, once nothing else is left.
         let mut deadline: Option<Instant> = None;
+        let mut given_up = false;
         loop {
             connection.advance();
             let Ok(blocked) = self.send_now() else { return Over::Lost };
@@ -76,13 +77,15 @@ impl Control {
                     return self.finish().await;
                 }
                 let limit = service.server.limits().drain_time;
-                let is_late = *deadline.get_or_insert_with(|| now + limit) <= now;
-                if is_late && blocked {
+                let late = *deadline.get_or_insert_with(|| now + limit) <= now;
+                if late && (blocked || given_up) {
                     return Over::refused("the last messages were not read");
                 }
-                if is_late {
+                if late {
+                    // They end by themselves, and the client is to hear of it.
                     streams.give_up_all("the time to finish is over");
-                    continue;
+                    given_up = true;
+                    deadline = Some(now + LAST_MESSAGES);
                 }
             }
             if self.moved + service.options.unread_time <= now {

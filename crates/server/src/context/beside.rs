@@ -74,6 +74,12 @@ impl Context {
         payload.is_ok_and(|payload| self.send_datagram(Channel::Log, &payload, || true))
     }
 
+    /// Forgets progress that a later one makes void. Always true.
+    pub(super) fn forget_unconfirmed(&self) -> bool {
+        *self.unconfirmed() = None;
+        true
+    }
+
     /// Sends the last progress once more, so that its end is always seen.
     pub(super) fn confirm_progress(&self) {
         let Some(message) = self.unconfirmed().take() else { return };
