@@ -151,9 +151,13 @@ async fn what_ends_too_early_is_not_taken_for_the_whole() {
     let path = link(&running, tool("large")).await;
     let file = std::fs::OpenOptions::new().write(true).open(folder.path().join("large.bin"));
     file.unwrap().set_len(10).unwrap();
-    let mut broken = running.send(Request::new("GET", &path)).await;
-    assert_eq!(broken.header("content-length"), Some(&*SIZE.to_string()));
-    assert!(broken.bytes().await.len() < SIZE);
+    let mut connection = Connection::open(running.address).await;
+    connection.write(&Request::new("GET", &path).bytes()).await;
+    // The end may be noticed before the head has left.
+    if let Some(mut broken) = connection.try_response().await {
+        assert_eq!(broken.header("content-length"), Some(&*SIZE.to_string()));
+        assert!(broken.bytes().await.len() < SIZE);
+    }
 }
 
 /// MCP-079: a client that does not read holds up its own download and nothing else, and costs no

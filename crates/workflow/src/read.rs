@@ -46,7 +46,7 @@ impl Reading {
     ///
     /// assert!(reading.workflow.is_none());
     /// let told: Vec<_> = reading.problems.iter().map(ToString::to_string).collect();
-    /// assert_eq!(told[1], "line 6, column 30: `promt` is unknown; did you mean `prompt`?");
+    /// assert_eq!(told[1], "line 6, column 29: `promt` is unknown; did you mean `prompt`?");
     /// ```
     pub fn of(text: &str, format: Format, category: &str) -> Self {
         let value = match format.parse(text) {

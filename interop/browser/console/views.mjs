@@ -166,6 +166,11 @@ async function prompts(page) {
 async function traffic(page) {
   await go(page, "traffic");
   await page.getByRole("searchbox", { name: /^Filter by/ }).fill("calculator.divide");
+  // Rows are used again, so one that is found before the filter holds may be gone a moment later.
+  await page.waitForFunction(() => {
+    const rows = [...document.querySelectorAll(".row:not([hidden])")];
+    return rows.length > 0 && rows.every((row) => row.textContent.includes("calculator.divide"));
+  });
   await page.locator(".row:visible", { hasText: "tools/call" }).first().click();
   await page.getByRole("button", { name: "Copy as curl" }).waitFor();
   await page.getByRole("button", { name: "Copy as mcp-flow call" }).waitFor();
