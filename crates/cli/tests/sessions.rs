@@ -42,8 +42,7 @@ async fn a_conversation_survives_its_server() {
     assert_eq!(done["next"]["complete"]["result"]["success"], true);
     let (_, code) = sessions(&["cancel", &id, "--url", &url]);
     assert_eq!(code, 1, "what is over cannot be cancelled");
-    server.kill().unwrap();
-    server.wait().unwrap();
+    server.kill();
 }
 
 /// What was interrupted goes on when the server is there again, whether or not anybody comes; whoever
@@ -74,8 +73,7 @@ async fn interrupted_work_is_taken_up_by_servers_only() {
     while std::fs::read(&journal).unwrap() == ready {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    server.kill().unwrap();
-    server.wait().unwrap();
+    server.kill();
     let after = at_rest(&["show", &id]).0["metadata"]["lastActivityAt"].as_u64().unwrap();
     assert!(after > before["metadata"]["lastActivityAt"].as_u64().unwrap());
 }
@@ -89,7 +87,24 @@ fn sessions(arguments: &[&str]) -> (Value, i32) {
     (value, output.status.code().unwrap())
 }
 
-fn serve(store: &str) -> (Child, String) {
+/// A server that ends with its test, however that ends.
+struct Served(Child);
+
+impl Served {
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn serve(store: &str) -> (Served, String) {
     let mut program = Command::new(PROGRAM)
         .args(["serve", "--listen", "127.0.0.1:0", "--json", "--store", store])
         .stdout(Stdio::piped())
@@ -98,7 +113,7 @@ fn serve(store: &str) -> (Child, String) {
     let mut line = String::new();
     BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let ready: Value = serde_json::from_str(&line).unwrap();
-    (program, ready["mcp"].as_str().unwrap().to_owned())
+    (Served(program), ready["mcp"].as_str().unwrap().to_owned())
 }
 
 fn holds(path: &Path, text: &str) -> bool {

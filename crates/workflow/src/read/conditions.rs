@@ -15,9 +15,9 @@ pub(super) fn read(fields: &Fields<'_>, name: &str) -> Option<Condition> {
 
 fn read_value(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Condition> {
     let fields = Fields::of(value, place, &KNOWN, notes)?;
-    let forms: Vec<_> = FORMS.into_iter().filter(|form| fields.get(form).is_some()).collect();
+    let forms: Vec<_> = FORMS.iter().copied().filter(|form| fields.get(form).is_some()).collect();
     let [form] = forms.as_slice() else {
-        let near = fields.members().find_map(|(name, _)| nearest(name, FORMS));
+        let near = fields.members().find_map(|(name, _)| nearest(name, FORMS.iter().copied()));
         let told = match (forms.as_slice(), near) {
             ([], Some(_)) => return None,
             ([], None) => "a condition has `var`, `and`, `or` or `not`".to_owned(),
@@ -96,22 +96,6 @@ pub(crate) fn condition_of(value: &Value) -> Option<Condition> {
     condition.filter(|_| notes.into_inner().is_empty())
 }
 
-const FORMS: [&str; 4] = ["var", "and", "or", "not"];
-
-const TESTS: [&str; 11] = [
-    "equals",
-    "not_equals",
-    "gt",
-    "gte",
-    "lt",
-    "lte",
-    "in",
-    "contains",
-    "startsWith",
-    "endsWith",
-    "matches",
-];
-
 const KNOWN: [&str; 15] = [
     "var",
     "and",
@@ -129,3 +113,9 @@ const KNOWN: [&str; 15] = [
     "endsWith",
     "matches",
 ];
+
+/// What a condition is: one of the first names.
+const FORMS: &[&str] = KNOWN.split_at(4).0;
+
+/// What is asked of its variable: one of the others.
+const TESTS: &[&str] = KNOWN.split_at(4).1;
