@@ -1,10 +1,18 @@
-"""A server made with the official Python SDK, for our client to try."""
+"""A server for our client to try: made with the official Python SDK, or with FastMCP.
 
+Called with who makes it and how it is reached: `official stdio`, `fastmcp http`.
+"""
+
+import os
 import sys
 
-from mcp.server import MCPServer
+maker, transport = sys.argv[1:]
+if maker == "fastmcp":
+    from fastmcp import FastMCP as Server
+else:
+    from mcp.server import MCPServer as Server
 
-server = MCPServer("python-server")
+server = Server("python-server")
 
 
 @server.tool()
@@ -32,4 +40,7 @@ def review(code: str) -> str:
 
 
 if __name__ == "__main__":
-    server.run(transport=sys.argv[1])
+    if transport == "stdio":
+        server.run(transport=transport)
+    else:
+        server.run(transport=transport, host="127.0.0.1", port=int(os.environ["PORT"]))

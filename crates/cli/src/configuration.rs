@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Deserialize;
-use serde_json::Value;
 
+use crate::approval::{Approvals, ModelEntry};
 use crate::exit::{Exit, Failure};
 use crate::target::{Address, Spawn, Target, is_address};
 
@@ -14,6 +14,10 @@ use crate::target::{Address, Spawn, Target, is_address};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Configuration {
     servers: BTreeMap<String, (Entry, PathBuf)>,
+    /// What all servers may do.
+    policies: Approvals,
+    /// The models servers may ask for.
+    pub(crate) models: BTreeMap<String, ModelEntry>,
     looked_in: Vec<PathBuf>,
 }
 
@@ -27,6 +31,26 @@ struct Entry {
     args: Vec<String>,
     env: BTreeMap<String, String>,
     cwd: Option<String>,
+    /// What this server may do.
+    policies: Approvals,
+}
+
+/// Whose word a file is. Only the user says what servers may do and which models they may ask:
+/// a folder that was downloaded cannot allow itself anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    User,
+    Folder,
+}
+
+/// What a file says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct File {
+    #[serde(alias = "mcpServers", alias = "mcp_servers")]
+    servers: BTreeMap<String, Entry>,
+    policies: Approvals,
+    models: BTreeMap<String, ModelEntry>,
 }
 
 impl Configuration {
@@ -35,12 +59,12 @@ impl Configuration {
     pub(crate) fn read(file: Option<&Path>) -> anyhow::Result<Self> {
         let mut configuration = Self::default();
         if let Some(file) = file {
-            configuration.add(file)?;
+            configuration.add(file, Standing::User)?;
             return Ok(configuration);
         }
-        for file in usual_files() {
+        for (file, standing) in usual_files() {
             if file.is_file() {
-                configuration.add(&file)?;
+                configuration.add(&file, standing)?;
             } else {
                 configuration.looked_in.push(file);
             }
@@ -48,10 +72,10 @@ impl Configuration {
         Ok(configuration)
     }
 
-    fn add(&mut self, file: &Path) -> anyhow::Result<()> {
+    fn add(&mut self, file: &Path, standing: Standing) -> anyhow::Result<()> {
         let text = std::fs::read_to_string(file);
         let text = text.with_context(|| format!("{} cannot be read", file.display()))?;
-        let servers = parse(&text).map_err(|problem| {
+        let File { servers, policies, models } = parse(&text).map_err(|problem| {
             let message = format!(
                 "{} is no configuration: {problem}. Servers are in `mcpServers` (JSON) or \
                  [servers.NAME] (TOML), each with `url` or `command`",
@@ -59,11 +83,23 @@ impl Configuration {
             );
             Failure::new(Exit::Usage, message)
         })?;
-        for (name, entry) in servers {
+        for (name, mut entry) in servers {
+            if standing == Standing::Folder {
+                entry.policies = Approvals::default();
+            }
             self.servers.entry(name).or_insert_with(|| (entry, file.to_owned()));
+        }
+        if standing == Standing::User {
+            (self.policies, self.models) = (policies, models);
         }
         self.looked_in.push(file.to_owned());
         Ok(())
+    }
+
+    /// What a server may do, by its name if it has one here.
+    pub(crate) fn approvals(&self, name: Option<&str>) -> Approvals {
+        let own = name.and_then(|name| self.servers.get(name)).map(|(entry, _)| &entry.policies);
+        own.cloned().unwrap_or_default().or(&self.policies)
     }
 
     /// A server by its name.
@@ -118,17 +154,12 @@ impl Entry {
     }
 }
 
-/// The servers in a file: TOML of our own, or the JSON of other hosts.
-fn parse(text: &str) -> Result<BTreeMap<String, Entry>, String> {
-    let mut file: Value = match text.trim_start().starts_with('{') {
-        true => serde_json::from_str(text).map_err(|error| error.to_string())?,
-        false => toml::from_str(text).map_err(|error| error.message().to_owned())?,
-    };
-    let names = ["servers", "mcpServers", "mcp_servers"];
-    let Some(name) = names.into_iter().find(|name| file.get(*name).is_some()) else {
-        return Ok(BTreeMap::new());
-    };
-    serde_json::from_value(file[name].take()).map_err(|error| error.to_string())
+/// What is in a file: TOML of our own, or the JSON of other hosts.
+fn parse(text: &str) -> Result<File, String> {
+    match text.trim_start().starts_with('{') {
+        true => serde_json::from_str(text).map_err(|error| error.to_string()),
+        false => toml::from_str(text).map_err(|error| error.message().to_owned()),
+    }
 }
 
 /// Puts in what `${NAME}`, `${env:NAME}` and `${NAME:-otherwise}` stand for.
@@ -151,12 +182,12 @@ fn fill(text: &str, variable: &impl Fn(&str) -> Option<String>) -> Result<String
     Ok(filled + rest)
 }
 
-fn usual_files() -> Vec<PathBuf> {
+fn usual_files() -> Vec<(PathBuf, Standing)> {
     let folder = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
     let home = || std::env::home_dir().map(|home| home.join(".config"));
     let own = folder.filter(|folder| folder.is_absolute()).or_else(home);
-    let own = own.map(|folder| folder.join("mcp-flow").join("config.toml"));
-    own.into_iter().chain([PathBuf::from(".mcp.json")]).collect()
+    let own = own.map(|folder| (folder.join("mcp-flow").join("config.toml"), Standing::User));
+    own.into_iter().chain([(PathBuf::from(".mcp.json"), Standing::Folder)]).collect()
 }
 
 #[cfg(test)]
@@ -168,7 +199,7 @@ mod tests {
 
     fn target(file: &str, name: &str) -> Result<Target, String> {
         let variable = |name: &str| (name == "KEY").then(|| "secret".to_owned());
-        parse(file)?.get(name).ok_or("no such name")?.target(variable)
+        parse(file)?.servers.get(name).ok_or("no such name")?.target(variable)
     }
 
     /// The files of other hosts are understood, and our own says the same in TOML.

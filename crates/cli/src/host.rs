@@ -4,8 +4,12 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use mcp_flow::client::Host;
-use mcp_flow::client::host::{Asker as Server, ElicitAnswer, Elicitation};
-use mcp_flow::client::model::{ClientCapabilities, ElicitationCapability};
+use mcp_flow::client::guard::{self, Review};
+use mcp_flow::client::host::{Asker as Server, ElicitAnswer, Elicitation, ProposedCall};
+use mcp_flow::client::model::{
+    ClientCapabilities, Content, CreateMessage, ElicitationCapability, Role, SampleResult,
+    SamplingContent,
+};
 use mcp_flow::session::prompt::{Prompt, PromptType};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
@@ -15,9 +19,7 @@ use crate::ask::{Asked, Asker, schema};
 use crate::meter::Meter;
 use crate::show::neutral;
 
-/// Answers a server's questions in the terminal.
-///
-/// A call that was typed needs no further approval, so nothing is asked about it.
+/// Answers a server's questions in the terminal, and decides what the policies leave to a person.
 #[derive(Clone)]
 pub(crate) struct Person {
     pub(crate) asker: Asker,
@@ -46,6 +48,22 @@ impl Person {
                 eprintln!("mcp-flow: {error:#}");
                 Err(ElicitAnswer::Cancel)
             }
+        }
+    }
+
+    /// Shows something and has it decided, or says why it was not.
+    async fn decide(&self, shown: &str, question: &str) -> Result<(), String> {
+        self.meter.clear();
+        eprintln!("{shown}");
+        match self.asker.decide(question).await {
+            Ok(Asked::Answer(Value::Bool(true))) => Ok(()),
+            Ok(Asked::Interrupted) => {
+                self.interrupted.notify_one();
+                Err("the person has left".to_owned())
+            }
+            Ok(Asked::Answer(_) | Asked::Declined) => Err("the person said no".to_owned()),
+            Ok(Asked::NoMore) => Err("nobody is there to allow it".to_owned()),
+            Err(error) => Err(format!("it could not be asked: {error:#}")),
         }
     }
 
@@ -83,13 +101,63 @@ impl Person {
     }
 }
 
-impl Host for Person {
-    fn capabilities(&self) -> ClientCapabilities {
-        ClientCapabilities {
-            elicitation: Some(ElicitationCapability { form: true, url: true }),
-            inline_interaction: true,
-            ..ClientCapabilities::default()
-        }
+impl guard::Person for Person {
+    fn is_there(&self) -> bool {
+        // Whether anybody reads what is asked shows when it is asked.
+        true
+    }
+
+    fn shows(&self) -> Option<ElicitationCapability> {
+        Some(ElicitationCapability { form: true, url: true })
+    }
+
+    fn review_call<'a>(
+        &'a self,
+        server: &'a Server,
+        call: &'a ProposedCall<'a>,
+    ) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let arguments = neutral(&Value::Object(call.arguments.clone()).to_string());
+            let shown = format!("{} would get:\n  {arguments}", neutral(call.tool));
+            let question = format!("Call this tool of {}?", neutral(&server.target));
+            self.decide(&shown, &question).await.is_ok()
+        })
+    }
+
+    fn review_request<'a>(
+        &'a self,
+        server: &'a Server,
+        model: &'a str,
+        request: CreateMessage,
+    ) -> BoxFuture<'a, Review<CreateMessage>> {
+        Box::pin(async move {
+            let shown = format!(
+                "{} wants the model {} to read this:\n{}",
+                neutral(&server.target),
+                neutral(model),
+                written(&request)
+            );
+            match self.decide(&shown, "Let the model answer it?").await {
+                Ok(()) => Review::Approved(request),
+                Err(why) => Review::Denied(why),
+            }
+        })
+    }
+
+    fn review_answer<'a>(
+        &'a self,
+        server: &'a Server,
+        answer: SampleResult,
+    ) -> BoxFuture<'a, Review<SampleResult>> {
+        Box::pin(async move {
+            let said: Vec<_> = answer.content.iter().map(said).collect();
+            let shown = format!("{} answered:\n{}", neutral(&answer.model), said.join("\n"));
+            let question = format!("Give this answer to {}?", neutral(&server.target));
+            match self.decide(&shown, &question).await {
+                Ok(()) => Review::Approved(answer),
+                Err(why) => Review::Denied(why),
+            }
+        })
     }
 
     fn elicit<'a>(
@@ -110,6 +178,30 @@ impl Host for Person {
             };
             answered.unwrap_or_else(|undecided| undecided)
         })
+    }
+}
+
+/// What a model would read, for a person to look over: all of it, and nothing that moves a cursor.
+fn written(request: &CreateMessage) -> String {
+    let system = request.system_prompt.iter().map(|text| format!("  system: {}", neutral(text)));
+    let messages = request.messages.iter().flat_map(|message| {
+        let role = match message.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        };
+        message.content.iter().map(move |content| format!("  {role}: {}", said(content).trim()))
+    });
+    let tools = request.tools.iter().map(|tool| format!("  may use: {}", neutral(&tool.name)));
+    system.chain(messages).chain(tools).collect::<Vec<_>>().join("\n")
+}
+
+/// One piece of a conversation with a model.
+fn said(content: &SamplingContent) -> String {
+    match content {
+        SamplingContent::Content(Content::Text { text, .. }) => format!("  {}", neutral(text)),
+        SamplingContent::Content(Content::Image { .. }) => "  [an image]".to_owned(),
+        SamplingContent::Content(Content::Audio { .. }) => "  [audio]".to_owned(),
+        other => format!("  {}", neutral(&format!("{other:?}"))),
     }
 }
 

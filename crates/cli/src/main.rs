@@ -1,5 +1,6 @@
 //! The `mcp-flow` command.
 
+mod approval;
 mod arguments;
 mod ask;
 mod command;

@@ -50,10 +50,29 @@ impl Reach {
     /// The server that is meant, and the words that are left.
     pub(crate) fn find<'a>(&self, words: &'a [String]) -> anyhow::Result<(Target, &'a [String])> {
         let configuration = match self.command.is_empty() {
-            true => Configuration::read(self.config.as_deref())?,
+            true => self.configuration()?,
             false => Configuration::default(),
         };
-        Target::find(words, &self.command, &configuration)
+        self.find_in(&configuration, words)
+    }
+
+    /// The same, with a configuration that is read already.
+    pub(crate) fn find_in<'a>(
+        &self,
+        configuration: &Configuration,
+        words: &'a [String],
+    ) -> anyhow::Result<(Target, &'a [String])> {
+        Target::find(words, &self.command, configuration)
+    }
+
+    /// What the files say of servers.
+    pub(crate) fn configuration(&self) -> anyhow::Result<Configuration> {
+        Configuration::read(self.config.as_deref())
+    }
+
+    /// What is typed in place of a command: an address or a name.
+    pub(crate) fn name<'a>(&self, words: &'a [String]) -> Option<&'a str> {
+        words.first().filter(|_| self.command.is_empty()).map(String::as_str)
     }
 
     /// Connects to it.

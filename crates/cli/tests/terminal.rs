@@ -139,6 +139,27 @@ fn a_text_of_several_lines_is_typed() {
     terminal.ends_with(0);
 }
 
+/// PAT-028, PAT-034: under the policy `ask` a call is shown with all that would leave, and made
+/// after a yes; so is a conversation.
+#[test]
+fn a_call_is_approved_or_not() {
+    for (typed, sees, code) in [("y", "5", 0), ("n", "not approved", 5)] {
+        let place = Place::new();
+        let mut terminal = place.call(&["calculator.add", "a=2", "b=3", "--calls", "ask"]);
+        terminal.expect(r#"{"a":2,"b":3}"#);
+        terminal.expect("Call this tool");
+        terminal.enter(typed);
+        terminal.expect(sees);
+        terminal.ends_with(code);
+    }
+    let place = Place::new();
+    let mut terminal = place.call(&["register", "--calls", "ask"]);
+    terminal.expect("register would get");
+    terminal.enter("n");
+    terminal.expect("not approved");
+    terminal.ends_with(5);
+}
+
 /// ctrl-c ends a call that runs, and says so.
 #[test]
 fn a_running_call_is_cancelled() {

@@ -52,15 +52,11 @@ impl Client {
     /// # }
     /// ```
     pub async fn tool(&self, name: &str) -> Result<Option<Arc<ToolDefinition>>, Error> {
-        let known = |client: &Self| {
-            let tools = client.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
-            tools.get(name).cloned()
-        };
-        if let Some(tool) = known(self) {
+        if let Some(tool) = self.listed_tool(name) {
             return Ok(Some(tool));
         }
         self.tools().all().await?;
-        Ok(known(self))
+        Ok(self.listed_tool(name))
     }
 
     /// Calls a tool. That a tool failed is an outcome, not an error; see
@@ -104,20 +100,22 @@ impl Client {
         let definition = match self.shared.wants_headers(&link) {
             // What to repeat is in its definition. A server that cannot list it has to do without.
             true => self.tool_boxed(tool).await.unwrap_or_default(),
-            false => {
-                let tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
-                tools.get(tool).cloned()
-            }
+            false => self.listed_tool(tool),
         };
         let call = ProposedCall { tool, arguments, definition: definition.as_deref() };
-        let asker = self.shared.asker(&link);
-        self.shared.host.approve(&asker, &call).await.map_err(Error::Denied)?;
+        self.shared.approve(&link, &call).await?;
         match definition {
             Some(tool) if self.shared.wants_headers(&link) => {
                 mirrored::values(&tool, arguments).map_err(Error::Protocol)
             }
             _ => Ok(Vec::new()),
         }
+    }
+
+    /// A tool that was listed already.
+    pub(crate) fn listed_tool(&self, name: &str) -> Option<Arc<ToolDefinition>> {
+        let tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        tools.get(name).cloned()
     }
 
     /// A tool by its name, behind a box: listing is a request, which begins by preparing.
@@ -130,6 +128,11 @@ impl Client {
 }
 
 impl Shared {
+    /// Shows a call to whoever decides about it.
+    pub(crate) async fn approve(&self, link: &Link, call: &ProposedCall<'_>) -> Result<(), Error> {
+        self.host.approve(&self.asker(link), call).await.map_err(Error::Denied)
+    }
+
     fn wants_headers(&self, link: &Link) -> bool {
         link.revision().is_stateless()
             && link.transport().is_some_and(|transport| transport.wants_headers())

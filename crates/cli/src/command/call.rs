@@ -9,6 +9,7 @@ use mcp_flow::client::model::ToolDefinition;
 use mcp_flow::client::{Client, check_arguments};
 use serde_json::{Map, Value};
 
+use crate::approval::{Chosen, guard};
 use crate::ask::{Asked, Asker, schema};
 use crate::conversation::Talk;
 use crate::download;
@@ -43,12 +44,16 @@ pub(crate) struct Call {
     output: Option<PathBuf>,
 
     #[command(flatten)]
+    chosen: Chosen,
+
+    #[command(flatten)]
     reach: Reach,
 }
 
 impl Call {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let (target, rest) = self.reach.find(&self.words)?;
+        let configuration = self.reach.configuration()?;
+        let (target, rest) = self.reach.find_in(&configuration, &self.words)?;
         let Some((tool, words)) = rest.split_first() else {
             let message = "no tool is named; `mcp-flow tools TARGET` lists what there is";
             return Err(Failure::new(Exit::Usage, message).into());
@@ -58,8 +63,10 @@ impl Call {
             _ => Meter::new(),
         };
         let person = Person::new(Asker::new(self.answers.as_deref())?, meter);
+        let approvals = configuration.approvals(self.reach.name(&self.words));
+        let guard = guard(person.clone(), &self.chosen.or(&approvals), &configuration.models)?;
         reach::run(async {
-            let client = self.reach.connect(&target, person.clone()).await?;
+            let client = self.reach.connect(&target, guard).await?;
             let call = Calling { call: &self, client: &client, person: &person, target: &target };
             let work = async {
                 tokio::select! {

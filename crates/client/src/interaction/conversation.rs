@@ -10,6 +10,7 @@ use super::pushed::{Pushed, Registration};
 use super::question::Question;
 use crate::client::Client;
 use crate::error::Error;
+use crate::host::ProposedCall;
 
 /// A conversation with a tool, under way on the server. Dropped, it stays there, and can be taken
 /// up again by [`Client::resume`].
@@ -94,6 +95,10 @@ impl Client {
         tool: &str,
         initial: Map<String, Value>,
     ) -> Result<Conversation, Error> {
+        let link = self.shared.link().await?;
+        let definition = self.listed_tool(tool);
+        let call = ProposedCall { tool, arguments: &initial, definition: definition.as_deref() };
+        self.shared.approve(&link, &call).await?;
         // Questions may be sent before the result that names the session has been looked at.
         let starting = self.shared.conversations.starting();
         let params = Map::from_iter([
