@@ -233,6 +233,20 @@ impl Client {
 
     /// Opens what a result refers to and does not hold: a piece of content as it came, such as a
     /// `resource_link` to the server's own address, or a `ref/stream`.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mcp_flow_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use futures_util::TryStreamExt;
+    /// use serde_json::json;
+    ///
+    /// let call = client.call_tool("read_file", json!({"path": "film.mkv"})).raw().await?;
+    /// let mut film = client.open(&call["content"][0]).await?.bytes;
+    /// while let Some(piece) = film.try_next().await? {
+    ///     eprintln!("{} bytes", piece.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn open(&self, content: &Value) -> Result<Opened, Error> {
         let link = self.shared.link().await?;
         let transport = link.transport().ok_or(Error::Closed)?;
@@ -298,6 +312,19 @@ impl ClientBuilder {
     }
 
     /// Changes the options.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # use std::time::Duration;
+    /// # use mcp_flow_client::Client;
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// let client = Client::builder().with(|options| options.request_limit = Duration::from_secs(5));
+    /// client.connect(connector).await?.ping().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {
         change(&mut self.options);
@@ -331,6 +358,21 @@ impl ClientBuilder {
     }
 
     /// A client that connects when it is first used.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # use std::sync::Arc;
+    /// # use mcp_flow_client::Client;
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// let client = Client::builder().prepare(Arc::new(connector));
+    /// assert!(client.known_server().is_none(), "nothing was sent yet");
+    /// client.ping().await?;
+    /// assert!(client.known_server().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn prepare(self, connector: Arc<dyn Connector>) -> Client {
         let log_level = Mutex::new(self.options.log_level);
         Client {

@@ -86,6 +86,21 @@ impl Client {
 
     /// The caller's own conversations on the server, a page at a time: the sessions, and where the
     /// next page begins.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # use serde_json::Map;
+    /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// client.begin("wizard", Map::new()).await?;
+    /// let (sessions, next) = client.interactions(None).await?;
+    /// assert_eq!(sessions.len(), 1);
+    /// assert!(next.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn interactions(
         &self,
         cursor: Option<&str>,
@@ -102,11 +117,38 @@ impl Client {
     }
 
     /// The whole state of a conversation, as the server tells it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # use serde_json::Map;
+    /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let conversation = client.begin("wizard", Map::new()).await?;
+    /// let state = client.interaction_state(conversation.session()).await?;
+    /// assert_eq!(state["state"], "waiting_user");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn interaction_state(&self, session: &str) -> Request<Map<String, Value>, Value> {
         self.interaction("interaction.getState", by_session(session)).repeatable()
     }
 
     /// Ends a conversation from outside.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # use serde_json::Map;
+    /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let conversation = client.begin("wizard", Map::new()).await?;
+    /// client.cancel_interaction(conversation.session(), Some("no longer needed")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn cancel_interaction(
         &self,
         session: &str,

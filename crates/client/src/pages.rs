@@ -17,6 +17,18 @@ use crate::request::Request;
 
 impl Client {
     /// The entries of any list, as the server wrote them: `member` of what `method` gives.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let tools = client.entries("tools/list", "tools").all().await?;
+    /// assert!(tools.iter().any(|tool| tool["name"] == "math.add"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn entries(&self, method: &'static str, member: &'static str) -> Pages<Value> {
         Pages::new(self, method, member)
     }

@@ -66,6 +66,20 @@ impl<P, R> Request<P, R> {
     }
 
     /// Sets how long the response may take, counted anew whenever the server reports progress.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # use std::time::Duration;
+    /// # use serde_json::json;
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let sum = client.call_tool("math.add", json!({"a": 2, "b": 3})).limit(Duration::from_secs(1));
+    /// assert_eq!(sum.await?.text(), "5");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
@@ -80,6 +94,19 @@ impl<P, R> Request<P, R> {
     }
 
     /// The same request, whose result comes as the server wrote it: for showing it to programs.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # use serde_json::json;
+    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let sum = client.call_tool("math.add", json!({"a": 2, "b": 3})).raw().await?;
+    /// assert_eq!(sum["content"][0]["text"], "5");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn raw(self) -> Request<P, Value> {
         Request {
             client: self.client,

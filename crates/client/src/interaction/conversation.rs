@@ -129,6 +129,22 @@ impl Client {
     }
 
     /// Takes a conversation up again that was left, here or elsewhere.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # use mcp_flow_client::interaction::Turn;
+    /// # use serde_json::Map;
+    /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// let session = client.begin("wizard", Map::new()).await?.session().to_owned();
+    /// // Later, perhaps by another client of the same person.
+    /// let Turn::Question(question) = client.resume(&session).next().await? else { panic!("it is over") };
+    /// assert_eq!(question.prompt.message, "Enter name");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn resume(&self, session: &str) -> Conversation {
         let starting = self.shared.conversations.starting();
         let (registration, pushed) = starting.register(&self.shared, session);

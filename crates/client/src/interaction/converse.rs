@@ -15,6 +15,41 @@ impl Client {
     /// (INT-087, INT-096). A session that expires is begun anew, once (INT-088). With a server that
     /// has no conversations, or a tool that asks nothing, everything the tool takes is asked for
     /// upfront, and sent with one `tools/call` (INT-099).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// use futures_util::future::BoxFuture;
+    /// use mcp_flow_client::host::{Asker, Host};
+    /// use mcp_flow_client::interaction::{PromptAnswer, Question};
+    /// use mcp_flow_client::Client;
+    /// # use serde_json::{Map, json};
+    ///
+    /// /// Who answers by what is asked.
+    /// struct Ada;
+    ///
+    /// impl Host for Ada {
+    ///     fn answer<'a>(
+    ///         &'a self,
+    ///         _: &'a Asker,
+    ///         question: &'a Question,
+    ///     ) -> BoxFuture<'a, PromptAnswer> {
+    ///         let answer = match question.key.as_deref() {
+    ///             Some("name") => json!("Ada"),
+    ///             _ => json!("ada@a.example"),
+    ///         };
+    ///         Box::pin(async { PromptAnswer::Value(answer) })
+    ///     }
+    /// }
+    ///
+    /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// let client = Client::builder().host(Ada).connect(connector).await?;
+    /// let finished = client.converse("wizard", Map::new()).await?;
+    /// assert_eq!(finished.data["name"], "Ada");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn converse(
         &self,
         tool: &str,
