@@ -1,5 +1,6 @@
 //! Arguments, checked against the schema of their tool before they are sent (PAT-027).
 
+use jsonschema::PatternOptions;
 use mcp_flow_proto::model::ToolDefinition;
 use serde_json::{Map, Value};
 
@@ -29,7 +30,10 @@ pub(crate) fn check(
     schema: &Map<String, Value>,
     arguments: &Map<String, Value>,
 ) -> Result<(), Error> {
-    let Ok(validator) = jsonschema::validator_for(&Value::Object(schema.clone())) else {
+    // The schema is the server's word: its patterns run in linear time or not at all.
+    let patterns = PatternOptions::regex().size_limit(PATTERN).dfa_size_limit(PATTERN);
+    let options = jsonschema::options().with_pattern_options(patterns);
+    let Ok(validator) = options.build(&Value::Object(schema.clone())) else {
         tracing::warn!("the schema of a tool cannot be used, so its arguments are not checked");
         return Ok(());
     };
@@ -53,3 +57,30 @@ pub(crate) fn check(
 
 /// How many faults are named at once.
 const MOST_FAULTS: usize = 8;
+
+/// How many bytes a compiled pattern may take.
+const PATTERN: usize = 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::check;
+
+    fn object(value: Value) -> serde_json::Map<String, Value> {
+        serde_json::from_value(value).unwrap()
+    }
+
+    /// A server's pattern cannot make the client think for ever, nor take its memory.
+    #[test]
+    fn hostile_patterns_cost_little() {
+        for pattern in ["^(a+)+$", "^((((a{1,100}){1,100}){1,100}){1,100})$", r"(a*)\\1$"] {
+            let schema = object(json!({"properties": {"a": {"pattern": pattern}}}));
+            let hostile = object(json!({"a": "a".repeat(50_000) + "!"}));
+            let _ = check(&schema, &hostile);
+        }
+        let schema = object(json!({"properties": {"a": {"pattern": "^(a+)+$"}}}));
+        assert!(check(&schema, &object(json!({"a": "aaa"}))).is_ok());
+        assert!(check(&schema, &object(json!({"a": "aab"}))).is_err());
+    }
+}
