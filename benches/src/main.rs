@@ -28,6 +28,7 @@ mod report;
 mod resources;
 mod servers;
 mod stdio;
+mod workflows;
 
 use clap::Parser;
 
@@ -40,6 +41,7 @@ enum Command {
     Many(many::Arguments),
     Resources(resources::Arguments),
     Compile(compile::Arguments),
+    Workflows(workflows::Arguments),
     /// Serve `calculator.add` from a plain blocking loop
     #[command(hide = true)]
     ServeBare,
@@ -65,6 +67,7 @@ fn main() -> anyhow::Result<()> {
         Command::Many(arguments) => print(&arguments.run()?),
         Command::Resources(arguments) => print(&arguments.run()?),
         Command::Compile(arguments) => print(&arguments.run()?),
+        Command::Workflows(arguments) => print(&arguments.run()?),
         Command::ServeBare => servers::bare::serve()?,
         Command::ServeRmcp(settings) => servers::rmcp::serve(settings)?,
         Command::ServeAxum(settings) => servers::axum::serve(settings)?,

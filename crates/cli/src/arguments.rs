@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::command::serve::Serve;
 use crate::command::sessions::Sessions;
 use crate::command::stdio::Stdio;
+use crate::command::workflow::Workflow;
 
 /// MCP tools, served to clients of every revision
 #[derive(Debug, Parser)]
@@ -28,6 +29,7 @@ pub(crate) enum Command {
     Serve(Box<Serve>),
     Stdio(Stdio),
     Sessions(Sessions),
+    Workflow(Workflow),
 }
 
 impl Arguments {
@@ -82,6 +84,7 @@ Examples:
   mcp-flow stdio                      serve the built-in tools to the program that started this
   mcp-flow sessions list              the conversations of the server on this machine
   mcp-flow sessions answer ID VALUE   answer the question one of them waits with
+  mcp-flow workflow list              the workflows that keep agents on the rails
   mcp-flow stdio --diagnostics        with echo, sleep, fail and panic for trying a client out
 
 Exit codes:

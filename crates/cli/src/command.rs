@@ -3,6 +3,7 @@
 pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod stdio;
+pub(crate) mod workflow;
 
 use std::process::ExitCode;
 
@@ -14,5 +15,6 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Serve(serve) => serve.run(),
         Command::Stdio(stdio) => stdio.run(),
         Command::Sessions(sessions) => sessions.run(),
+        Command::Workflow(workflow) => workflow.run(),
     }
 }

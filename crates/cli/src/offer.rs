@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use mcp_flow::resource::Roots;
-use mcp_flow::workflow::{Form as Described, LookupTools, SERVER_VERSION};
+use mcp_flow::workflow::runs::Runs;
+use mcp_flow::workflow::{Form as Described, Library, LookupTools, SERVER_VERSION};
 use mcp_flow::{ContentForm, Dialect, Interaction, Limits, Server, ServerBuilder, ToolNames};
 use mcp_flow_examples::read_file::Files;
 
@@ -84,7 +85,7 @@ impl Offer {
     pub(crate) fn server(&self, in_order: bool) -> anyhow::Result<(ServerBuilder, LookupTools)> {
         let workflows = self.workflows.tools(Described::Standard)?;
         let server = workflows.add_to(self.builder(in_order)?);
-        Ok((self.converse(server)?, workflows))
+        Ok((self.converse(server, workflows.library())?, workflows))
     }
 
     /// A server as the workflowlookup document has it, with nothing but its tools (WFL-017).
@@ -138,7 +139,7 @@ impl Offer {
     }
 
     /// Adds the flows, and what their sessions are kept in.
-    fn converse(&self, server: ServerBuilder) -> anyhow::Result<ServerBuilder> {
+    fn converse(&self, server: ServerBuilder, library: &Library) -> anyhow::Result<ServerBuilder> {
         let flows = Interaction::builder().flows(mcp_flow_examples::flows());
         if self.no_interaction {
             return Ok(flows.disabled().build().add_to(server));
@@ -156,7 +157,12 @@ impl Offer {
             false => flows,
         };
         let flows = if is_lasting { flows } else { flows.in_memory() };
-        Ok(flows.build().add_to(server).sealing_keys(keys))
+        let runs = Runs::new(library.clone(), keys.clone());
+        let run = runs.flow();
+        let flows = flows.engine(move |engine| engine.flow(run)).build();
+        let server = flows.add_to(server).sealing_keys(keys);
+        // A run lives in the journal, and without one there is none.
+        Ok(if self.stateless { server } else { runs.add_to(flows.engine(), server) })
     }
 }
 

@@ -207,7 +207,7 @@ fn answer_text(result: &Value) -> String {
 }
 
 #[expect(clippy::disallowed_methods, reason = "no client speaks on standard output here")]
-fn print(text: &str) -> anyhow::Result<()> {
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     writeln!(out, "{text}").and_then(|()| out.flush()).context("standard output is closed")
 }

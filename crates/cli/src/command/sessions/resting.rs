@@ -5,6 +5,8 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use mcp_flow::session::store::{Filter, Page};
 use mcp_flow::session::{Session, SessionId, Store};
+use mcp_flow::workflow::Library;
+use mcp_flow::workflow::runs::Runs;
 use mcp_flow::{ConnectionInfo, Interaction, Principal, Server};
 use serde_json::{Value, json};
 
@@ -23,10 +25,13 @@ impl Resting {
         {
             anyhow::bail!("there is no store at {}", path.display());
         }
-        let Kept { store, .. } = open(Some(url))?;
+        let Kept { store, keys, .. } = open(Some(url))?;
         let store = store.context("what is kept in memory is gone; name a store on disk")?;
         let flows = mcp_flow_examples::flows();
-        let interaction = Interaction::builder().flows(flows).store(store.clone()).build();
+        // What a run goes through is in its journal; where else workflows are is nothing to it.
+        let run = Runs::new(Library::bundled(), keys).flow();
+        let interaction = Interaction::builder().flows(flows).store(store.clone());
+        let interaction = interaction.engine(move |engine| engine.flow(run)).build();
         let server = interaction.add_to(Server::builder("mcp-flow", env!("CARGO_PKG_VERSION")));
         Ok(Self { store, server: server.build()? })
     }
