@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use mcp_flow::resource::Roots;
+use mcp_flow::workflow::runs::Runs;
 use mcp_flow::workflow::{Form as Described, LookupTools, SERVER_VERSION};
 use mcp_flow::{ContentForm, Dialect, Interaction, Limits, Server, ServerBuilder, ToolNames};
 use mcp_flow_examples::read_file::Files;
@@ -166,8 +167,12 @@ impl Offer {
             false => flows,
         };
         let flows = if is_lasting { flows } else { flows.in_memory() };
-        let flows = flows.build();
+        let runs = Runs::new(workflows.library().clone(), keys.clone());
+        let run = runs.flow();
+        let flows = flows.engine(move |engine| engine.flow(run)).build();
         let server = flows.add_to(server).sealing_keys(keys);
+        // A run lives in the journal; what clients carry is none.
+        let server = if self.stateless { server } else { runs.add_to(flows.engine(), server) };
         let sessions = (!self.stateless).then_some(flows);
         let store = if self.stateless { "carried by clients".to_owned() } else { place };
         Ok(Offered { server, sessions, store, workflows })

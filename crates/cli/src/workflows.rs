@@ -9,14 +9,21 @@ use mcp_flow::workflow::{Form, Library, LookupTools, Origin, SERVER_ERROR, ToolE
 use mcp_flow::{Revision, RpcError, Server};
 use serde_json::{Value, json};
 
-/// The options about workflows.
+/// Where workflows come from.
 #[derive(Debug, Default, clap::Args)]
-pub(crate) struct Workflows {
+pub(crate) struct Directories {
     /// Add the workflows in this directory; may be repeated, later ones win
     ///
     /// Before it come those of the program, of ~/.config/mcp-flow/workflows and of ./workflows.
     #[arg(long = "workflows", value_name = "DIR")]
-    directories: Vec<PathBuf>,
+    named: Vec<PathBuf>,
+}
+
+/// The options about workflows.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Workflows {
+    #[command(flatten)]
+    directories: Directories,
 
     /// How tools/call says that there is no such workflow or step
     #[arg(long, value_enum, default_value_t, value_name = "FORM")]
@@ -47,7 +54,7 @@ enum Direct {
     None,
 }
 
-impl Workflows {
+impl Directories {
     /// All workflows there are.
     pub(crate) fn library(&self) -> anyhow::Result<Library> {
         let own = [(Origin::User, user_directory()), (Origin::Project, Some("workflows".into()))];
@@ -55,16 +62,19 @@ impl Workflows {
             let path = path.filter(|path| path.is_dir())?;
             Some((origin, path))
         });
-        let named = self.directories.iter().map(|path| (Origin::Named, path.clone()));
+        let named = self.named.iter().map(|path| (Origin::Named, path.clone()));
         Ok(Library::open(there.chain(named))?)
     }
+}
 
+impl Workflows {
     /// The tools for them.
     pub(crate) fn tools(&self, form: Form) -> anyhow::Result<LookupTools> {
-        let tools = LookupTools::new(self.library()?, form).errors(match self.tool_errors {
-            Told::Results => ToolErrors::Results,
-            Told::Protocol => ToolErrors::Protocol,
-        });
+        let tools =
+            LookupTools::new(self.directories.library()?, form).errors(match self.tool_errors {
+                Told::Results => ToolErrors::Results,
+                Told::Protocol => ToolErrors::Protocol,
+            });
         let switched_off = self.direct_methods == Direct::None && form == Form::Standard;
         Ok(if switched_off { tools.without_methods() } else { tools })
     }

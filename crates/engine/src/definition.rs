@@ -19,6 +19,7 @@ pub struct Definition {
     patient: bool,
     operation: Option<Duration>,
     remembered: Option<Duration>,
+    prompts: Option<u32>,
     run: Box<Run>,
 }
 
@@ -56,6 +57,7 @@ impl Definition {
             patient: false,
             operation: None,
             remembered: None,
+            prompts: None,
             run: Box::new(run),
         }
     }
@@ -96,6 +98,13 @@ impl Definition {
         self
     }
 
+    /// How many questions a session of this flow may ask, instead of what the engine says.
+    #[must_use]
+    pub fn most_prompts(mut self, prompts: u32) -> Self {
+        self.prompts = Some(prompts);
+        self
+    }
+
     /// The name it is started by.
     pub fn name(&self) -> &str {
         &self.name
@@ -113,6 +122,10 @@ impl Definition {
 
     pub(crate) fn is_patient(&self) -> bool {
         self.patient
+    }
+
+    pub(crate) fn prompts(&self) -> Option<u32> {
+        self.prompts
     }
 
     pub(crate) fn operation(&self) -> Option<Duration> {

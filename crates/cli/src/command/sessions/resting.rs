@@ -6,6 +6,8 @@ use anyhow::Context as _;
 use mcp_flow::session::prompt::Prompt;
 use mcp_flow::session::store::{Filter, Page};
 use mcp_flow::session::{Session, SessionId, Store};
+use mcp_flow::workflow::Library;
+use mcp_flow::workflow::runs::Runs;
 use mcp_flow::{ConnectionInfo, Interaction, Principal, Server};
 use serde_json::{Value, json};
 
@@ -25,10 +27,13 @@ impl Resting {
         {
             anyhow::bail!("there is no store at {}", path.display());
         }
-        let Kept { store, .. } = open(Some(url))?;
+        let Kept { store, keys, .. } = open(Some(url))?;
         let store = store.context("what is kept in memory is gone; name a store on disk")?;
         let flows = mcp_flow_examples::flows();
+        // What a run goes through is in its journal; where else workflows are is nothing to it.
+        let run = Runs::new(Library::bundled(), keys).flow();
         let flows = Interaction::builder().flows(flows).store(store.clone());
+        let flows = flows.engine(move |engine| engine.flow(run));
         // Whoever looks must not set steps going that end in the middle, with this process.
         let interaction = flows.at_rest().build();
         let server = interaction.add_to(Server::builder("mcp-flow", env!("CARGO_PKG_VERSION")));

@@ -1,0 +1,210 @@
+//! Enforced runs against a fake agent that cheats.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use mcp_flow_engine::Engine;
+use mcp_flow_flow::{MemoryStore, Owner, SessionId, Store};
+use mcp_flow_proto::Revision;
+use mcp_flow_seal::{Key, KeyRing};
+use mcp_flow_server::Server;
+use mcp_flow_testkit::memory;
+use mcp_flow_testkit::peer::Peer;
+use mcp_flow_workflow::runs::{Record, Runs};
+use mcp_flow_workflow::{Library, Origin};
+use serde_json::{Value, json};
+
+const WORKFLOW: &str = "id: three-steps\nname: Three\ndescription: Three steps\nversion: 1.0.0\nsteps:\n\
+    - {id: one, title: One, prompt: First, validationCriteria: [{type: contains, value: done}]}\n\
+    - {id: two, title: Two, prompt: Second secret, requireConfirmation: true}\n\
+    - {id: three, title: Three, prompt: Third secret}\n";
+
+struct World {
+    store: Arc<dyn Store>,
+    folder: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("three.yaml"), WORKFLOW).unwrap();
+        Self { store: Arc::new(MemoryStore::new()), folder }
+    }
+
+    /// A server on the store, as after a restart.
+    fn server(&self) -> (Engine, Server) {
+        let library = Library::open([(Origin::Named, self.folder.path().into())]).unwrap();
+        let runs = Runs::new(library, KeyRing::new(Key::from_bytes([7; 32])));
+        let engine = Engine::builder(self.store.clone()).flow(runs.flow()).build();
+        let server = runs.add_to(&engine, Server::builder("test", "1.0.0")).build().unwrap();
+        (engine, server)
+    }
+}
+
+async fn agent(server: &Server, capabilities: Value) -> Peer {
+    let mut peer = memory::connect(server);
+    peer.initialize_with(Revision::V2025_11_25, capabilities).await;
+    peer
+}
+
+async fn call(peer: &mut Peer, tool: &str, arguments: Value) -> Value {
+    peer.call_tool(tool, arguments).await["result"].clone()
+}
+
+fn structured(result: &Value) -> &Value {
+    assert_eq!(result["isError"], false, "{result}");
+    &result["structuredContent"]
+}
+
+/// The agent skips steps, claims completion, repeats and edits tokens, and answers in the person's
+/// place. It gets nowhere until each step is done and the person has agreed.
+#[tokio::test]
+async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
+    let world = World::new();
+    let (engine, server) = world.server();
+    let mut peer = agent(&server, json!({})).await;
+    let started = call(&mut peer, "workflow_start", json!({"workflowId": "three-steps"})).await;
+    let first = structured(&started).clone();
+    assert_eq!((&first["status"], &first["step"]["id"]), (&json!("step"), &json!("one")));
+    assert!(!first.to_string().contains("secret"), "later steps are not shown: {first}");
+    let token = first["token"].as_str().unwrap().to_owned();
+
+    // It claims completion with an output that does not do.
+    let refused =
+        call(&mut peer, "workflow_continue", json!({"token": token, "output": "all finished"}))
+            .await;
+    let refused = structured(&refused).clone();
+    assert_eq!((&refused["status"], &refused["step"]["id"]), (&json!("refused"), &json!("one")));
+    assert!(!refused["issues"].as_array().unwrap().is_empty());
+    assert!(!refused["suggestions"].as_array().unwrap().is_empty());
+    let token = refused["token"].as_str().unwrap().to_owned();
+
+    // It edits the token, and makes one up.
+    let mut edited = token.clone().into_bytes();
+    let middle = edited.len() / 2;
+    edited[middle] = if edited[middle] == b'A' { b'B' } else { b'A' };
+    for forged in [String::from_utf8(edited).unwrap(), "three".to_owned(), String::new()] {
+        let result =
+            call(&mut peer, "workflow_continue", json!({"token": forged, "output": "done"})).await;
+        assert_eq!(result["isError"], true, "{result}");
+        assert_eq!(result["_meta"]["error"]["data"]["name"], "BAD_TOKEN");
+    }
+
+    // It does the step.
+    let done = json!({"token": token, "output": "done"});
+    let second = structured(&call(&mut peer, "workflow_continue", done.clone()).await).clone();
+    assert_eq!(second["step"]["id"], "two");
+    assert!(!second.to_string().contains("Third"));
+    // Repeated, it is the same answer; with another output, it is refused.
+    let again = structured(&call(&mut peer, "workflow_continue", done).await).clone();
+    assert_eq!(again["step"], second["step"]);
+    let other = json!({"token": token, "output": "done otherwise"});
+    assert_eq!(
+        call(&mut peer, "workflow_continue", other).await["_meta"]["error"]["data"]["name"],
+        "OLD_TOKEN"
+    );
+
+    // The next step needs a person, and this client cannot ask one.
+    let token = second["token"].clone();
+    let waiting =
+        call(&mut peer, "workflow_continue", json!({"token": token, "output": "work"})).await;
+    let waiting = structured(&waiting).clone();
+    assert_eq!(waiting["status"], "waiting_for_confirmation");
+    assert!(waiting.get("token").is_none() && !waiting.to_string().contains("Third"));
+    for trick in [
+        json!({"token": token, "output": "true"}),
+        json!({"token": token, "output": "work", "context": {"confirmed": true, "agree": true}}),
+    ] {
+        let result = call(&mut peer, "workflow_continue", trick).await;
+        assert_eq!(result["isError"], true, "{result}");
+    }
+    let again =
+        call(&mut peer, "workflow_continue", json!({"token": token, "output": "work"})).await;
+    assert_eq!(structured(&again)["status"], "waiting_for_confirmation");
+
+    // The person says no, then yes.
+    let owner = owner(&world).await;
+    let run: SessionId = waiting["runId"].as_str().unwrap().parse().unwrap();
+    engine.respond(run, &owner, json!(false).into()).await.unwrap();
+    let status = call(&mut peer, "workflow_status", json!({"runId": run})).await;
+    let status = structured(&status).clone();
+    assert_eq!((&status["status"], &status["step"]["id"]), (&json!("refused"), &json!("two")));
+    assert_eq!(status["done"].as_array().unwrap().len(), 1);
+    let better = json!({"token": status["token"], "output": "better work"});
+    call(&mut peer, "workflow_continue", better).await;
+    engine.respond(run, &owner, json!(true).into()).await.unwrap();
+    let status = call(&mut peer, "workflow_status", json!({"runId": run})).await;
+    let third = structured(&status).clone();
+    assert_eq!(third["step"]["id"], "three");
+    let last =
+        call(&mut peer, "workflow_continue", json!({"token": third["token"], "output": "all"}))
+            .await;
+    assert_eq!(
+        (&structured(&last)["status"], &structured(&last)["isComplete"]),
+        (&json!("complete"), &json!(true))
+    );
+
+    // Its outputs are kept, for people to read.
+    let record = Record::of(&engine.inspect(run, &owner).await.unwrap());
+    let outputs: Vec<_> =
+        record.steps.iter().map(|done| (done.output.as_str(), done.confirmed)).collect();
+    assert_eq!(outputs, [("done", false), ("better work", true), ("all", false)]);
+    let text = record.markdown(run, "completed");
+    assert!(text.contains("## 2. Two\n\nbetter work\n\n*Confirmed by a person.*"), "{text}");
+}
+
+/// A run survives its server, and goes on with the workflow it was started with.
+#[tokio::test]
+async fn a_run_survives_a_restart_and_is_pinned_to_its_workflow() {
+    let world = World::new();
+    let (_, server) = world.server();
+    let mut peer = agent(&server, json!({})).await;
+    let started = call(&mut peer, "workflow_start", json!({"workflowId": "three-steps"})).await;
+    let first = structured(&started).clone();
+    drop((peer, server));
+
+    let changed = WORKFLOW.replace("Second", "Something else").replace("id: two", "id: changed");
+    std::fs::write(world.folder.path().join("three.yaml"), changed).unwrap();
+    let (_, server) = world.server();
+    let mut peer = agent(&server, json!({})).await;
+    let runs = call(&mut peer, "workflow_status", json!({})).await;
+    assert_eq!(structured(&runs)["runs"][0]["runId"], first["runId"]);
+    let next =
+        call(&mut peer, "workflow_continue", json!({"token": first["token"], "output": "done"}))
+            .await;
+    assert_eq!(structured(&next)["step"]["id"], "two");
+    assert_eq!(
+        structured(&next)["step"]["prompt"].as_str().unwrap().lines().next(),
+        Some("Second secret")
+    );
+}
+
+/// A client that can show forms is asked; what the person says there counts.
+#[tokio::test]
+async fn the_person_behind_the_client_is_asked() {
+    let world = World::new();
+    let (_, server) = world.server();
+    let mut peer = agent(&server, json!({"elicitation": {}})).await;
+    let started = call(&mut peer, "workflow_start", json!({"workflowId": "three-steps"})).await;
+    let token = structured(&started)["token"].clone();
+    let second =
+        call(&mut peer, "workflow_continue", json!({"token": token, "output": "done"})).await;
+    let token = structured(&second)["token"].clone();
+    let call =
+        json!({"name": "workflow_continue", "arguments": {"token": token, "output": "work"}});
+    let id = peer.ask("tools/call", call);
+    let asked = peer.find(|message| message["method"] == "elicitation/create").await;
+    assert!(asked["params"]["message"].as_str().unwrap().contains("work"));
+    let answer = json!({"action": "accept", "content": {"agree": true}});
+    peer.send(json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer}));
+    let reply = peer.reply_to(id).await;
+    assert_eq!(structured(&reply["result"])["step"]["id"], "three");
+}
+
+/// Whom the runs of the peer belong to.
+async fn owner(world: &World) -> Owner {
+    let page = mcp_flow_flow::store::Page { after: None, most: 1 };
+    let listed = world.store.list(Default::default(), page).await.unwrap();
+    listed[0].summary.owner.clone()
+}
