@@ -14,6 +14,7 @@ mod host;
 mod log;
 mod meter;
 mod offer;
+mod place;
 mod reach;
 mod show;
 mod store;

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use mcp_flow::resource::Roots;
-use mcp_flow::workflow::runs::Runs;
 use mcp_flow::workflow::{Form as Described, LookupTools, SERVER_VERSION};
 use mcp_flow::{ContentForm, Dialect, Interaction, Limits, Server, ServerBuilder, ToolNames};
 use mcp_flow_examples::read_file::Files;
@@ -167,7 +166,7 @@ impl Offer {
             false => flows,
         };
         let flows = if is_lasting { flows } else { flows.in_memory() };
-        let runs = Runs::new(workflows.library().clone(), keys.clone());
+        let runs = self.workflows.runs(&workflows, keys.clone());
         let run = runs.flow();
         let flows = flows.engine(move |engine| engine.flow(run)).build();
         let server = flows.add_to(server).sealing_keys(keys);

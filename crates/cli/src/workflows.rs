@@ -3,8 +3,11 @@
 use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::ValueEnum;
+use mcp_flow::seal::KeyRing;
+use mcp_flow::workflow::runs::Runs;
 use mcp_flow::workflow::{Form, Library, LookupTools, Origin, SERVER_ERROR, ToolErrors, Watching};
 use mcp_flow::{Revision, RpcError, Server};
 use serde_json::{Value, json};
@@ -15,7 +18,7 @@ pub(crate) struct Directories {
     /// Add the workflows in this directory; may be repeated, later ones win
     ///
     /// Before it come those of the program, of ~/.config/mcp-flow/workflows and of ./workflows.
-    #[arg(long = "workflows", value_name = "DIR")]
+    #[arg(long = "workflows", value_name = "DIR", global = true)]
     named: Vec<PathBuf>,
 }
 
@@ -24,6 +27,10 @@ pub(crate) struct Directories {
 pub(crate) struct Workflows {
     #[command(flatten)]
     directories: Directories,
+
+    /// How many days the outputs of a run are kept after its end [default: 30]
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    keep_runs: Option<u32>,
 
     /// How tools/call says that there is no such workflow or step
     #[arg(long, value_enum, default_value_t, value_name = "FORM")]
@@ -80,6 +87,17 @@ impl Workflows {
     }
 }
 
+impl Workflows {
+    /// Runs of these workflows, with tokens that are sealed with these keys.
+    pub(crate) fn runs(&self, tools: &LookupTools, keys: KeyRing) -> Runs {
+        let runs = Runs::new(tools.library().clone(), keys);
+        match self.keep_runs {
+            Some(days) => runs.retention(DAY * days),
+            None => runs,
+        }
+    }
+}
+
 /// Where a user keeps workflows of their own.
 pub(crate) fn user_directory() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -117,3 +135,5 @@ pub(crate) fn refuse(cause: &anyhow::Error) -> anyhow::Result<ExitCode> {
 
 /// How much is read to find the first request.
 const LONGEST_REQUEST: u64 = 1024 * 1024;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);

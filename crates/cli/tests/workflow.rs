@@ -45,12 +45,19 @@ fn a_person_is_walked_through() {
         - {id: one, title: One, prompt: First, validationCriteria: [{type: contains, value: done}]}\n\
         - {id: two, title: Two, prompt: 'Second {{word}}', requireConfirmation: true}\n";
     std::fs::write(folder.path().join("two.yaml"), workflow).unwrap();
-    let arguments = ["workflow", "--workflows", ".", "run", "two-steps"];
-    let output = run(folder.path(), &arguments, "no\n.\ndone\nword=sesame\n.\nwork\n.\ny\n");
+    let arguments = ["workflow", "--workflows", ".", "run", "two-steps", "word=sesame"];
+    let output = run(folder.path(), &arguments, "no\ndone\nwork\ny\n");
     assert!(output.status.success(), "{output:?}");
     let said = text(&output);
     assert!(said.contains("does not contain") && said.contains("Second sesame"), "{said}");
-    assert_eq!(run(folder.path(), &arguments, "no\n").status.code(), Some(1));
+    // Whoever leaves is told how to come back.
+    let left = run(folder.path(), &arguments, "done\n");
+    assert_eq!(left.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&left.stderr).into_owned();
+    let again = told.lines().find_map(|line| line.trim().strip_prefix("mcp-flow workflow resume "));
+    let resume = ["workflow", "resume", again.unwrap()];
+    let output = run(folder.path(), &resume, "work\nyes\n");
+    assert!(output.status.success() && text(&output).contains("Done: One"), "{output:?}");
 }
 
 /// WFL-065: our own server keeps to the document, one that does not is found out.
@@ -62,7 +69,16 @@ fn conformance_is_tried_from_outside() {
     assert!(output.status.success(), "{}", text(&output));
     assert!(!text(&output).contains("BROKEN"));
     let lenient = ["workflow", "conform", "--", PROGRAM, "stdio", "--store", "memory:"];
-    assert_eq!(run(folder.path(), &lenient, "").status.code(), Some(1));
+    let output = run(folder.path(), &lenient, "");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).contains("BROKEN  tools/list gives the four printed tools"));
+    // One that says the same to everything, one that says nothing, and none at all.
+    let parrot = r#"while read line; do echo '{"jsonrpc":"2.0","id":1,"result":{}}'; done"#;
+    for wrong in [&["sh", "-c", parrot][..], &["true"], &["no-such-program"]] {
+        let words = [&["workflow", "conform", "--"], wrong].concat();
+        let output = run(folder.path(), &words, "");
+        assert_eq!(output.status.code(), Some(1), "{wrong:?}: {output:?}");
+    }
 }
 
 fn text(output: &Output) -> String {

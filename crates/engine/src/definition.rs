@@ -19,6 +19,7 @@ pub struct Definition {
     patient: bool,
     operation: Option<Duration>,
     remembered: Option<Duration>,
+    keeps_data: bool,
     prompts: Option<u32>,
     run: Box<Run>,
 }
@@ -57,6 +58,7 @@ impl Definition {
             patient: false,
             operation: None,
             remembered: None,
+            keeps_data: false,
             prompts: None,
             run: Box::new(run),
         }
@@ -98,6 +100,14 @@ impl Definition {
         self
     }
 
+    /// Keeps what was gathered for as long as a result would be, however a session ends: what was
+    /// done is not lost with a cancelled one (C-11).
+    #[must_use]
+    pub fn kept_for(mut self, duration: Duration) -> Self {
+        (self.remembered, self.keeps_data) = (Some(duration), true);
+        self
+    }
+
     /// How many questions a session of this flow may ask, instead of what the engine says.
     #[must_use]
     pub fn most_prompts(mut self, prompts: u32) -> Self {
@@ -134,7 +144,13 @@ impl Definition {
 
     /// How long the end of a session that ended this way is remembered.
     pub(crate) fn remembers(&self, ending: &Ending) -> Option<Duration> {
-        self.remembered.filter(|_| matches!(ending, Ending::Completed { .. }))
+        let lasts = self.keeps_data || matches!(ending, Ending::Completed { .. });
+        self.remembered.filter(|_| lasts)
+    }
+
+    /// Whether what was gathered outlives a session that came to no result.
+    pub(crate) fn keeps_data(&self) -> bool {
+        self.keeps_data
     }
 
     pub(crate) fn run(

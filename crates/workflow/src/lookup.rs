@@ -23,6 +23,7 @@ use crate::template::fill;
 use answer::Answer;
 use arguments::{Get, NextStep, Validate};
 
+pub(crate) use arguments::too_large;
 pub(crate) use offer::failed;
 pub use offer::{Form, LookupTools, PRINTED_TOOLS, ToolErrors};
 

@@ -2,14 +2,17 @@
 //!
 //! A run is a flow on the journal, so it survives its server. `walk` is that flow: it shows one
 //! step at a time and asks for its output, and goes on only when the output keeps to the rules of
-//! the step and, where a person has to agree, when one has. `tools` lets an agent start, continue
-//! and look at runs; `token` is what it carries from one step to the next; `record` is what is kept.
+//! the step and, where a person has to agree, when one has; `place` is how far it has come.
+//! `tools` lets an agent start, continue and look at runs, `told` is what it hears of them, `token`
+//! what it carries from one step to the next; `record` is what is kept.
 //!
 //! A confirmation is a question of the session that no tool answers. The person behind the client
 //! is asked by whatever way it has, or answers by `interaction.respond` or the command line.
 
+mod place;
 mod record;
 mod token;
+mod told;
 mod tools;
 mod walk;
 
@@ -30,22 +33,29 @@ pub use record::{Done, Record};
 pub struct Runs {
     library: Library,
     keys: KeyRing,
+    retention: Duration,
 }
 
 impl Runs {
     /// Runs whose tokens are sealed with these keys; with the same keys they survive a restart.
     pub fn new(library: Library, keys: KeyRing) -> Self {
-        Self { library, keys }
+        Self { library, keys, retention: RETENTION }
     }
 
-    /// The flow behind every run. It waits as long as it takes, and its outputs are kept for 30
-    /// days after its end (C-11).
+    /// How long outputs are kept after the end of a run, however it ended. Defaults to 30 days.
+    #[must_use]
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// The flow behind every run. It waits as long as it takes, and its outputs outlive it (C-11).
     pub fn flow(&self) -> Definition {
         let library = self.library.clone();
         Definition::new(FLOW, move |flow, start| walk::walk(library.clone(), flow, start))
             .description("A workflow whose steps cannot be skipped")
             .patient()
-            .remembered(RETENTION)
+            .kept_for(self.retention)
             .most_prompts(MOST_QUESTIONS)
     }
 

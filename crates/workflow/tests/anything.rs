@@ -73,9 +73,7 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 fn condition() -> impl Strategy<Value = Value> {
-    let names =
-        ["equals", "not_equals", "gt", "lte", "in", "contains", "startsWith", "matches", "odd"];
-    let test = ("[a-c]", prop::sample::select(&names[..]), value())
+    let test = ("[a-c]", prop::sample::select(&TESTS[..]), value())
         .prop_map(|(name, test, value)| json!({"var": name, test: value}));
     test.prop_recursive(3, 12, 3, |inner| {
         prop_oneof![
@@ -95,24 +93,30 @@ fn rule() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn step() -> impl Strategy<Value = Value> {
-    let task = ("[a-z]{3,5}", condition(), prop::collection::vec(rule(), 0..3)).prop_map(
+fn task() -> impl Strategy<Value = Value> {
+    ("[a-z]{3,5}", condition(), prop::collection::vec(rule(), 0..3)).prop_map(
         |(id, condition, rules)| {
             json!({"id": id, "title": "T", "prompt": "{{a}} {{b.c}}", "runCondition": condition,
                    "validationCriteria": rules})
         },
-    );
-    let kinds = ["while", "until", "for", "forEach"];
-    let looped =
-        ("[a-z]{6,8}", prop::sample::select(&kinds[..]), condition(), task.clone(), value())
-            .prop_map(|(id, kind, condition, task, value)| {
-                let mut rounds = json!({"type": kind, "maxIterations": 3});
-                match kind {
-                    "for" => rounds["count"] = value,
-                    "forEach" => rounds["items"] = "a".into(),
-                    _ => rounds["condition"] = condition,
-                }
-                json!({"id": id, "type": "loop", "title": "L", "loop": rounds, "body": [task]})
-            });
-    prop_oneof![3 => task, 1 => looped]
+    )
 }
+
+fn step() -> impl Strategy<Value = Value> {
+    let looped = ("[a-z]{6,8}", prop::sample::select(&LOOPS[..]), condition(), task(), value())
+        .prop_map(|(id, kind, condition, task, value)| {
+            let mut rounds = json!({"type": kind, "maxIterations": 3});
+            match kind {
+                "for" => rounds["count"] = value,
+                "forEach" => rounds["items"] = "a".into(),
+                _ => rounds["condition"] = condition,
+            }
+            json!({"id": id, "type": "loop", "title": "L", "loop": rounds, "body": [task]})
+        });
+    prop_oneof![3 => task(), 1 => looped]
+}
+
+const TESTS: [&str; 9] =
+    ["equals", "not_equals", "gt", "lte", "in", "contains", "startsWith", "matches", "odd"];
+
+const LOOPS: [&str; 4] = ["while", "until", "for", "forEach"];

@@ -43,10 +43,9 @@ fn every_bundled_workflow_can_be_walked_to_its_end() {
                 Next::Task { task, round } => {
                     if let Some(round) = &round {
                         if round.is_new {
-                            workflow
-                                .body(round.looped)
-                                .iter()
-                                .for_each(|task| drop(done.remove(&task.id)));
+                            for task in workflow.body(round.looped) {
+                                done.remove(&task.id);
+                            }
                         }
                         context = in_round(&context, Some(round));
                     }

@@ -9,8 +9,8 @@ use mcp_flow_flow::{MemoryStore, Owner, SessionId, Store};
 use mcp_flow_proto::Revision;
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::Server;
+use mcp_flow_testkit::Peer;
 use mcp_flow_testkit::memory;
-use mcp_flow_testkit::peer::Peer;
 use mcp_flow_workflow::runs::{Record, Runs};
 use mcp_flow_workflow::{Library, Origin};
 use serde_json::{Value, json};
@@ -20,6 +20,15 @@ const WORKFLOW: &str = "id: three-steps\nname: Three\ndescription: Three steps\n
     - {id: two, title: Two, prompt: Second secret, requireConfirmation: true}\n\
     - {id: three, title: Three, prompt: Third secret}\n";
 
+/// Two loops that count by the same name, and a step that applies to some tasks only.
+const LOOPS: &str = "id: two-loops\nname: Two\ndescription: Two loops\nversion: 1.0.0\nsteps:\n\
+    - {id: parts, type: loop, title: Parts, loop: {type: forEach, items: parts, maxIterations: 9}, \
+       body: [{id: part, title: Part, prompt: Do it}]}\n\
+    - {id: thrice, type: loop, title: Thrice, loop: {type: for, count: 3, maxIterations: 3}, \
+       body: [{id: again, title: Again, prompt: Do it again}]}\n\
+    - {id: large, title: Large, prompt: Only then, runCondition: {var: large, equals: true}}\n\
+    - {id: last, title: Last, prompt: Finish}\n";
+
 struct World {
     store: Arc<dyn Store>,
     folder: tempfile::TempDir,
@@ -27,8 +36,12 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with(WORKFLOW)
+    }
+
+    fn with(workflow: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("three.yaml"), WORKFLOW).unwrap();
+        std::fs::write(folder.path().join("three.yaml"), workflow).unwrap();
         Self { store: Arc::new(MemoryStore::new()), folder }
     }
 
@@ -180,6 +193,59 @@ async fn a_run_survives_a_restart_and_is_pinned_to_its_workflow() {
     );
 }
 
+/// A loop is gone round by the run and not by what the agent says of it, and conditions that are
+/// open are decided before a later step is shown.
+#[tokio::test]
+async fn a_cheating_agent_cannot_leave_a_loop_or_a_condition_out() {
+    let world = World::with(LOOPS);
+    let (_, server) = world.server();
+    let mut peer = agent(&server, json!({})).await;
+    let context = json!({"currentIteration": 99, "parts": ["a", "b"]});
+    let start = json!({"workflowId": "two-loops", "context": context});
+    let mut told = structured(&call(&mut peer, "workflow_start", start).await).clone();
+    let mut walked = Vec::new();
+    while told["status"] != "complete" {
+        let step = &told["step"];
+        walked.push(format!("{}{}", step["id"].as_str().unwrap(), step["round"]));
+        // It says that all rounds are over, that the list is empty, and nothing of `large`.
+        let tricks = json!({"currentIteration": 99, "currentItem": "z", "parts": [], "done": true});
+        let mut given = json!({"token": told["token"], "output": "work", "context": tricks});
+        if told["step"]["asksFor"] == "context" {
+            assert!(step["prompt"].as_str().unwrap().contains("large"), "{step}");
+            if told["status"] == "refused" {
+                given["context"]["large"] = false.into();
+            }
+        }
+        told = structured(&call(&mut peer, "workflow_continue", given).await).clone();
+    }
+    let expected =
+        ["part1", "part2", "again1", "again2", "again3", "contextnull", "contextnull", "lastnull"];
+    assert_eq!(walked, expected);
+}
+
+/// C-11: what was done is kept when a run is cancelled, for as long as the outputs of any other.
+#[tokio::test]
+async fn a_cancelled_run_keeps_its_outputs() {
+    let world = World::new();
+    let (engine, server) = world.server();
+    let mut peer = agent(&server, json!({})).await;
+    let started = call(&mut peer, "workflow_start", json!({"workflowId": "three-steps"})).await;
+    let first = structured(&started).clone();
+    let given = json!({"token": first["token"], "output": "done well"});
+    call(&mut peer, "workflow_continue", given).await;
+    let run: SessionId = first["runId"].as_str().unwrap().parse().unwrap();
+    let owner = owner(&world).await;
+    engine.cancel(run, &owner, Some("enough".to_owned())).await.unwrap();
+    let session = engine.inspect(run, &owner).await.unwrap();
+    let kept = session.ended.as_ref().unwrap();
+    let day = 24 * 60 * 60 * 1000;
+    assert_eq!(kept.until.as_millis() - kept.at.as_millis(), 30 * day);
+    let export = json!({"runId": run, "format": "markdown"});
+    let export = call(&mut peer, "workflow_status", export).await;
+    let text = export["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("cancelled") && text.contains("## 1. One\n\ndone well"), "{text}");
+}
+
 /// A client that can show forms is asked; what the person says there counts.
 #[tokio::test]
 async fn the_person_behind_the_client_is_asked() {
@@ -200,6 +266,52 @@ async fn the_person_behind_the_client_is_asked() {
     peer.send(json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer}));
     let reply = peer.reply_to(id).await;
     assert_eq!(structured(&reply["result"])["step"]["id"], "three");
+}
+
+/// C-06: a client without a connection of its own asks the person between two calls.
+#[tokio::test]
+async fn the_person_is_asked_between_two_calls() {
+    let world = World::new();
+    let (_, server) = world.server();
+    let mut peer = memory::connect(&server);
+    let mut said = async |name: &str, arguments: Value, more: Value| -> Value {
+        let mut params = json!({"name": name, "arguments": arguments, "_meta": meta()});
+        params.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        peer.call("tools/call", params).await["result"].clone()
+    };
+    let started = said("workflow_start", json!({"workflowId": "three-steps"}), json!({})).await;
+    let token = &structured(&started)["token"];
+    let second = json!({"token": token, "output": "done"});
+    let second = said("workflow_continue", second, json!({})).await;
+    let call = json!({"token": structured(&second)["token"], "output": "work"});
+    let asked = said("workflow_continue", call.clone(), json!({})).await;
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    assert!(!asked.to_string().contains("Third"));
+    let (key, _) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    let again = |agrees: bool| {
+        let answer = json!({"action": "accept", "content": {"agree": agrees}});
+        json!({"requestState": asked["requestState"], "inputResponses": {key: answer}})
+    };
+    // What the person has said once is not said otherwise by repeating the call.
+    let refused = said("workflow_continue", call.clone(), again(false)).await;
+    assert_eq!(structured(&refused)["status"], "refused");
+    let cheated = said("workflow_continue", call, again(true)).await;
+    assert_eq!(structured(&cheated)["status"], "refused", "{cheated}");
+    let better = json!({"token": structured(&refused)["token"], "output": "better"});
+    let asked = said("workflow_continue", better.clone(), json!({})).await;
+    let (key, _) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    let answer = json!({"action": "accept", "content": {"agree": true}});
+    let again = json!({"requestState": asked["requestState"], "inputResponses": {key: answer}});
+    let third = said("workflow_continue", better, again).await;
+    assert_eq!(structured(&third)["step"]["id"], "three");
+}
+
+fn meta() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1.0.0"},
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    })
 }
 
 /// Whom the runs of the peer belong to.

@@ -11,13 +11,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{Subcommand, ValueEnum};
-use mcp_flow::workflow::{Library, nearest};
+use clap::Subcommand;
+use mcp_flow::workflow::{Entry, Library, nearest};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
-use crate::show::print;
-use crate::store::StoreUrl;
+use crate::place::Whereabouts;
+use crate::reach;
+use crate::show::{self, Format, neutral, table};
 use crate::workflows::Directories;
 
 /// List, show, check, write and go through workflows
@@ -25,6 +26,13 @@ use crate::workflows::Directories;
 pub(crate) struct Workflow {
     #[command(flatten)]
     workflows: Directories,
+
+    #[command(flatten)]
+    place: Whereabouts,
+
+    /// For people or for programs
+    #[arg(long, value_enum, global = true, default_value_t)]
+    format: Format,
 
     #[command(subcommand)]
     action: Action,
@@ -34,11 +42,7 @@ pub(crate) struct Workflow {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List all workflows there are, and the files that are broken
-    List {
-        /// For people or for programs
-        #[arg(long, value_enum, default_value_t)]
-        format: Format,
-    },
+    List,
     /// Show one as JSON
     Show {
         /// Which one
@@ -58,7 +62,7 @@ enum Action {
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Go through one yourself
+    /// Go through one yourself; the run is kept, so that it can be left and taken up again
     Run {
         /// Which one
         id: String,
@@ -66,19 +70,28 @@ enum Action {
         #[arg(value_name = "NAME=VALUE")]
         context: Vec<String>,
     },
-    /// List the runs in a store at rest; those of a server are among mcp-flow sessions list
-    Runs {
-        /// The store that has them: redb:PATH
-        #[arg(long, value_name = "URL")]
-        store: StoreUrl,
+    /// List runs, whoever goes through them
+    Runs,
+    /// Go on with a run yourself
+    Resume {
+        /// Which one
+        run: String,
+    },
+    /// End a run; what was done in it is kept
+    Cancel {
+        /// Which one
+        run: String,
+        /// Why
+        #[arg(long)]
+        reason: Option<String>,
     },
     /// Write a run as Markdown, with all outputs
     Export {
         /// Which one
-        id: String,
-        /// The store that has it: redb:PATH
-        #[arg(long, value_name = "URL")]
-        store: StoreUrl,
+        run: String,
+        /// Where to write it; standard output if nothing is said
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
     },
     /// Try whether a server keeps to the workflowlookup document; exit 1 if not
     Conform {
@@ -88,67 +101,82 @@ enum Action {
     },
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Lines to read
-    #[default]
-    Text,
-    /// One JSON value
-    Json,
-}
-
 impl Workflow {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        match self.action {
-            Action::List { format } => list(&self.workflows.library()?, format),
-            Action::Show { id } => show(&self.workflows.library()?, &id),
-            Action::Validate { files } => validate::run(&files),
-            Action::New { id, output } => new::run(&id, output),
-            Action::Run { id, context } => run::run(&self.workflows.library()?, &id, &context),
-            Action::Runs { store } => runs::list(&store),
-            Action::Export { id, store } => runs::export(&store, &id),
-            Action::Conform { command } => conform::run(&command),
+        match &self.action {
+            Action::List => list(&self.workflows.library()?, self.format),
+            Action::Show { id } => show(&self.workflows.library()?, id),
+            Action::Validate { files } => validate::run(files),
+            Action::New { id, output } => new::run(id, output.clone()),
+            Action::Conform { command } => conform::run(command),
+            _ => reach::run(async {
+                tokio::select! {
+                    biased;
+                    _ = tokio::signal::ctrl_c() => Err(reach::interrupted()),
+                    done = self.with_runs() => done,
+                }
+            }),
+        }
+    }
+
+    /// The commands about runs.
+    async fn with_runs(&self) -> anyhow::Result<ExitCode> {
+        let library = self.workflows.library()?;
+        let begins = matches!(self.action, Action::Run { .. });
+        let place = self.place.or_store(&library, begins).await?;
+        let again = self.place.again("mcp-flow workflow resume");
+        match &self.action {
+            Action::Run { id, context } => {
+                // A server has workflows of its own.
+                if place.is_at_rest() {
+                    find(&library, id)?;
+                }
+                run::start(&place, again, id, context).await
+            }
+            Action::Resume { run } => run::resume(&place, again, run).await,
+            Action::Cancel { run, reason } => runs::cancel(&place, run, reason.as_deref()).await,
+            Action::Export { run, output } => runs::export(&place, run, output.as_deref()).await,
+            _ => runs::list(&place, self.format).await,
         }
     }
 }
 
 fn list(library: &Library, format: Format) -> anyhow::Result<ExitCode> {
     let (entries, broken) = (library.entries(), library.broken());
-    let text = match format {
-        Format::Json => {
-            let workflows: Vec<_> = entries
-                .iter()
-                .map(|entry| {
-                    let one = &entry.workflow;
-                    json!({
-                        "id": one.id, "name": one.name, "description": one.description,
-                        "category": one.category, "version": one.version,
-                        "origin": entry.origin.name(),
-                    })
-                })
-                .collect();
-            let broken: Vec<_> = broken
-                .iter()
-                .map(|one| json!({"file": one.path.display().to_string(), "reason": one.reason()}))
-                .collect();
-            json!({"workflows": workflows, "broken": broken}).to_string()
-        }
-        Format::Text => {
-            let lines = entries.iter().map(|entry| {
+    if format == Format::Json {
+        let workflows: Vec<_> = entries
+            .iter()
+            .map(|entry| {
                 let one = &entry.workflow;
-                let steps = one.steps.len();
-                format!("{:<30} {:<8} {steps:>2} steps  {}", one.id, entry.origin.name(), one.name)
-            });
-            let broken = broken.iter().map(|one| format!("broken: {}", one.report()));
-            lines.chain(broken).collect::<Vec<_>>().join("\n")
-        }
+                json!({
+                    "id": one.id, "name": one.name, "description": one.description,
+                    "category": one.category, "version": one.version,
+                    "origin": entry.origin.name(),
+                })
+            })
+            .collect();
+        let broken: Vec<_> = broken
+            .iter()
+            .map(|one| json!({"file": one.path.display().to_string(), "reason": one.reason()}))
+            .collect();
+        show::print_json(&json!({"workflows": workflows, "broken": broken}))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let row = |entry: &Entry| {
+        let one = &entry.workflow;
+        let (id, name, steps) = (one.id.to_string(), one.name.to_string(), one.steps.len());
+        vec![id, entry.origin.name().to_owned(), steps.to_string(), name]
     };
-    print(&text)?;
+    let rows: Vec<_> = entries.iter().map(row).collect();
+    show::print(&table::write(&["workflow", "origin", "steps", "name"], &rows, format))?;
+    for one in broken {
+        show::print(&neutral(&format!("broken: {}", one.report())))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 fn show(library: &Library, id: &str) -> anyhow::Result<ExitCode> {
-    print(&serde_json::to_string_pretty(&*find(library, id)?)?)?;
+    show::print(&serde_json::to_string_pretty(&*find(library, id)?)?)?;
     Ok(ExitCode::SUCCESS)
 }
 

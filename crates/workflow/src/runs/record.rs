@@ -39,14 +39,21 @@ pub struct Done {
 }
 
 impl Record {
-    /// What was done in a session: its result if it is over, and what its history shows if not.
+    /// What was done in a session: its result if it has one, and what it gathered if not.
     pub fn of(session: &Session) -> Self {
-        let read = |value: &Value| serde_json::from_value(value.clone()).ok();
         if let Some(Ending::Completed { data, .. }) = session.ending() {
             return read(data).unwrap_or_default();
         }
-        let noted: Option<Self> = session.data.get(NOTED).and_then(read);
-        Self { steps: done(session), ..noted.unwrap_or_default() }
+        let noted = |key: &str| session.data.get(key).cloned();
+        let steps = (1..).map_while(|number| {
+            let mut done = noted(&done_key(number))?;
+            // The output itself is there once, as the answer to the question for it.
+            let answer = noted(done["answer"].as_str()?)?;
+            done["output"] = answer["output"].clone();
+            read(&done)
+        });
+        let record: Self = noted(NOTED).as_ref().and_then(read).unwrap_or_default();
+        Self { steps: steps.collect(), ..record }
     }
 
     /// The run for people, all outputs included.
@@ -58,52 +65,36 @@ impl Record {
         for (index, done) in self.steps.iter().enumerate() {
             let round = done.round.map_or_else(String::new, |round| format!(" (round {round})"));
             let confirmed = if done.confirmed { "\n\n*Confirmed by a person.*" } else { "" };
-            let (number, title) = (index + 1, &done.title);
-            text.push_str(&format!(
-                "\n## {number}. {title}{round}\n\n{}{confirmed}\n",
-                done.output
-            ));
+            let (number, title, output) = (index + 1, &done.title, done.output.trim_end());
+            text.push_str(&format!("\n## {number}. {title}{round}\n\n{output}{confirmed}\n"));
         }
         text
     }
 }
 
-/// The steps of a live session that were done: those whose output was not asked for again.
-fn done(session: &Session) -> Vec<Done> {
-    let asked = |place: usize| {
-        let past = session.history.get(place).map(|turn| &turn.asked);
-        past.or(session.open.as_ref().filter(|_| place == session.history.len()))
-    };
-    let mut done = Vec::new();
-    for (place, turn) in session.history.iter().enumerate() {
-        let Some(shown) = Shown::of(turn.asked.prompt.ui.as_ref()) else { continue };
-        let Some(output) = turn.answered.value["output"].as_str() else { continue };
-        let Some(after) = asked(place + 1) else { continue };
-        let next = Shown::of(after.prompt.ui.as_ref());
-        let confirmed = match next {
-            Some(next) if next.refused.is_some() => continue,
-            Some(_) => false,
-            None => {
-                let agreed = session.history.get(place + 1).map(|turn| &turn.answered.value);
-                if agreed != Some(&Value::Bool(true)) {
-                    continue;
-                }
-                true
-            }
-        };
-        done.push(Done {
-            step_id: shown.step_id,
-            title: shown.title,
-            round: shown.round,
-            output: output.to_owned(),
-            confirmed,
-        });
-    }
-    done
+fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Option<T> {
+    T::deserialize(value).ok()
 }
 
 /// Under which key a run notes which workflow it is of.
 pub(super) const NOTED: &str = "run";
+
+/// Under which key it notes a step that was done, by its number from 1.
+pub(super) fn done_key(number: usize) -> String {
+    format!("done.{number}")
+}
+
+/// A step that was done, without its output, which is found under the key `answer`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Noted<'a> {
+    pub(super) step_id: &'a str,
+    pub(super) title: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) round: Option<u32>,
+    pub(super) confirmed: bool,
+    pub(super) answer: &'a str,
+}
 
 /// What the question for a step says of it, beside its message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,7 +105,10 @@ pub(super) struct Shown {
     pub(super) prompt: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) round: Option<u32>,
-    /// What was wrong with the last output.
+    /// Whether context is asked for, and no output.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_about_context: bool,
+    /// What was wrong with the last answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) refused: Option<Refused>,
 }
@@ -126,8 +120,14 @@ pub(super) struct Refused {
     pub(super) suggestions: Vec<String>,
 }
 
+impl Refused {
+    pub(super) fn new(issue: impl Into<String>, suggestion: &str) -> Self {
+        Self { issues: vec![issue.into()], suggestions: vec![suggestion.to_owned()] }
+    }
+}
+
 impl Shown {
     pub(super) fn of(hints: Option<&Value>) -> Option<Self> {
-        serde_json::from_value(hints?.clone()).ok()
+        hints.and_then(read)
     }
 }

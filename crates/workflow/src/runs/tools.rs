@@ -1,7 +1,7 @@
 //! `workflow_start`, `workflow_continue` and `workflow_status`.
 
-use mcp_flow_engine::{Engine, EngineError, Response, Standing, Start, View};
-use mcp_flow_flow::event::{Asked, Ending};
+use mcp_flow_engine::{Engine, Response, Standing, Start, View};
+use mcp_flow_flow::event::Asked;
 use mcp_flow_flow::prompt::PromptType;
 use mcp_flow_flow::store::{Page, Phase};
 use mcp_flow_flow::{Owner, Session, SessionId};
@@ -12,8 +12,9 @@ use mcp_flow_server::{AskError, BadTool, Context, Elicited, Form, Tool, ToolOutp
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::record::{Record, Shown};
+use super::record::Record;
 use super::token::Token;
+use super::told::{listed_run, moved_on, no_such_run, refused};
 use super::walk::parameters;
 use super::{FLOW, Runs};
 use crate::lookup::{self, failed};
@@ -57,7 +58,11 @@ pub(super) fn tools(runs: &Runs, engine: &Engine) -> Vec<Result<Tool, BadTool>> 
             .description(STATUS)
             .input_schema(json!({
                 "type": "object",
-                "properties": {"runId": {"type": "string", "description": "One run; all of yours if it is left out"}},
+                "properties": {
+                    "runId": {"type": "string", "description": "One run; all of yours if it is left out"},
+                    "format": {"type": "string", "enum": ["json", "markdown"],
+                               "description": "markdown gives the run with all outputs for people"}
+                },
                 "additionalProperties": false
             }))
             .handler(move |context: Context, call: Status| {
@@ -86,12 +91,22 @@ struct Continue {
 #[serde(rename_all = "camelCase")]
 struct Status {
     run_id: Option<String>,
+    #[serde(default)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    #[default]
+    Json,
+    Markdown,
 }
 
 /// Where agents come to with their runs.
 #[derive(Clone, Debug)]
-struct Desk {
-    runs: Runs,
+pub(super) struct Desk {
+    pub(super) runs: Runs,
     engine: Engine,
 }
 
@@ -138,12 +153,6 @@ impl Desk {
         let response = Response::from(answer).for_turn(token.turn);
         let reply = self.engine.respond(token.run, &owner, response).await;
         let reply = reply.map_err(|error| refused(&error))?;
-        if let mcp_flow_engine::Reply::Rejected { violation, .. } = &reply {
-            return Err(Failure::new(
-                "OUTPUT_MISSING",
-                format!("{}. Give `output`, and try again.", violation.error),
-            ));
-        }
         let view = self.settled(reply.view().clone(), &owner).await?;
         self.told(&context, &owner, view).await
     }
@@ -153,27 +162,35 @@ impl Desk {
         let Some(id) = call.run_id else { return self.list(&owner).await };
         let run: SessionId = id.parse().map_err(|_| no_such_run())?;
         let session = self.inspect(run, &owner).await?;
+        let record = Record::of(&session);
+        if call.format == Format::Markdown {
+            return Ok(ToolOutput::text(record.markdown(run, session.state.name())));
+        }
         let view = self.view(run, &owner).await?;
         let mut status = self.standing(&owner, &view);
-        status["done"] = serde_json::to_value(Record::of(&session).steps).unwrap_or_default();
+        let Record { workflow_id, name, version, hash, steps } = record;
+        status["workflow"] =
+            json!({"id": workflow_id, "name": name, "version": version, "hash": hash});
+        status["done"] = serde_json::to_value(steps).unwrap_or_default();
         Ok(ToolOutput::structured(status))
     }
 
+    /// The caller's runs, as many as a reader can take in.
     async fn list(&self, owner: &Owner) -> Told {
-        let page = Page { after: None, most: MOST_LISTED };
-        let listed = self.engine.list(owner, Phase::Any, page).await;
-        let listed = listed.map_err(|error| refused(&error))?;
         let mut runs = Vec::new();
-        for run in listed.into_iter().filter(|run| run.summary.flow == FLOW) {
-            let Ok(session) = self.engine.inspect(run.id, owner).await else { continue };
-            let record = Record::of(&session);
-            runs.push(json!({
-                "runId": run.id,
-                "workflowId": record.workflow_id,
-                "state": run.summary.state.name(),
-                "stepsDone": record.steps.len(),
-            }));
+        let mut after = None;
+        while runs.len() < MOST_LISTED {
+            let page = Page { after, most: PAGE };
+            let listed = self.engine.list(owner, Phase::Any, page).await;
+            let listed = listed.map_err(|error| refused(&error))?;
+            let Some(last) = listed.last() else { break };
+            after = Some(last.id);
+            for run in listed.iter().filter(|run| run.summary.flow == FLOW) {
+                let Ok(session) = self.engine.inspect(run.id, owner).await else { continue };
+                runs.push(listed_run(run.id, &session));
+            }
         }
+        runs.truncate(MOST_LISTED);
         Ok(ToolOutput::structured(json!({"runs": runs})))
     }
 
@@ -217,59 +234,16 @@ impl Desk {
                 Err(error) => return Err(Failure::from(error)),
             };
             let response = Response::from(Value::Bool(agrees)).for_turn(open.turn);
-            let reply = self.engine.respond(view.id, owner, response).await;
-            let reply = reply.map_err(|error| refused(&error))?;
-            view = self.settled(reply.view().clone(), owner).await?;
+            view = match self.engine.respond(view.id, owner, response).await {
+                Ok(reply) => self.settled(reply.view().clone(), owner).await?,
+                // Somebody else was quicker, perhaps the same person elsewhere.
+                Err(_) => {
+                    view = self.view(view.id, owner).await?;
+                    break;
+                }
+            };
         }
         Ok(ToolOutput::structured(self.standing(owner, &view)))
-    }
-
-    /// Where a run stands.
-    fn standing(&self, owner: &Owner, view: &View) -> Value {
-        match &view.standing {
-            Standing::Waiting(open) if open.prompt.kind == PromptType::Confirm => json!({
-                "runId": view.id,
-                "status": "waiting_for_confirmation",
-                "message": format!(
-                    "A person has to confirm this step, and you cannot. Ask the user to answer with \
-                     `mcp-flow sessions answer {} true` (or false), then call workflow_status.",
-                    view.id
-                ),
-                "question": open.prompt.message,
-            }),
-            Standing::Waiting(open) => {
-                self.step(owner, view.id, open.turn, open.prompt.ui.as_ref())
-            }
-            Standing::Working(_) => json!({"runId": view.id, "status": "working"}),
-            Standing::Ended(ended) => match &ended.ending {
-                Ending::Completed { summary, .. } => json!({
-                    "runId": view.id, "status": "complete", "isComplete": true, "summary": summary,
-                }),
-                Ending::Cancelled { reason } => {
-                    json!({"runId": view.id, "status": "cancelled", "reason": reason})
-                }
-                Ending::Expired(_) => json!({"runId": view.id, "status": "expired"}),
-                Ending::Failed(fault) => {
-                    json!({"runId": view.id, "status": "failed", "reason": fault.message})
-                }
-            },
-        }
-    }
-
-    /// A step to be done, and the token to go on with.
-    fn step(&self, owner: &Owner, run: SessionId, turn: u32, hints: Option<&Value>) -> Value {
-        let token = Token { run, turn }.seal(&self.runs.keys, owner);
-        let mut told = json!({"runId": run, "status": "step", "isComplete": false, "token": token});
-        if let Some(shown) = Shown::of(hints) {
-            told["step"] =
-                json!({"id": shown.step_id, "title": shown.title, "prompt": shown.prompt});
-            if let Some(refused) = shown.refused {
-                told["status"] = "refused".into();
-                told["issues"] = refused.issues.into();
-                told["suggestions"] = refused.suggestions.into();
-            }
-        }
-        told
     }
 
     async fn inspect(&self, run: SessionId, owner: &Owner) -> Result<Session, Failure> {
@@ -306,27 +280,8 @@ fn answer(call: &Continue) -> Value {
     answer.into()
 }
 
-fn is_confirmation(asked: &Asked) -> bool {
+pub(super) fn is_confirmation(asked: &Asked) -> bool {
     asked.prompt.kind == PromptType::Confirm
-}
-
-fn moved_on() -> Failure {
-    Failure::new(
-        "OLD_TOKEN",
-        "This token is of an earlier step, and the run has moved on. workflow_status gives the step \
-         that is to be done now, with its token.",
-    )
-}
-
-fn no_such_run() -> Failure {
-    Failure::new("RUN_NOT_FOUND", "You have no run of this id. workflow_status lists yours.")
-}
-
-fn refused(error: &EngineError) -> Failure {
-    match error {
-        EngineError::NotFound => no_such_run(),
-        error => Failure::new("RUN_FAILED", error.to_string()),
-    }
 }
 
 const START: &str = "Starts a run of a workflow. Steps are shown one at a time, each with a token; \
@@ -337,4 +292,5 @@ const STATUS: &str = "Tells where a run stands and what was done in it, with the
                       with. Without a run, lists all of yours.";
 
 const MOST_LISTED: usize = 100;
+const PAGE: usize = 100;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);

@@ -1,18 +1,17 @@
 //! The flow of a run.
 
-use std::collections::HashSet;
-
 use mcp_flow_engine::{Flow, FlowError, FlowResult};
 use mcp_flow_flow::question::{confirm, custom_schema};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::record::{Done, NOTED, Record, Refused, Shown};
+use super::place::Place;
+use super::record::{Done, NOTED, Noted, Record, Refused, Shown, done_key};
 use crate::condition::Context;
 use crate::library::Library;
 use crate::lookup;
 use crate::model::{Task, Workflow};
-use crate::next::{self, Blocked, Next, Round, guidance, in_round, needs_confirmation};
+use crate::next::{Next, Round, guidance, needs_confirmation};
 use crate::read::Reading;
 use crate::rule::Verdict;
 use crate::source::Format;
@@ -33,6 +32,9 @@ struct Given {
     output: String,
     #[serde(default)]
     context: Context,
+    /// The key of the question it answers.
+    #[serde(skip)]
+    key: String,
 }
 
 /// Goes through a workflow, step by step.
@@ -57,138 +59,137 @@ pub(super) async fn walk(library: Library, flow: Flow, start: Start) -> FlowResu
         hash: hash(&text),
         steps: Vec::new(),
     };
-    let mut walk = Walk { flow, record, context: start.context, done: HashSet::new(), asked: 0 };
-    walk.through(&workflow).await?;
+    flow.set(NOTED, &record)?;
+    let place = Place::new(&workflow, start.context);
+    let mut walk = Walk { workflow: &workflow, flow, record, place, asked: 0 };
+    walk.through().await?;
     let steps = walk.record.steps.len();
     walk.flow.summary(format!("{} is done, in {steps} steps", workflow.name));
     Ok(walk.record)
 }
 
-struct Walk {
+struct Walk<'a> {
+    workflow: &'a Workflow,
     flow: Flow,
     record: Record,
-    context: Context,
-    done: HashSet<Box<str>>,
+    place: Place<'a>,
     /// How many questions were asked, by which they are told apart.
     asked: u32,
 }
 
-impl Walk {
-    async fn through(&mut self, workflow: &Workflow) -> FlowResult<()> {
-        let mut asked_for: HashSet<String> = HashSet::new();
-        self.flow.set(NOTED, &self.record)?;
+impl<'a> Walk<'a> {
+    async fn through(&mut self) -> FlowResult<()> {
+        let mut refused = None;
         loop {
-            let done: HashSet<&str> = self.done.iter().map(|id| &**id).collect();
-            let found = next::next(workflow, &done, &self.context);
-            match found.map_err(|fault| FlowError::new(fault.to_string()))? {
-                Next::Complete => return Ok(()),
-                Next::Task { task, round } => self.step(workflow, task, round).await?,
-                Next::Blocked(blocked) => {
-                    // A step whose condition is known not to hold does not apply. One that asks
-                    // about something nobody has said is asked for, once.
-                    let open: Vec<_> = blocked
-                        .into_iter()
-                        .filter(|one| !one.is_decided && asked_for.insert(one.step.to_owned()))
-                        .collect();
-                    if open.is_empty() {
-                        return Ok(());
-                    }
-                    self.ask_for_context(&open).await?;
-                }
+            let found = self.place.next();
+            // What has to be said before it is known which step is next.
+            let wanted = match &found {
+                Err(fault) if fault.is_mendable => vec![fault.to_string()],
+                Err(fault) => return Err(FlowError::new(fault.to_string())),
+                Ok(next) => self.place.undecided(next),
+            };
+            if !wanted.is_empty() {
+                refused = self.ask_for_context(&wanted, refused).await?;
+                continue;
+            }
+            refused = None;
+            match found {
+                Ok(Next::Task { task, round }) => self.step(task, round).await?,
+                // A step whose condition is known not to hold does not apply.
+                _ => return Ok(()),
             }
         }
     }
 
     /// Has one step done, as often as it takes until it is done well.
-    async fn step(
-        &mut self,
-        workflow: &Workflow,
-        task: &Task,
-        round: Option<Round<'_>>,
-    ) -> FlowResult<()> {
-        if let Some(round) = &round {
-            if round.is_new {
-                for task in workflow.body(round.looped) {
-                    self.done.remove(&task.id);
-                }
-            }
-            self.context = in_round(&self.context, Some(round));
-        }
+    async fn step(&mut self, task: &'a Task, round: Option<Round<'a>>) -> FlowResult<()> {
+        self.place.enter(round.as_ref());
         let mut refused = None;
         loop {
+            let before = self.place.context();
             let shown = Shown {
                 step_id: task.id.to_string(),
                 title: task.title.to_string(),
-                prompt: guidance(workflow, task, round.as_ref(), &self.context),
+                prompt: guidance(self.workflow, task, round.as_ref(), &before),
                 round: round.as_ref().map(|round| round.iteration),
+                is_about_context: false,
                 refused: refused.take(),
             };
-            let given = self.ask(&task.id, &task.title, &shown, true).await?;
-            let mut context = self.context.clone();
-            context.extend(given.context);
-            let verdict = Verdict::of(task.validation_criteria.as_ref(), &given.output, &context);
-            if !verdict.valid {
-                let Verdict { issues, suggestions, .. } = verdict;
-                refused = Some(Refused { issues, suggestions });
+            let given = self.ask(&shown).await?;
+            let after = self.place.with(&given.context);
+            refused = judge(task, &given.output, &after);
+            if refused.is_some() {
                 continue;
             }
-            let confirmed = needs_confirmation(task, &context);
+            // An agent cannot do without the person by saying now that none is needed.
+            let confirmed = [&before, &after].iter().any(|one| needs_confirmation(task, one));
             if confirmed && !self.confirm(task, &given.output).await? {
-                refused = Some(Refused {
-                    issues: vec!["The user did not agree to the outcome of this step.".to_owned()],
-                    suggestions: vec![
-                        "Ask the user what to change, and do the step again.".to_owned(),
-                    ],
-                });
+                refused = Some(Refused::new(
+                    "The user did not agree to the outcome of this step.",
+                    "Ask the user what to change, and do the step again.",
+                ));
                 continue;
             }
-            self.context = context;
-            self.done.insert(task.id.clone());
-            self.record.steps.push(Done {
-                step_id: task.id.to_string(),
-                title: task.title.to_string(),
-                round: shown.round,
-                output: given.output,
-                confirmed,
-            });
-            return Ok(());
+            self.place.learn(given.context);
+            self.place.finish(task);
+            return self.note(shown, given.output, confirmed, &given.key);
         }
     }
 
-    async fn ask_for_context(&mut self, blocked: &[Blocked<'_>]) -> FlowResult<()> {
-        let wanted: Vec<_> =
-            blocked.iter().map(|one| format!("- For `{}`: {}", one.step, one.wanted)).collect();
-        let prompt = format!("{CONTEXT_WANTED}\n{}", wanted.join("\n"));
-        let title = "Decide which steps apply".to_owned();
-        let step_id = "context".to_owned();
-        let shown = Shown { step_id, title, prompt, round: None, refused: None };
-        let given = self.ask("context", &shown.title, &shown, false).await?;
-        self.context.extend(given.context);
+    /// Keeps what was done.
+    fn note(
+        &mut self,
+        shown: Shown,
+        output: String,
+        confirmed: bool,
+        answer: &str,
+    ) -> FlowResult<()> {
+        let Shown { step_id, title, round, .. } = shown;
+        let key = done_key(self.record.steps.len() + 1);
+        let noted = Noted { step_id: &step_id, title: &title, round, confirmed, answer };
+        self.flow.set(&key, &noted)?;
+        self.record.steps.push(Done { step_id, title, round, output, confirmed });
         Ok(())
     }
 
-    async fn ask(
+    /// Asks for what decides which steps apply; says what was wrong with an answer that does not.
+    async fn ask_for_context(
         &mut self,
-        id: &str,
-        message: &str,
-        shown: &Shown,
-        needs_output: bool,
-    ) -> FlowResult<Given> {
+        wanted: &[String],
+        refused: Option<Refused>,
+    ) -> FlowResult<Option<Refused>> {
+        let lines: Vec<_> = wanted.iter().map(|one| format!("- {one}")).collect();
+        let shown = Shown {
+            step_id: "context".to_owned(),
+            title: "Say what the next steps depend on".to_owned(),
+            prompt: format!("{CONTEXT_WANTED}\n{}", lines.join("\n")),
+            round: None,
+            is_about_context: true,
+            refused,
+        };
+        let given = self.ask(&shown).await?;
+        if let Some(refused) = too_large(&self.place.with(&given.context)) {
+            return Ok(Some(refused));
+        }
+        self.place.learn(given.context);
+        Ok(Some(Refused::new(
+            "The context still leaves open what is next.",
+            "Give every variable that is asked for with `context`, also those that do not apply.",
+        )))
+    }
+
+    async fn ask(&mut self, shown: &Shown) -> FlowResult<Given> {
         self.asked += 1;
-        let least = u32::from(needs_output);
-        let required: &[&str] = if needs_output { &["output"] } else { &[] };
+        let key = format!("{}.{}", self.asked, shown.step_id);
+        // What is missing is judged with the step, which can be tried again as often as it takes.
         let schema = json!({
             "type": "object",
-            "properties": {
-                "output": {"type": "string", "minLength": least},
-                "context": {"type": "object"}
-            },
-            "required": required,
+            "properties": {"output": {"type": "string"}, "context": {"type": "object"}},
             "additionalProperties": false
         });
-        let question = custom_schema(message, schema).ui(serde_json::to_value(shown)?);
-        let given = self.flow.ask(&format!("{}.{id}", self.asked), question).await?;
-        Ok(serde_json::from_value(given)?)
+        let question = custom_schema(&shown.title, schema).ui(serde_json::to_value(shown)?);
+        let given: Given = serde_json::from_value(self.flow.ask(&key, question).await?)?;
+        Ok(Given { key, ..given })
     }
 
     /// Asks a person.
@@ -205,6 +206,27 @@ impl Walk {
     }
 }
 
+/// What is wrong with the output of a step.
+fn judge(task: &Task, output: &str, context: &Context) -> Option<Refused> {
+    if output.trim().is_empty() {
+        return Some(Refused::new(
+            "The step has no output yet.",
+            "Do the step, and give what came of it as `output`.",
+        ));
+    }
+    if let Some(refused) = too_large(context) {
+        return Some(refused);
+    }
+    let Verdict { valid, issues, suggestions } =
+        Verdict::of(task.validation_criteria.as_ref(), output, context);
+    (!valid).then_some(Refused { issues, suggestions })
+}
+
+fn too_large(context: &Context) -> Option<Refused> {
+    let told = lookup::too_large(context)?;
+    Some(Refused::new(told, "Take what is not needed any more out of the context."))
+}
+
 /// The digest of a workflow's content.
 fn hash(text: &str) -> String {
     let digest = mcp_flow_seal::digest(&[text.as_bytes()]);
@@ -219,9 +241,8 @@ pub(super) fn parameters(workflow: &str, context: Context) -> Map<String, Value>
     parameters
 }
 
-const CONTEXT_WANTED: &str = "Some steps apply only to some tasks, and the context does not say yet \
-                              whether to this one. Say so with `context`; what is left out does not \
-                              apply.";
+const CONTEXT_WANTED: &str = "Which steps apply depends on what the context does not say yet. Say \
+                              it with `context`:";
 
 /// How much of an output a person is shown with the question.
 const LONGEST_SHOWN: usize = 8 * 1024;

@@ -249,7 +249,9 @@ impl Server {
         let id = self.last_id;
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         self.send(&request.to_string())?;
-        self.next()
+        let reply = self.next()?;
+        anyhow::ensure!(reply["id"] == id, "request {id} is answered by {reply}");
+        Ok(reply)
     }
 
     /// Whether it ends by itself, and well.

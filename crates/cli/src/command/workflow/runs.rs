@@ -1,65 +1,77 @@
-//! Runs in a store at rest: which there are, and one of them as Markdown.
+//! Runs: which there are, one of them as Markdown, and the end of one.
 
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::Context as _;
-use mcp_flow::session::store::{Filter, Page};
-use mcp_flow::session::{Session, SessionId, Store};
-use mcp_flow::workflow::runs::{FLOW, Record};
+use mcp_flow::workflow::runs::FLOW;
+use serde_json::{Value, json};
 
-use crate::show::print;
-use crate::store::{Kept, StoreUrl, open};
+use super::run::status;
+use crate::place::Place;
+use crate::show::{self, Format, table};
 
-pub(super) fn list(url: &StoreUrl) -> anyhow::Result<ExitCode> {
-    let store = opened(url)?;
-    let lines = wait(async {
-        let mut lines = Vec::new();
-        let mut after = None;
-        loop {
-            let listed = store.list(Filter::default(), Page { after, most: PAGE }).await?;
-            let Some(last) = listed.last() else { return anyhow::Ok(lines) };
-            after = Some(last.id);
-            for run in listed.iter().filter(|run| run.summary.flow == FLOW) {
-                let record = session(&*store, run.id).await?.as_ref().map(Record::of);
-                let record = record.unwrap_or_default();
-                let (state, steps) = (run.summary.state.name(), record.steps.len());
-                lines.push(format!(
-                    "{}  {state:<12}  {steps:>3} done  {}",
-                    run.id, record.workflow_id
-                ));
-            }
-        }
-    })?;
-    print(&if lines.is_empty() { "There are no runs.".to_owned() } else { lines.join("\n") })?;
-    Ok(ExitCode::SUCCESS)
-}
-
-pub(super) fn export(url: &StoreUrl, id: &str) -> anyhow::Result<ExitCode> {
-    let store = opened(url)?;
-    let id: SessionId = id.parse().context("this is not the id of a run")?;
-    let found = wait(session(&*store, id))?.filter(|session| session.started.flow == FLOW);
-    let session = found.context("there is no such run in this store")?;
-    print(&Record::of(&session).markdown(id, session.state.name()))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-async fn session(store: &dyn Store, id: SessionId) -> anyhow::Result<Option<Session>> {
-    Session::replay(&store.read(id).await?).context("the journal of the run is damaged")
-}
-
-fn opened(url: &StoreUrl) -> anyhow::Result<Arc<dyn Store>> {
-    if let StoreUrl::Redb(path) = url
-        && !path.exists()
-    {
-        anyhow::bail!("there is no store at {}", path.display());
+/// Lists all runs.
+pub(super) async fn list(place: &Place, format: Format) -> anyhow::Result<ExitCode> {
+    let mut runs = Vec::new();
+    for session in place.list().await?.iter().filter(|session| session["toolName"] == FLOW) {
+        let id = session["sessionId"].as_str().unwrap_or_default();
+        let mut run = status(place, id).await?;
+        // What is needed to go on with it is nobody's business here.
+        run.as_object_mut().map(|run| run.remove("token"));
+        runs.push(run);
     }
-    let Kept { store, .. } = open(Some(url))?;
-    store.context("what is kept in memory is gone; name a store on disk")
+    if format == Format::Json {
+        show::print_json(&json!({"runs": runs}))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if runs.is_empty() && format == Format::Table {
+        show::print("There are no runs.")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows: Vec<_> = runs.iter().map(row).collect();
+    show::print(&table::write(&["run", "workflow", "status", "done", "step"], &rows, format))?;
+    Ok(ExitCode::SUCCESS)
 }
 
-fn wait<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+fn row(run: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let done = run["done"].as_array().map_or(0, Vec::len);
+    vec![
+        text(&run["runId"]),
+        text(&run["workflow"]["id"]),
+        text(&run["status"]).replace('_', " "),
+        done.to_string(),
+        text(&run["step"]["title"]),
+    ]
 }
 
-const PAGE: usize = 256;
+/// Writes a run as Markdown, with all outputs.
+pub(super) async fn export(
+    place: &Place,
+    id: &str,
+    output: Option<&Path>,
+) -> anyhow::Result<ExitCode> {
+    let arguments = json!({"runId": id, "format": "markdown"});
+    let told = place.tool(Some(id), "workflow_status", arguments).await?;
+    let text = told.as_str().context("the server gives the run in another form")?;
+    match output {
+        Some(path) => std::fs::write(path, text)
+            .with_context(|| format!("{} cannot be written", path.display()))?,
+        None => show::print(&mcp_flow::client::neutral::text(text))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends a run; what was done in it is kept.
+pub(super) async fn cancel(
+    place: &Place,
+    id: &str,
+    reason: Option<&str>,
+) -> anyhow::Result<ExitCode> {
+    // A conversation that is no run is not ended by mistake.
+    status(place, id).await?;
+    place.call(id, "interaction.cancel", json!({"reason": reason})).await?;
+    show::print(&format!("{id} is cancelled"))?;
+    Ok(ExitCode::SUCCESS)
+}
