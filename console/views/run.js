@@ -116,7 +116,7 @@ export function runTrack(app, workflow, id, shown) {
   const follow = whenRunsChange(app, () => load().catch(() => {}), id);
   app.sessions.addEventListener("change", follow, { signal: shown });
   load().catch((error) => fill(status, problem(error)));
-  return h("section", { class: "run", "aria-label": "Run" }, h("div", { class: "row-head" }, h("div", { class: "chips" }, h("h3", null, `Run ${short(id)}`), chip), actions), status, track);
+  return h("section", { class: "run", "aria-label": "Run" }, h("div", { class: "run-head" }, h("div", { class: "chips" }, h("h3", null, `Run ${short(id)}`), chip), actions), status, track);
 }
 
 /** What a step is answered by. @param {any} step @param {(given: object) => Promise<void>} give */

@@ -156,6 +156,7 @@ async function workflows(page, server) {
   const file = await exported;
   assert.match(file.suggestedFilename(), /^ai-task-implementation-.*\.md$/);
   assert.match(readFileSync(await file.path(), "utf8"), /The page is to show runs[^]*Confirmed by a person/);
+  await page.locator(".toast").first().waitFor({ state: "detached" });
 }
 
 async function resources(page) {
