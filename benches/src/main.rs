@@ -36,6 +36,7 @@ mod resources;
 mod servers;
 mod stdio;
 mod webtransport;
+mod workflows;
 
 use clap::Parser;
 
@@ -53,6 +54,7 @@ enum Command {
     Cbor(cbor::Arguments),
     Compile(compile::Arguments),
     Client(client::Arguments),
+    Workflows(workflows::Arguments),
     /// Serve `calculator.add` from a plain blocking loop
     #[command(hide = true)]
     ServeBare,
@@ -96,6 +98,7 @@ fn main() -> anyhow::Result<()> {
         Command::Compile(arguments) => print(&arguments.run()?),
         Command::Client(arguments) => print(&arguments.run()?),
         Command::CallRmcp(calls) => print(&client::call_by_rmcp(calls)?.to_string()),
+        Command::Workflows(arguments) => print(&arguments.run()?),
         Command::ServeBare => servers::bare::serve()?,
         Command::ServeRmcp(settings) => servers::rmcp::serve(settings)?,
         Command::ServeRmcpAsking(settings) => servers::rmcp_asking::serve(settings)?,

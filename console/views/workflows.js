@@ -1,13 +1,12 @@
 // @ts-check
-// Workflows: their steps as a track, how far a run has come, and both to take away as a file.
+// Workflows: their steps as a track, runs of them, and both to take away as files.
 
-import { fill, h, icon } from "../lib/dom.js";
+import { fill, h } from "../lib/dom.js";
 import { downloads } from "../lib/downloads.js";
-import { ago, plural, short } from "../lib/format.js";
-import { ICONS } from "../lib/icons.js";
+import { plural } from "../lib/format.js";
 import { markdown } from "../lib/markdown.js";
 import { button, empty, fold, head, problem, search, toast } from "../lib/parts.js";
-import { phaseOf, wordFor } from "../lib/sessions.js";
+import { ask, item, runList, runTrack } from "./run.js";
 
 /** @param {import("../app.js").App} app @returns {import("../app.js").View} */
 export function workflowsView(app) {
@@ -17,6 +16,7 @@ export function workflowsView(app) {
   /** @type {any[]} */ let workflows = [];
   let wanted = "";
   let path = app.path;
+  let hasRuns = false;
   /** Aborted when another workflow is shown. */ let leaving = new AbortController();
 
   const show = () => {
@@ -31,11 +31,19 @@ export function workflowsView(app) {
     leaving = new AbortController();
     split.classList.toggle("opened", path[0] !== undefined);
     show();
-    const [id] = path;
+    const [id, run] = path;
     if (id === undefined) return fill(detail, empty("Pick a workflow", "Its steps are shown as a track, with how far you have come."));
+    const shown = AbortSignal.any([app.signal, leaving.signal]);
     try {
       const workflow = await ask(app, "workflow_get", { id });
-      if (path[0] === id) fill(detail, ...track(app, workflow, AbortSignal.any([app.signal, leaving.signal])));
+      if (shown.aborted) return;
+      const steps = run ? [runTrack(app, workflow, run, shown)] : hasRuns ? [outline(workflow)] : walk(app, workflow);
+      const start = async () => {
+        const started = await ask(app, "workflow_start", { workflowId: id });
+        app.go(`workflows/${encodeURIComponent(id)}/${started.runId}`);
+      };
+      const begin = hasRuns && button("Start a run", () => start().catch((error) => toast(error.message)), { class: "button primary" });
+      fill(detail, ...about(workflow, begin), hasRuns && runList(app, workflow, run, shown), ...steps);
     } catch (error) {
       fill(detail, problem(error));
     }
@@ -43,6 +51,7 @@ export function workflowsView(app) {
   const load = async () => {
     try {
       const tools = await app.client.list("tools/list", "tools");
+      hasRuns = tools.some((tool) => tool.name === "workflow_start");
       if (!tools.some((tool) => tool.name === "workflow_list")) {
         return fill(detail, empty("No workflows", "This server offers none."));
       }
@@ -61,14 +70,6 @@ export function workflowsView(app) {
   return { element: h("div", { class: "view" }, head("Workflows", "Work in steps, and how far it has come."), split), open };
 }
 
-/** Calls a workflow tool, and gives what it says as data. @param {import("../app.js").App} app @param {string} name @param {object} args */
-async function ask(app, name, args) {
-  const result = await app.client.call(name, args);
-  const text = result.content?.[0]?.text ?? "{}";
-  if (result.isError) throw new Error(text);
-  return result.structuredContent ?? JSON.parse(text);
-}
-
 /** @param {any} one @param {boolean} isOpen */
 function entry(one, isOpen) {
   return h(
@@ -83,26 +84,47 @@ function entry(one, isOpen) {
   );
 }
 
-/** @param {import("../app.js").App} app @param {any} workflow @param {AbortSignal} shown */
-function track(app, workflow, shown) {
+/** What a workflow is. @param {any} workflow @param {import("../lib/dom.js").Child} begin */
+function about(workflow, begin) {
+  const save = () => downloads.save(`${workflow.id}.json`, new Blob([JSON.stringify(workflow, null, 2)], { type: "application/json" }));
+  return [
+    h("a", { class: "back", href: "#/workflows" }, "All workflows"),
+    h(
+      "header",
+      { class: "detail-head row-head" },
+      h("div", null, h("div", { class: "chips" }, h("h2", null, workflow.name), workflow.version && h("span", { class: "chip" }, workflow.version)), h("p", null, workflow.description)),
+      h("div", { class: "actions" }, begin, button("Export", save)),
+    ),
+    (workflow.preconditions ?? []).length > 0 && fold("What has to be there before", h("ul", { class: "plain-list" }, ...workflow.preconditions.map((/** @type {string} */ one) => h("li", null, one)))),
+  ];
+}
+
+/** All steps, where nobody goes through them. @param {any} workflow */
+function outline(workflow) {
+  return h("ol", { class: "track" }, ...workflow.steps.map((/** @type {any} */ step, /** @type {number} */ place) => item(place + 1, "open", step.title ?? step.id, traits(step), prompt(step))));
+}
+
+/** Steps that are gone through here, on servers that keep no runs. @param {import("../app.js").App} app @param {any} workflow */
+function walk(app, workflow) {
   /** @type {Set<string>} */ const done = new Set();
   const status = h("p", { class: "muted", role: "status" });
   const steps = h("ol", { class: "track" });
-  const isDone = (/** @type {any} */ step) => done.has(step.id);
   let next = "";
   let guidance = "";
   const draw = () => {
     const of = workflow.steps.length;
     fill(status, done.size === of ? `All ${of} steps are done.` : `${done.size} of ${plural(of, "step")} done.`);
-    fill(
-      steps,
-      ...workflow.steps.map((/** @type {any} */ step, /** @type {number} */ place) =>
-        stepItem(step, place + 1, isDone(step) ? "done" : step.id === next ? "next" : "open", step.id === next ? guidance : "", () => {
-          done.add(step.id);
-          advance();
-        }),
-      ),
-    );
+    fill(steps, ...workflow.steps.map((/** @type {any} */ step, /** @type {number} */ place) => stepAt(step, place + 1)));
+  };
+  const stepAt = (/** @type {any} */ step, /** @type {number} */ number) => {
+    if (done.has(step.id)) return item(number, "done", step.title ?? step.id, ["done"], prompt(step));
+    if (step.id !== next) return item(number, "open", step.title ?? step.id, traits(step), prompt(step));
+    const finish = () => {
+      done.add(step.id);
+      advance();
+    };
+    const card = h("div", { class: "card" }, markdown(guidance || String(step.prompt ?? "")), h("div", { class: "actions" }, button("Done", finish, { class: "button primary" })));
+    return item(number, "next", step.title ?? step.id, ["next", ...traits(step)], card);
   };
   const advance = async () => {
     try {
@@ -114,59 +136,17 @@ function track(app, workflow, shown) {
     }
     draw();
   };
-  const restart = () => {
-    done.clear();
-    advance();
-  };
-  const save = () => downloads.save(`${workflow.id}.json`, new Blob([JSON.stringify(workflow, null, 2)], { type: "application/json" }));
   draw();
   advance();
-  return [
-    h("a", { class: "back", href: "#/workflows" }, "All workflows"),
-    h(
-      "header",
-      { class: "detail-head row-head" },
-      h("div", null, h("div", { class: "chips" }, h("h2", null, workflow.name), workflow.version && h("span", { class: "chip" }, workflow.version)), h("p", null, workflow.description)),
-      h("div", { class: "actions" }, button("Start over", restart, { class: "button quiet" }), button("Export", save)),
-    ),
-    (workflow.preconditions ?? []).length > 0 && fold("What has to be there before", h("ul", { class: "plain-list" }, ...workflow.preconditions.map((/** @type {string} */ one) => h("li", null, one)))),
-    runs(app, workflow, shown),
-    status,
-    steps,
-  ].filter(Boolean);
+  return [status, steps];
 }
 
-/** @param {any} step @param {number} number @param {string} state @param {string} guidance @param {() => void} finish */
-function stepItem(step, number, state, guidance, finish) {
-  const mark = h("span", { class: "step-mark", "aria-hidden": "true" }, state === "done" ? icon(ICONS.check) : number);
-  const words = { done: "done", next: "next", open: "" }[state];
-  return h(
-    "li",
-    { class: "step", "data-state": state },
-    mark,
-    h(
-      "div",
-      { class: "step-body" },
-      h("h3", null, step.title ?? step.id, words && h("span", { class: state === "next" ? "chip accent" : "chip" }, words), step.requireConfirmation === true && h("span", { class: "chip" }, "needs a yes")),
-      state === "next" ? h("div", { class: "card" }, markdown(guidance || String(step.prompt ?? "")), h("div", { class: "actions" }, button("Done", finish, { class: "button primary" }))) : h("p", { class: "muted small step-prompt" }, String(step.prompt ?? "")),
-    ),
-  );
+/** @param {any} step */
+function traits(step) {
+  return [step.requireConfirmation === true && "needs a yes", step.type === "loop" && "in rounds"];
 }
 
-/** Runs of a workflow are conversations, where they are kept. @param {import("../app.js").App} app @param {any} workflow @param {AbortSignal} shown */
-function runs(app, workflow, shown) {
-  const list = h("ul", { class: "runs" });
-  const show = () => {
-    const own = app.sessions.ordered.filter((row) => row.toolName === workflow.id || row.toolName === `workflow.${workflow.id}`);
-    list.hidden = own.length === 0;
-    fill(
-      list,
-      ...own.slice(0, 8).map((row) =>
-        h("li", null, h("a", { href: `#/conversations/${row.sessionId}` }, `Run ${short(row.sessionId)}`), h("span", { class: `chip ${phaseOf(row.state)}` }, wordFor(row.state)), h("span", { class: "muted small" }, ago(row.lastActivityAt))),
-      ),
-    );
-  };
-  app.sessions.addEventListener("change", show, { signal: shown });
-  show();
-  return list;
+/** @param {any} step */
+function prompt(step) {
+  return h("p", { class: "muted small step-prompt" }, String(step.prompt ?? ""));
 }

@@ -14,6 +14,7 @@ use crate::command::read::{Read, Watch};
 use crate::command::serve::Serve;
 use crate::command::sessions::Sessions;
 use crate::command::stdio::Stdio;
+use crate::command::workflow::Workflow;
 
 /// MCP servers: serve your own, and use any other from the terminal
 #[derive(Debug, Parser)]
@@ -42,6 +43,7 @@ pub(crate) enum Command {
     Prompt(Prompt),
     Ping(Ping),
     Sessions(Sessions),
+    Workflow(Workflow),
     Completions(Completions),
     Man(Man),
 }
@@ -102,6 +104,7 @@ Examples:
                                       call a tool of a server that is started for it
   mcp-flow sessions list              the conversations of the server on this machine
   mcp-flow sessions answer ID VALUE   answer the question one of them waits with
+  mcp-flow workflow list              the workflows that keep agents on the rails
   mcp-flow stdio --diagnostics        with echo, sleep, fail and panic for trying a client out
 
 Exit codes:

@@ -9,6 +9,7 @@ pub(crate) mod read;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod stdio;
+pub(crate) mod workflow;
 
 use std::process::ExitCode;
 
@@ -29,6 +30,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Prompt(prompt) => prompt.run(),
         Command::Ping(ping) => ping.run(),
         Command::Sessions(sessions) => sessions.run(),
+        Command::Workflow(workflow) => workflow.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
     }

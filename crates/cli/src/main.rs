@@ -15,6 +15,7 @@ mod host;
 mod log;
 mod meter;
 mod offer;
+mod place;
 mod reach;
 mod show;
 mod store;

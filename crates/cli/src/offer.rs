@@ -166,8 +166,12 @@ impl Offer {
             false => flows,
         };
         let flows = if is_lasting { flows } else { flows.in_memory() };
-        let flows = flows.build();
+        let runs = self.workflows.runs(&workflows, keys.clone());
+        let run = runs.flow();
+        let flows = flows.engine(move |engine| engine.flow(run)).build();
         let server = flows.add_to(server).sealing_keys(keys);
+        // A run lives in the journal; what clients carry is none.
+        let server = if self.stateless { server } else { runs.add_to(flows.engine(), server) };
         let sessions = (!self.stateless).then_some(flows);
         let store = if self.stateless { "carried by clients".to_owned() } else { place };
         Ok(Offered { server, sessions, store, workflows })

@@ -3,20 +3,34 @@
 use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::ValueEnum;
+use mcp_flow::seal::KeyRing;
+use mcp_flow::workflow::runs::Runs;
 use mcp_flow::workflow::{Form, Library, LookupTools, Origin, SERVER_ERROR, ToolErrors, Watching};
 use mcp_flow::{Revision, RpcError, Server};
 use serde_json::{Value, json};
 
-/// The options about workflows.
+/// Where workflows come from.
 #[derive(Debug, Default, clap::Args)]
-pub(crate) struct Workflows {
+pub(crate) struct Directories {
     /// Add the workflows in this directory; may be repeated, later ones win
     ///
     /// Before it come those of the program, of ~/.config/mcp-flow/workflows and of ./workflows.
-    #[arg(long = "workflows", value_name = "DIR")]
-    directories: Vec<PathBuf>,
+    #[arg(long = "workflows", value_name = "DIR", global = true)]
+    named: Vec<PathBuf>,
+}
+
+/// The options about workflows.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Workflows {
+    #[command(flatten)]
+    directories: Directories,
+
+    /// How many days the outputs of a run are kept after its end [default: 30]
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    keep_runs: Option<u32>,
 
     /// How tools/call says that there is no such workflow or step
     #[arg(long, value_enum, default_value_t, value_name = "FORM")]
@@ -47,7 +61,7 @@ enum Direct {
     None,
 }
 
-impl Workflows {
+impl Directories {
     /// All workflows there are.
     pub(crate) fn library(&self) -> anyhow::Result<Library> {
         let own = [(Origin::User, user_directory()), (Origin::Project, Some("workflows".into()))];
@@ -55,18 +69,32 @@ impl Workflows {
             let path = path.filter(|path| path.is_dir())?;
             Some((origin, path))
         });
-        let named = self.directories.iter().map(|path| (Origin::Named, path.clone()));
+        let named = self.named.iter().map(|path| (Origin::Named, path.clone()));
         Ok(Library::open(there.chain(named))?)
     }
+}
 
+impl Workflows {
     /// The tools for them.
     pub(crate) fn tools(&self, form: Form) -> anyhow::Result<LookupTools> {
-        let tools = LookupTools::new(self.library()?, form).errors(match self.tool_errors {
-            Told::Results => ToolErrors::Results,
-            Told::Protocol => ToolErrors::Protocol,
-        });
+        let tools =
+            LookupTools::new(self.directories.library()?, form).errors(match self.tool_errors {
+                Told::Results => ToolErrors::Results,
+                Told::Protocol => ToolErrors::Protocol,
+            });
         let switched_off = self.direct_methods == Direct::None && form == Form::Standard;
         Ok(if switched_off { tools.without_methods() } else { tools })
+    }
+}
+
+impl Workflows {
+    /// Runs of these workflows, with tokens that are sealed with these keys.
+    pub(crate) fn runs(&self, tools: &LookupTools, keys: KeyRing) -> Runs {
+        let runs = Runs::new(tools.library().clone(), keys);
+        match self.keep_runs {
+            Some(days) => runs.retention(DAY * days),
+            None => runs,
+        }
     }
 }
 
@@ -107,3 +135,5 @@ pub(crate) fn refuse(cause: &anyhow::Error) -> anyhow::Result<ExitCode> {
 
 /// How much is read to find the first request.
 const LONGEST_REQUEST: u64 = 1024 * 1024;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);

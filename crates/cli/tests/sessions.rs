@@ -68,14 +68,16 @@ async fn interrupted_work_is_taken_up_by_servers_only() {
     assert_eq!(answered["next"]["prompt"]["message"], "Launch?");
     assert_eq!(at_rest(&["show", &id]).0, before);
 
-    let (mut server, _) = serve(&store);
-    let ready = std::fs::read(&journal).unwrap();
-    while std::fs::read(&journal).unwrap() == ready {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    // The end may come in the middle of a write, which then counts for nothing.
+    let active = |state: &Value| state["metadata"]["lastActivityAt"].as_u64().unwrap();
+    while active(&at_rest(&["show", &id]).0) == active(&before) {
+        let (mut server, _) = serve(&store);
+        let ready = std::fs::read(&journal).unwrap();
+        while std::fs::read(&journal).unwrap() == ready {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        server.kill();
     }
-    server.kill();
-    let after = at_rest(&["show", &id]).0["metadata"]["lastActivityAt"].as_u64().unwrap();
-    assert!(after > before["metadata"]["lastActivityAt"].as_u64().unwrap());
 }
 
 /// Runs the command; what it says for programs, and its exit code.

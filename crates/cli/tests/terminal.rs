@@ -125,6 +125,41 @@ fn missing_arguments_are_asked_for() {
     terminal.ends_with(0);
 }
 
+/// A person goes through a workflow: what does not do is explained, ctrl-c leaves the run where it
+/// is, and it is taken up again, with the outcome agreed to.
+#[test]
+fn a_person_goes_through_a_workflow() {
+    let place = Place::new();
+    let workflow = "id: two-steps\nname: Two\ndescription: Two steps\nversion: 1.0.0\nsteps:\n\
+        - {id: one, title: One, prompt: 'First {{word}}', requireConfirmation: true,\n   \
+           validationCriteria: [{type: contains, value: done}]}\n\
+        - {id: two, title: Two, prompt: Second}\n";
+    std::fs::write(place.folder.path().join("two.yaml"), workflow).unwrap();
+    let folder = place.folder.path().display().to_string();
+    let at = ["--workflows", &folder, "--store", &place.store];
+    let words = [&["workflow", "run", "two-steps", "word=sesame"], &at[..]].concat();
+    let mut terminal = Terminal::start(&words);
+    terminal.expect("First sesame");
+    terminal.expect("What came of it?");
+    terminal.enter("nothing");
+    terminal.expect("does not contain");
+    terminal.expect("What came of it?");
+    terminal.enter("it is done");
+    terminal.expect("Do you agree");
+    terminal.press(CTRL_C);
+    let id = terminal.find("workflow resume --store [^ ]+ (session_[0-9a-zA-Z_-]+)");
+    terminal.ends_with(130);
+
+    let mut terminal = Terminal::start(&["workflow", "resume", "--store", &place.store, &id]);
+    terminal.expect("Do you agree");
+    terminal.enter("y");
+    terminal.expect("Second");
+    terminal.expect("What came of it?");
+    terminal.enter("all");
+    terminal.expect("Two is done, in 2 steps");
+    terminal.ends_with(0);
+}
+
 /// A text may have several lines.
 #[test]
 fn a_text_of_several_lines_is_typed() {

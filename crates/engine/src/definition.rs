@@ -19,6 +19,8 @@ pub struct Definition {
     patient: bool,
     operation: Option<Duration>,
     remembered: Option<Duration>,
+    keeps_data: bool,
+    prompts: Option<u32>,
     run: Box<Run>,
 }
 
@@ -56,6 +58,8 @@ impl Definition {
             patient: false,
             operation: None,
             remembered: None,
+            keeps_data: false,
+            prompts: None,
             run: Box::new(run),
         }
     }
@@ -96,6 +100,21 @@ impl Definition {
         self
     }
 
+    /// Keeps what was gathered for as long as a result would be, however a session ends: what was
+    /// done is not lost with a cancelled one (C-11).
+    #[must_use]
+    pub fn kept_for(mut self, duration: Duration) -> Self {
+        (self.remembered, self.keeps_data) = (Some(duration), true);
+        self
+    }
+
+    /// How many questions a session of this flow may ask, instead of what the engine says.
+    #[must_use]
+    pub fn most_prompts(mut self, prompts: u32) -> Self {
+        self.prompts = Some(prompts);
+        self
+    }
+
     /// The name it is started by.
     pub fn name(&self) -> &str {
         &self.name
@@ -115,13 +134,23 @@ impl Definition {
         self.patient
     }
 
+    pub(crate) fn prompts(&self) -> Option<u32> {
+        self.prompts
+    }
+
     pub(crate) fn operation(&self) -> Option<Duration> {
         self.operation
     }
 
     /// How long the end of a session that ended this way is remembered.
     pub(crate) fn remembers(&self, ending: &Ending) -> Option<Duration> {
-        self.remembered.filter(|_| matches!(ending, Ending::Completed { .. }))
+        let lasts = self.keeps_data || matches!(ending, Ending::Completed { .. });
+        self.remembered.filter(|_| lasts)
+    }
+
+    /// Whether what was gathered outlives a session that came to no result.
+    pub(crate) fn keeps_data(&self) -> bool {
+        self.keeps_data
     }
 
     pub(crate) fn run(

@@ -338,9 +338,15 @@ impl Inner {
                 let by_default = asked.prompt.check(&Value::Null);
                 ended.last_by_default = by_default.is_ok_and(|value| value == answered.value);
             }
-            let definition = self.definition.as_ref();
-            if let Some(duration) = definition.and_then(|flow| flow.remembers(&ended.ending)) {
-                ended.until = ended.at.after(duration);
+            if let Some(definition) = &self.definition {
+                if let Some(duration) = definition.remembers(&ended.ending) {
+                    ended.until = ended.at.after(duration);
+                }
+                // A result says itself what came of it.
+                let is_result = matches!(ended.ending, Ending::Completed { .. });
+                if definition.keeps_data() && !is_result {
+                    ended.kept.clone_from(&self.session.data);
+                }
             }
         }
         // What was decided can be applied; anything else would be a fault of ours, and then the

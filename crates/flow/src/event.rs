@@ -163,6 +163,9 @@ pub struct Ended {
     pub last_by_default: bool,
     /// How it ended.
     pub ending: Ending,
+    /// What was gathered, where the flow keeps that beyond its end.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub kept: Map<String, Value>,
     /// When.
     pub at: Timestamp,
     /// Until when this is remembered.

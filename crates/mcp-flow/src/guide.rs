@@ -24,6 +24,9 @@ pub mod asking {}
 #[doc = include_str!("../guide/flows.md")]
 pub mod flows {}
 
+#[doc = include_str!("../guide/workflows.md")]
+pub mod workflows {}
+
 #[doc = include_str!("../guide/changing_tools.md")]
 pub mod changing_tools {}
 

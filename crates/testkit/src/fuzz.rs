@@ -11,6 +11,7 @@ pub mod generate;
 pub mod messages;
 pub mod rounds;
 pub mod webtransport;
+pub mod workflows;
 
 use mcp_flow_proto::{Encoding, Incoming, Message, Raw, Refusal, RequestId};
 use mcp_flow_server::{Connection, Segment};

@@ -88,6 +88,7 @@ pub fn ended(owner: &str) -> Event {
         last_answer: None,
         last_by_default: false,
         ending: Ending::Cancelled { reason: None },
+        kept: serde_json::Map::new(),
         at: Timestamp::from_millis(3),
         until: Timestamp::from_millis(4),
     })

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use mcp_flow_testkit::fuzz::generate::{Random, input};
 use mcp_flow_testkit::fuzz::{
-    arguments, connection, frames, messages, rounds, shown, webtransport,
+    arguments, connection, frames, messages, rounds, shown, webtransport, workflows,
 };
 
 /// MCP-051, MCP-053: lines do not depend on how their bytes arrive.
@@ -47,6 +47,12 @@ fn any_answers_are_taken_or_refused() {
 #[test]
 fn any_bytes_are_good_for_a_session() {
     explore("webtransport", webtransport::run);
+}
+
+/// WFL-030: whatever is in a file, reading it ends, and what is good stays so.
+#[test]
+fn any_file_is_a_workflow_or_says_why_not() {
+    explore("workflows", workflows::run);
 }
 
 fn explore(target: &str, run: fn(&[u8])) {

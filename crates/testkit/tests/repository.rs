@@ -53,6 +53,7 @@ const MAY_USE: [(&str, &[&str]); 22] = [
             "mcp-flow-interaction",
             "mcp-flow-proto",
             "mcp-flow-server",
+            "mcp-flow-workflow",
         ],
     ),
     ("mcp-flow-macros", &[]),

@@ -2,7 +2,8 @@
 //!
 //! A workflow is a file ([`Reading`] says what is wrong with one), a [`Library`] is all there are.
 //! What comes next is decided by the pure functions of [`next`], what an output is worth by
-//! [`Verdict`]; [`LookupTools`] offers both to clients, who report their own progress.
+//! [`Verdict`]; [`LookupTools`] offers both to clients, who report their own progress. A run
+//! ([`runs`]) does not believe them: it is a flow on the journal that shows one step at a time.
 
 mod bundled;
 mod condition;
@@ -15,6 +16,7 @@ mod pattern;
 mod problem;
 mod read;
 mod rule;
+pub mod runs;
 pub mod schema;
 mod source;
 mod template;
@@ -22,7 +24,7 @@ mod template;
 pub use condition::{Condition, Context, Test};
 pub use fault::{INVALID_WORKFLOW, SERVER_ERROR, STEP_NOT_FOUND, WORKFLOW_NOT_FOUND};
 pub use library::{BadDirectory, Broken, Changes, Entry, Library, Origin, Watching, check_file};
-pub use lookup::{Form, LookupTools, SERVER_VERSION, ToolErrors};
+pub use lookup::{Form, LookupTools, PRINTED_TOOLS, SERVER_VERSION, ToolErrors};
 pub use model::{Body, Confirmation, Count, Found, Loop, LoopKind, LoopStep, Step, Task, Workflow};
 pub use pattern::Pattern;
 pub use problem::{Position, Problem, Severity, nearest};

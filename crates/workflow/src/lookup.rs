@@ -23,7 +23,9 @@ use crate::template::fill;
 use answer::Answer;
 use arguments::{Get, NextStep, Validate};
 
-pub use offer::{Form, LookupTools, ToolErrors};
+pub(crate) use arguments::too_large;
+pub(crate) use offer::failed;
+pub use offer::{Form, LookupTools, PRINTED_TOOLS, ToolErrors};
 
 /// The version of the server that workflows may ask for (WFL-013, WFL-063).
 pub const SERVER_VERSION: &str = "1.0.0";

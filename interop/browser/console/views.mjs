@@ -1,7 +1,7 @@
 // Every view once, in light and dark, with something to see in it; then on a phone.
 
 import assert from "node:assert/strict";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { accessible, browse, folder, go, main, open, post, serve, shots } from "./harness.mjs";
 
@@ -125,17 +125,38 @@ async function keyboard(page) {
   await page.waitForURL(before);
 }
 
-/** The steps of one are walked as a track, if the server has any. */
+/** A run is begun, refused, agreed to, followed from elsewhere, and taken away as a file. */
 async function workflows(page, server) {
   await go(page, "workflows");
-  const { tools } = await post(server, "tools/list", {});
-  if (!tools.some(({ name }) => name === "workflow_list")) return page.getByText("This server offers none.").waitFor();
   await page.getByRole("link", { name: /AI Task Prompt/ }).click();
-  await page.getByRole("button", { name: "Done" }).click();
-  await page.locator('.step[data-state="done"]').first().waitFor();
   const saved = page.waitForEvent("download");
   await page.getByRole("button", { name: "Export" }).click();
   assert.equal((await saved).suggestedFilename(), "ai-task-implementation.json");
+  await page.getByRole("button", { name: "Start a run" }).click();
+  const give = async (output) => {
+    await page.getByLabel("What came of it", { exact: true }).fill(output);
+    await page.getByRole("button", { name: "Continue" }).click();
+  };
+  await give("ok");
+  await page.locator(".step .problem").waitFor();
+  await give("The page is to show runs. Open: nothing. ".repeat(5));
+  // The person is asked by a form of the page, and here says that they want to think about it.
+  await page.getByRole("dialog").waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByText("A person has to agree").waitFor();
+  const run = page.url().split("/").at(-1);
+  const { structuredContent } = await post(server, "tools/call", { name: "workflow_status", arguments: { runId: run } }, { name: "workflow_status" });
+  assert.equal(structuredContent.status, "waiting_for_confirmation");
+  // Answered elsewhere, the page goes on by itself.
+  await post(server, "interaction.respond", { sessionId: run, response: { value: true } });
+  await page.locator('.step[data-state="done"]').first().waitFor();
+  await page.locator('.step[data-state="next"]').getByRole("button", { name: "Continue" }).waitFor();
+  const exported = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Export Markdown" }).click();
+  const file = await exported;
+  assert.match(file.suggestedFilename(), /^ai-task-implementation-.*\.md$/);
+  assert.match(readFileSync(await file.path(), "utf8"), /The page is to show runs[^]*Confirmed by a person/);
+  await page.locator(".toast").first().waitFor({ state: "detached" });
 }
 
 async function resources(page) {

@@ -1,8 +1,5 @@
 //! `mcp-flow sessions`: look at conversations and take part in them.
 
-mod remote;
-mod resting;
-
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -12,33 +9,17 @@ use crate::ask::Asker;
 use crate::conversation::Talk;
 use crate::exit::Exit;
 use crate::meter::Meter;
+use crate::place::{DEFAULT_URL, Place, Whereabouts};
 use crate::reach;
 use crate::show::{self, Format, neutral, table};
-use crate::store::{DEFAULT, StoreUrl};
+use crate::store::DEFAULT;
 use crate::target::Target;
-use remote::Remote;
-use resting::Resting;
 
 /// List, show, answer and cancel conversations, of a running server or in a store at rest
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sessions {
-    /// The server that has them
-    #[arg(long, value_name = "URL", global = true, default_value = DEFAULT_URL)]
-    url: String,
-
-    /// The bearer token to show to the server
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        global = true,
-        env = "MCP_FLOW_TOKEN",
-        hide_env_values = true
-    )]
-    token: Option<String>,
-
-    /// The store that has them, while no server uses it: redb:PATH
-    #[arg(long, value_name = "URL", global = true)]
-    store: Option<StoreUrl>,
+    #[command(flatten)]
+    place: Whereabouts,
 
     /// For people or for programs
     #[arg(long, value_enum, global = true, default_value_t)]
@@ -78,10 +59,7 @@ enum Action {
 impl Sessions {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         reach::run(async {
-            let server = match &self.store {
-                Some(store) => Place::Resting(Resting::open(store)?),
-                None => Place::Remote(Remote::open(&self.url, self.token.as_deref()).await?),
-            };
+            let server = self.place.or_server().await?;
             tokio::select! {
                 biased;
                 _ = tokio::signal::ctrl_c() => Err(reach::interrupted()),
@@ -92,15 +70,9 @@ impl Sessions {
 
     async fn act(&self, server: &Place) -> anyhow::Result<ExitCode> {
         if let Action::Answer { id, value: None } = &self.action {
-            let resume = match &self.store {
-                Some(store) => at_rest(&store.to_string()),
-                None => running(&self.url),
-            };
+            let resume = self.place.again(ANSWER);
             let talk = Talk { asker: &Asker::default(), meter: &Meter::new(), resume };
-            let end = match server {
-                Place::Remote(remote) => talk.take_up(&remote.client, id).await?,
-                Place::Resting(resting) => resting.take_up(&talk, id).await?,
-            };
+            let end = server.take_up(&talk, id).await?;
             return super::call::show_end(&end, self.format);
         }
         let (result, text) = self.result(server).await?;
@@ -126,7 +98,7 @@ impl Sessions {
                 Ok((state, text))
             }
             Action::Answer { id, value } => {
-                let result = server.answer(id, value.as_deref().unwrap_or_default()).await?;
+                let result = answer(server, id, value.as_deref().unwrap_or_default()).await?;
                 let text = answer_text(&result);
                 Ok((result, text))
             }
@@ -154,60 +126,30 @@ pub(crate) fn resume(target: &Target) -> String {
 
 fn running(url: &str) -> String {
     match url {
-        DEFAULT_URL => "mcp-flow sessions answer".to_owned(),
-        url => format!("mcp-flow sessions answer --url {url}"),
+        DEFAULT_URL => ANSWER.to_owned(),
+        url => format!("{ANSWER} --url {url}"),
     }
 }
 
 fn at_rest(store: &str) -> String {
-    format!("mcp-flow sessions answer --store {store}")
+    format!("{ANSWER} --store {store}")
 }
 
-/// Who has the sessions.
-enum Place {
-    Remote(Remote),
-    Resting(Resting),
-}
-
-impl Place {
-    /// Calls a method about one session.
-    async fn call(
-        &self,
-        id: &str,
-        method: &'static str,
-        mut params: Value,
-    ) -> anyhow::Result<Value> {
-        params["sessionId"] = id.into();
-        match self {
-            Self::Remote(remote) => remote.call(method, params).await,
-            Self::Resting(resting) => resting.call(id, method, params).await,
-        }
+/// Answers the question that is open now, and no other that may follow it meanwhile.
+async fn answer(place: &Place, id: &str, text: &str) -> anyhow::Result<Value> {
+    let state = place.call(id, "interaction.getState", json!({})).await?;
+    let prompt = &state["currentPrompt"];
+    let mut response = json!({"value": typed(prompt, text)});
+    if prompt.is_object() {
+        response["turnId"] = prompt["metadata"]["turnId"].clone();
     }
-
-    async fn list(&self) -> anyhow::Result<Vec<Value>> {
-        match self {
-            Self::Remote(remote) => remote.list().await,
-            Self::Resting(resting) => resting.list().await,
-        }
+    let mut result = place.call(id, "interaction.respond", json!({"response": response})).await?;
+    // Nobody else goes on with a store at rest, so what the answer leads to is done here.
+    while place.is_at_rest() && result["next"]["pending"] == true {
+        let mut polled = place.call(id, "interaction.continue", json!({})).await?;
+        result["next"] = polled["next"].take();
     }
-
-    /// Answers the question that is open now, and no other that may follow it meanwhile.
-    async fn answer(&self, id: &str, text: &str) -> anyhow::Result<Value> {
-        let state = self.call(id, "interaction.getState", json!({})).await?;
-        let prompt = &state["currentPrompt"];
-        let mut response = json!({"value": typed(prompt, text)});
-        if prompt.is_object() {
-            response["turnId"] = prompt["metadata"]["turnId"].clone();
-        }
-        let mut result =
-            self.call(id, "interaction.respond", json!({"response": response})).await?;
-        // Nobody else goes on with a store at rest, so what the answer leads to is done here.
-        while matches!(self, Self::Resting(_)) && result["next"]["pending"] == true {
-            let mut polled = self.call(id, "interaction.continue", json!({})).await?;
-            result["next"] = polled["next"].take();
-        }
-        Ok(result)
-    }
+    Ok(result)
 }
 
 /// What a person means who types this as the answer to a question: JSON, or plain text if it is none
@@ -263,7 +205,7 @@ fn state_text(state: &Value) -> String {
     lines.join("\n")
 }
 
-fn answer_text(result: &Value) -> String {
+pub(crate) fn answer_text(result: &Value) -> String {
     if result["accepted"] == false {
         let validation = &result["validation"];
         let text = |name: &str| neutral(validation[name].as_str().unwrap_or_default());
@@ -281,7 +223,7 @@ fn answer_text(result: &Value) -> String {
     }
 }
 
-const DEFAULT_URL: &str = "http://127.0.0.1:4433/mcp";
+const ANSWER: &str = "mcp-flow sessions answer";
 
 #[cfg(test)]
 mod tests {

@@ -198,9 +198,13 @@ impl Core {
     }
 
     pub(super) fn setting(&self, definition: Option<&Arc<Definition>>) -> Setting {
+        let mut limits = Arc::clone(&self.limits);
+        if let Some(prompts) = definition.and_then(|definition| definition.prompts()) {
+            Arc::make_mut(&mut limits).bounds.prompts = prompts;
+        }
         Setting {
             clock: Arc::clone(&self.clock),
-            limits: Arc::clone(&self.limits),
+            limits,
             hub: Arc::clone(&self.hub),
             definition: definition.cloned(),
         }

@@ -132,12 +132,12 @@ impl Session {
         }
     }
 
-    /// Forgets everything but the end (C-11).
+    /// Forgets everything but the end and what is kept with it (C-11).
     fn finish(&mut self, ended: Ended) {
         self.state = ended.ending.state();
         self.touched = self.touched.max(ended.at);
         self.history.clear();
-        self.data.clear();
+        self.data.clone_from(&ended.kept);
         self.given.clear();
         self.started.params.clear();
         self.started.context.clear();

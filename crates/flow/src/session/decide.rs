@@ -159,6 +159,7 @@ impl Session {
             last_answer: None,
             last_by_default: false,
             ending,
+            kept: Map::new(),
             at,
             until: at.after(bounds.remembered),
         })

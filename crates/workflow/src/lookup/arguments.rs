@@ -33,15 +33,19 @@ pub(super) struct Validate {
 }
 
 /// Refuses a context that is too large.
-pub(crate) fn check_context(context: &Context) -> Result<(), RpcError> {
+pub(super) fn check_context(context: &Context) -> Result<(), RpcError> {
+    too_large(context).map_or(Ok(()), |told| Err(RpcError::invalid_params(told)))
+}
+
+/// Whether a context is too large, in a sentence.
+pub(crate) fn too_large(context: &Context) -> Option<String> {
     let size = size(context);
-    if size <= LARGEST_CONTEXT {
-        return Ok(());
-    }
-    Err(RpcError::invalid_params(format!(
-        "context has about {size} bytes, at most {LARGEST_CONTEXT} are taken; keep what the steps \
-         need"
-    )))
+    (size > LARGEST_CONTEXT).then(|| {
+        format!(
+            "context has about {size} bytes, at most {LARGEST_CONTEXT} are taken; keep what the \
+             steps need"
+        )
+    })
 }
 
 /// Warns of a context that will soon be too large.

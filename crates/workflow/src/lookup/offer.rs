@@ -74,6 +74,11 @@ impl LookupTools {
         self
     }
 
+    /// The workflows they are about.
+    pub fn library(&self) -> &Library {
+        &self.library
+    }
+
     /// Adds the tools, the methods and the resources to a server.
     pub fn add_to(&self, server: ServerBuilder) -> ServerBuilder {
         let server = server.tools(self.tools()).resources(self.resources());
@@ -116,7 +121,7 @@ impl LookupTools {
     /// The tools as the seed prints them, in its order.
     fn definitions(&self) -> [Definition; 4] {
         let printed: [Definition; 4] =
-            serde_json::from_str(PRINTED).expect("the printed definitions are JSON");
+            serde_json::from_str(PRINTED_TOOLS).expect("the printed definitions are JSON");
         printed.map(|definition| Definition { form: Some(self.form), ..definition })
     }
 
@@ -294,6 +299,6 @@ fn unreadable(error: &mcp_flow_proto::DecodeError) -> RpcError {
 }
 
 /// The tools as seed 004 prints them, its damaged arrows mended (C-48).
-const PRINTED: &str = include_str!("../../schema/tools.json");
+pub const PRINTED_TOOLS: &str = include_str!("../../schema/tools.json");
 
 const SCHEMA_URI: &str = "workflow:/workflow.schema.json";

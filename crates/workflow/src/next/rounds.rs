@@ -23,9 +23,9 @@ pub struct Round<'a> {
     pub is_new: bool,
 }
 
-impl Round<'_> {
+impl<'a> Round<'a> {
     /// What the context has in this round.
-    pub fn variables(&self) -> Vec<(&str, Value)> {
+    pub fn variables(&self) -> Vec<(&'a str, Value)> {
         let rounds = &self.looped.rounds;
         let mut variables = vec![(rounds.iteration_name(), Value::from(self.iteration))];
         if let Some(item) = &self.item {
@@ -44,6 +44,8 @@ pub struct LoopFault {
     pub step: String,
     /// Why.
     pub reason: String,
+    /// Whether it could go on with another context.
+    pub is_mendable: bool,
 }
 
 /// What comes next in a loop; nothing if it is over.
@@ -83,7 +85,11 @@ fn round<'a>(
     context: &Context,
 ) -> Result<Option<Round<'a>>, LoopFault> {
     let rounds = &looped.rounds;
-    let fault = |reason: String| LoopFault { step: looped.id.to_string(), reason };
+    let fault = |reason: String, is_mendable: bool| LoopFault {
+        step: looped.id.to_string(),
+        reason,
+        is_mendable,
+    };
     let (total, item) = match rounds.kind {
         LoopKind::While | LoopKind::Until => {
             let holds = rounds.condition.as_ref().is_none_or(|condition| condition.holds(context));
@@ -99,7 +105,9 @@ fn round<'a>(
                 Some(Count::Variable(name)) => {
                     let value = lookup(context, name);
                     as_count(value).ok_or_else(|| {
-                        fault(format!("goes by `{name}`, which must be a number, not {value}"))
+                        let reason =
+                            format!("goes by `{name}`, which must be a number, not {value}");
+                        fault(reason, true)
                     })?
                 }
             };
@@ -108,9 +116,8 @@ fn round<'a>(
         LoopKind::ForEach => {
             let name = rounds.items.as_deref().unwrap_or_default();
             let Value::Array(items) = lookup(context, name) else {
-                return Err(fault(format!(
-                    "goes by `{name}`, which must be a list in the context"
-                )));
+                let reason = format!("goes by `{name}`, which must be a list in the context");
+                return Err(fault(reason, true));
             };
             (Some(items.len() as u64), items.get(iteration as usize - 1).cloned())
         }
@@ -121,7 +128,7 @@ fn round<'a>(
     if iteration > rounds.max_iterations {
         let most = rounds.max_iterations;
         let reason = format!("has reached its limit of {most} rounds without coming to an end");
-        return Err(fault(reason));
+        return Err(fault(reason, false));
     }
     Ok(Some(Round { looped, iteration, total, item, is_new }))
 }

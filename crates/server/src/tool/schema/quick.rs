@@ -3,9 +3,11 @@
 //! It understands the schemas most tools have, objects of plain values, and nothing else. It may
 //! say no to good arguments, such as a member given twice; it never says yes to bad ones.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use mcp_flow_proto::{DecodeError, Kind, Raw};
+use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -29,9 +31,24 @@ impl Quick {
 enum Check {
     Anything,
     Boolean,
-    Number { whole: bool, range: Range },
-    Text { length: Range, options: Option<Vec<String>> },
-    List { items: Box<Check>, length: Range },
+    Number {
+        whole: bool,
+        range: Range,
+    },
+    Text {
+        length: Range,
+        options: Option<Vec<String>>,
+        pattern: Option<Regex>,
+    },
+    List {
+        items: Box<Check>,
+        length: Range,
+    },
+    /// Texts of which no two are the same.
+    Distinct {
+        items: Box<Check>,
+        length: Range,
+    },
     Object(Members),
     Nullable(Box<Check>),
 }
@@ -91,7 +108,7 @@ impl Check {
             if distinct.len() < options.len() {
                 return None;
             }
-            let check = Self::Text { length: unbounded, options: Some(options) };
+            let check = Self::Text { length: unbounded, options: Some(options), pattern: None };
             return only(schema, &["oneOf"]).then_some(check);
         }
         if let Some(forms) = schema.get("anyOf") {
@@ -113,19 +130,33 @@ impl Check {
                 understood.then_some(Self::Number { whole: name == "integer", range })
             }
             "string" => {
-                let understood = only(schema, &["type", "minLength", "maxLength", "enum"]);
+                let understood =
+                    only(schema, &["type", "minLength", "maxLength", "enum", "pattern"]);
                 let length = Range::compile_length(schema, "minLength", "maxLength")?;
                 let options = match schema.get("enum") {
                     Some(options) => Some(Vec::deserialize(options).ok()?),
                     None => None,
                 };
-                understood.then_some(Self::Text { length, options })
+                let pattern = match schema.get("pattern") {
+                    Some(pattern) => Some(plain_pattern(pattern.as_str()?)?),
+                    None => None,
+                };
+                understood.then_some(Self::Text { length, options, pattern })
             }
             "array" => {
-                let understood = only(schema, &["type", "items", "minItems", "maxItems"]);
+                let words = ["type", "items", "minItems", "maxItems", "uniqueItems"];
                 let length = Range::compile_length(schema, "minItems", "maxItems")?;
                 let items = schema.get("items").map_or(Some(Self::Anything), Self::compile)?;
-                understood.then_some(Self::List { items: Box::new(items), length })
+                let items = Box::new(items);
+                let check = match schema.get("uniqueItems") {
+                    None | Some(Value::Bool(false)) => Self::List { items, length },
+                    // What makes two other values the same is left to the complete check.
+                    Some(Value::Bool(true)) if matches!(*items, Self::Text { .. }) => {
+                        Self::Distinct { items, length }
+                    }
+                    Some(_) => return None,
+                };
+                only(schema, &words).then_some(check)
             }
             "object" => {
                 let words = ["type", "properties", "required", "additionalProperties"];
@@ -215,6 +246,20 @@ fn is_harmless(word: &str, value: &Value) -> bool {
     }
 }
 
+/// A pattern that means the same in every dialect: letters, digits, sets of them, repeated or not.
+/// `None` for one that might not.
+fn plain_pattern(text: &str) -> Option<Regex> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"^$[]-_+*?{},:/@ ".contains(&byte);
+    let (first, rest) = text.split_at_checked(1)?;
+    let anchored = first != "^" || !rest.contains('^');
+    // A set that begins with its opposite or another set, and what is lazy, are left alone.
+    let odd = ["[^", "[[", "[]", "--", "&&", "~~", "??", "*?", "+?", "}?", "[:"];
+    if !text.bytes().all(is_plain) || !anchored || odd.iter().any(|odd| text.contains(odd)) {
+        return None;
+    }
+    Regex::new(text).ok()
+}
+
 /// The one text a schema allows, if it is of that kind.
 fn fixed_text(schema: &Value) -> Option<String> {
     let schema = schema.as_object()?;
@@ -237,11 +282,11 @@ impl Check {
                 let exact = number.abs() < 9.0e15;
                 known(exact && range.holds(number) && (!whole || number.fract() == 0.0))
             }
-            Self::Text { length, options } => {
-                let text = value.as_text().ok_or(NotKnown)?;
-                let is_option =
-                    options.as_ref().is_none_or(|all| all.iter().any(|one| *one == text));
-                known(is_option && length.holds_length(|| text.chars().count()))
+            Self::Text { .. } => self.accept_text(value).map(drop),
+            Self::Distinct { items, length } => {
+                let mut seen = Seen::default();
+                value.each_element(|element| known(seen.is_new(items.accept_text(element)?)))?;
+                known(length.holds_length(|| seen.count()))
             }
             Self::List { items, length } => {
                 let mut count = 0;
@@ -256,7 +301,43 @@ impl Check {
             Self::Nullable(check) => check.accept(value),
         }
     }
+
+    /// A text that is known to be good.
+    fn accept_text<'a>(&self, value: Raw<'a>) -> Result<Cow<'a, str>, NotKnown> {
+        let Self::Text { length, options, pattern } = self else { return Err(NotKnown) };
+        let text = value.as_text().ok_or(NotKnown)?;
+        let is_option = options.as_ref().is_none_or(|all| all.iter().any(|one| *one == text));
+        let has_form = pattern.as_ref().is_none_or(|pattern| pattern.is_match(&text));
+        known(is_option && has_form && length.holds_length(|| text.chars().count()))?;
+        Ok(text)
+    }
 }
+
+/// The texts of a list so far. A few are compared one by one, which is quicker than to hash them.
+#[derive(Default)]
+struct Seen<'a> {
+    few: Vec<Cow<'a, str>>,
+    many: HashSet<Cow<'a, str>>,
+}
+
+impl<'a> Seen<'a> {
+    fn is_new(&mut self, text: Cow<'a, str>) -> bool {
+        if self.few.contains(&text) {
+            return false;
+        }
+        if self.few.len() < FEW {
+            self.few.push(text);
+            return true;
+        }
+        self.many.insert(text)
+    }
+
+    fn count(&self) -> usize {
+        self.few.len() + self.many.len()
+    }
+}
+
+const FEW: usize = 16;
 
 impl Members {
     fn accept(&self, value: Raw<'_>) -> Result<(), NotKnown> {
@@ -322,7 +403,12 @@ mod tests {
             json!({"oneOf": [{"const": "a"}, {"const": "a"}]}),
             json!({"oneOf": [{"const": "a"}, {"const": 1}]}),
             json!({"anyOf": [{"type": "string"}, {"type": "number"}]}),
-            json!({"type": "string", "pattern": "a"}),
+            json!({"type": "string", "pattern": "\\d"}),
+            json!({"type": "string", "pattern": "[^a]"}),
+            json!({"type": "string", "pattern": "a|b"}),
+            json!({"type": "string", "pattern": "["}),
+            json!({"type": "array", "items": {"type": "number"}, "uniqueItems": true}),
+            json!({"type": "array", "uniqueItems": true}),
             json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}}),
             json!({"type": "object", "required": ["unlisted"]}),
             json!({"type": "object", "additionalProperties": {"type": "string"}}),
@@ -348,6 +434,10 @@ mod tests {
             json!({"type": "string"}),
             json!({"type": "string", "minLength": 1, "maxLength": 2}),
             json!({"type": "string", "enum": ["a", "é"]}),
+            json!({"type": "string", "pattern": "^[a-z0-9-]+$", "minLength": 1}),
+            json!({"type": "string", "pattern": "b"}),
+            json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true, "maxItems": 3}),
+            json!({"type": "array", "items": {"type": "string", "pattern": "^[a-z]+$"}, "uniqueItems": true}),
             json!({"type": ["integer", "null"], "minimum": 0, "format": "int32"}),
             json!({"type": ["null", "string"], "x-more": {"a": 1}}),
             json!({"type": ["string", "null"], "enum": ["a", null]}),
@@ -370,7 +460,7 @@ mod tests {
         ]
     }
 
-    const VALUES: [&str; 32] = [
+    const VALUES: [&str; 36] = [
         "null",
         "true",
         "false",
@@ -403,5 +493,9 @@ mod tests {
         "{\"a\":{\"b\":true}}",
         "{\"a\":{\"b\":1}}",
         "{\"b\":1}",
+        "\"a-1\\n\"",
+        "[\"a\",\"b\"]",
+        "[\"a\",\"\\u0061\"]",
+        "[\"a\",\"b\",\"c\",\"d\"]",
     ];
 }

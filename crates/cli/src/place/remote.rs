@@ -10,7 +10,7 @@ use crate::fault::explain;
 use crate::host::Inline;
 use crate::reach;
 
-pub(super) struct Remote {
+pub(crate) struct Remote {
     pub(super) client: Client,
 }
 

@@ -6,6 +6,8 @@ use anyhow::Context as _;
 use mcp_flow::session::prompt::Prompt;
 use mcp_flow::session::store::{Filter, Page};
 use mcp_flow::session::{Session, SessionId, Store};
+use mcp_flow::workflow::Library;
+use mcp_flow::workflow::runs::Runs;
 use mcp_flow::{ConnectionInfo, Interaction, Principal, Server};
 use serde_json::{Value, json};
 
@@ -13,25 +15,35 @@ use crate::ask::question::Question;
 use crate::conversation::Talk;
 use crate::store::{Kept, StoreUrl, open};
 
-pub(super) struct Resting {
+pub(crate) struct Resting {
     store: Arc<dyn Store>,
     server: Server,
 }
 
 impl Resting {
-    pub(super) fn open(url: &StoreUrl) -> anyhow::Result<Self> {
-        if let StoreUrl::Redb(path) = url
-            && !path.exists()
-        {
-            anyhow::bail!("there is no store at {}", path.display());
+    /// Opens a store that is there.
+    pub(super) fn open(url: &StoreUrl, library: &Library) -> anyhow::Result<Self> {
+        match url {
+            StoreUrl::Redb(path) if !path.exists() => {
+                anyhow::bail!("there is no store at {}", path.display())
+            }
+            url => Self::make(url, library),
         }
-        let Kept { store, .. } = open(Some(url))?;
+    }
+
+    /// Opens a store, which may be new.
+    pub(super) fn make(url: &StoreUrl, library: &Library) -> anyhow::Result<Self> {
+        let Kept { store, keys, .. } =
+            open(Some(url)).context("if a server uses the store, name that server with --url")?;
         let store = store.context("what is kept in memory is gone; name a store on disk")?;
-        let flows = mcp_flow_examples::flows();
-        let flows = Interaction::builder().flows(flows).store(store.clone());
+        let runs = Runs::new(library.clone(), keys);
+        let run = runs.flow();
+        let flows = Interaction::builder().flows(mcp_flow_examples::flows()).store(store.clone());
+        let flows = flows.engine(move |engine| engine.flow(run));
         // Whoever looks must not set steps going that end in the middle, with this process.
         let interaction = flows.at_rest().build();
         let server = interaction.add_to(Server::builder("mcp-flow", env!("CARGO_PKG_VERSION")));
+        let server = runs.add_to(interaction.engine(), server);
         Ok(Self { store, server: server.build()? })
     }
 
@@ -51,7 +63,7 @@ impl Resting {
     /// Answers the questions of a session until it ends.
     pub(super) async fn take_up(&self, talk: &Talk<'_>, id: &str) -> anyhow::Result<Value> {
         let about = || json!({"sessionId": id});
-        let mut result = self.call(id, "interaction.continue", about()).await?;
+        let mut result = self.call(Some(id), "interaction.continue", about()).await?;
         loop {
             let next = result["next"].take();
             if let Some(complete) = next.get("complete") {
@@ -60,7 +72,7 @@ impl Resting {
                 return Ok(end);
             }
             let Some(prompt) = next.get("prompt") else {
-                result = self.call(id, "interaction.continue", about()).await?;
+                result = self.call(Some(id), "interaction.continue", about()).await?;
                 continue;
             };
             let key = prompt["metadata"]["key"].as_str().unwrap_or("answer");
@@ -68,22 +80,22 @@ impl Resting {
             let value = talk.answer(id, Question::of_prompt(key, asked)).await?;
             let mut params = about();
             params["response"] = json!({"value": value});
-            result = self.call(id, "interaction.respond", params).await?;
+            result = self.call(Some(id), "interaction.respond", params).await?;
             if result["accepted"] == false {
-                eprintln!("{}", super::answer_text(&result));
+                eprintln!("{}", crate::command::sessions::answer_text(&result));
             }
         }
     }
 
-    /// Asks as the one the session belongs to.
+    /// Asks as the one the session belongs to, or as the person on this machine.
     pub(super) async fn call(
         &self,
-        id: &str,
+        id: Option<&str>,
         method: &str,
         mut params: Value,
     ) -> anyhow::Result<Value> {
         let mut info = ConnectionInfo::new("store");
-        if let Ok(id) = id.parse::<SessionId>()
+        if let Some(id) = id.and_then(|id| id.parse::<SessionId>().ok())
             && let Ok(Some(session)) = Session::replay(&self.store.read(id).await?)
         {
             info.principal = Principal::named(session.started.owner.name());

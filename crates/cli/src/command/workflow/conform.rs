@@ -1,0 +1,276 @@
+//! `mcp-flow workflow conform`: tries whether a server keeps to the workflowlookup document
+//! (WFL-065). It says what was tried and how it came out, and claims nothing.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use crate::show::print;
+
+pub(super) fn run(command: &[OsString]) -> anyhow::Result<ExitCode> {
+    let mut server = Server::start(command)?;
+    let mut report = Report::default();
+    before_the_handshake(&mut server, &mut report)?;
+    discovery(&mut server, &mut report)?;
+    let workflow = listing(&mut server, &mut report)?;
+    parameters(&mut server, &mut report, &workflow)?;
+    walking(&mut server, &mut report, &workflow)?;
+    errors(&mut server, &mut report, &workflow)?;
+    ending(server, &mut report)?;
+    print(&format!("{} of {} hold", report.tried - report.failed, report.tried))?;
+    Ok(if report.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn before_the_handshake(server: &mut Server, report: &mut Report) -> anyhow::Result<()> {
+    let early = server.call("workflow_list", json!({}))?;
+    report.check("no tool call is processed before initialize", code(&early) == Some(-32600))?;
+    let old = json!({"protocolVersion": "2024-10-01", "capabilities": {}});
+    let old = server.call("initialize", old)?;
+    let told = &old["error"]["data"];
+    report.check(
+        "an unsupported version is rejected with -32000 and both versions",
+        code(&old) == Some(-32000)
+            && old["error"]["message"] == "Unsupported protocol version"
+            && told["supportedVersions"] == json!(["2024-11-05"])
+            && told["requestedVersion"] == "2024-10-01",
+    )?;
+    let missing = server.call("initialize", json!({"capabilities": {}}))?;
+    report.check(
+        "protocolVersion is required",
+        code(&missing) == Some(-32602)
+            && missing["error"]["data"]["details"] == "protocolVersion is required",
+    )?;
+    let params = json!({"protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
+        "clientInfo": {"name": "conform", "version": "1.0.0"}});
+    let opened = server.call("initialize", params)?;
+    let expected = json!({
+        "protocolVersion": "2024-11-05",
+        "capabilities": {"tools": {"listChanged": false, "notifyProgress": false},
+                         "resources": {"listChanged": false}},
+        "serverInfo": {"name": "workflowlookup", "version": "1.0.0",
+                       "description": "Workflow Orchestration System MCP Server"},
+    });
+    report.check("the initialize result is the printed one", opened["result"] == expected)
+}
+
+fn discovery(server: &mut Server, report: &mut Report) -> anyhow::Result<()> {
+    let printed: Value = serde_json::from_str(TOOLS)?;
+    let listed = server.call("tools/list", json!({}))?;
+    report
+        .check("tools/list gives the four printed tools", listed["result"]["tools"] == printed)?;
+    let resources = server.call("resources/list", json!({}))?;
+    report
+        .check("the declared resources can be listed", resources["result"]["resources"].is_array())
+}
+
+/// Checks the list and gives the id to go on with.
+fn listing(server: &mut Server, report: &mut Report) -> anyhow::Result<String> {
+    let listed = server.call("workflow_list", json!({}))?;
+    let workflows = listed["result"]["workflows"].as_array().cloned().unwrap_or_default();
+    let members = ["id", "name", "description", "category", "version"];
+    let complete = |one: &Value| members.iter().all(|member| one[member].is_string());
+    report.check(
+        "workflow_list gives workflows with all five members",
+        !workflows.is_empty() && workflows.iter().all(complete),
+    )?;
+    let called = server.call("tools/call", json!({"name": "workflow_list", "arguments": {}}))?;
+    let text = called["result"]["content"][0]["text"].as_str().unwrap_or_default();
+    let inner: Value = serde_json::from_str(text).unwrap_or_default();
+    report.check("tools/call gives the same as text", inner == listed["result"])?;
+    Ok(workflows.first().and_then(|one| one["id"].as_str()).unwrap_or("none-there").to_owned())
+}
+
+fn parameters(server: &mut Server, report: &mut Report, id: &str) -> anyhow::Result<()> {
+    for (what, method, params) in [
+        ("workflow_list refuses parameters", "workflow_list", json!({"x": 1})),
+        ("workflow_get needs an id", "workflow_get", json!({})),
+        ("an id has at least 3 characters", "workflow_get", json!({"id": "ab"})),
+        ("an id has at most 64 characters", "workflow_get", json!({"id": "a".repeat(65)})),
+        ("an id has small letters only", "workflow_get", json!({"id": "Bad_Id"})),
+        ("workflow_next needs completedSteps", "workflow_next", json!({"workflowId": id})),
+        (
+            "completedSteps are unique",
+            "workflow_next",
+            json!({"workflowId": id, "completedSteps": ["abc", "abc"]}),
+        ),
+        (
+            "an output is not empty",
+            "workflow_validate",
+            json!({"workflowId": id, "stepId": "abc", "output": ""}),
+        ),
+    ] {
+        let reply = server.call(method, params)?;
+        let details = reply["error"]["data"]["details"].is_string();
+        report.check(what, code(&reply) == Some(-32602) && details)?;
+    }
+    Ok(())
+}
+
+fn walking(server: &mut Server, report: &mut Report, id: &str) -> anyhow::Result<()> {
+    let got = server.call("workflow_get", json!({"id": id}))?;
+    let steps = got["result"]["steps"].as_array().cloned().unwrap_or_default();
+    let whole = |one: &Value| one["id"].is_string() && one["title"].is_string();
+    report.check("workflow_get gives steps", !steps.is_empty() && steps.iter().all(whole))?;
+    let next = server.call("workflow_next", json!({"workflowId": id, "completedSteps": []}))?;
+    let result = &next["result"];
+    report.check(
+        "workflow_next gives a step with guidance",
+        result["step"].is_object()
+            && result["guidance"]["prompt"].as_str().is_some_and(|prompt| !prompt.is_empty())
+            && result["isComplete"] == false,
+    )?;
+    let ids: Vec<_> = steps.iter().map(|step| step["id"].clone()).collect();
+    let last = server.call("workflow_next", json!({"workflowId": id, "completedSteps": ids}))?;
+    report.check(
+        "after the last step it is complete, with an object for a step",
+        last["result"]["isComplete"] == true && last["result"]["step"].is_object(),
+    )?;
+    let judged = json!({"workflowId": id, "stepId": ids.first(), "output": "x"});
+    let judged = server.call("workflow_validate", judged)?;
+    report.check("workflow_validate gives a verdict", judged["result"]["valid"].is_boolean())
+}
+
+fn errors(server: &mut Server, report: &mut Report, id: &str) -> anyhow::Result<()> {
+    let unknown = server.call("workflow_get", json!({"id": "nonexistent-workflow"}))?;
+    report.check(
+        "an unknown workflow is -32001 with its id",
+        code(&unknown) == Some(-32001)
+            && unknown["error"]["message"] == "Workflow not found"
+            && unknown["error"]["data"]["workflowId"] == "nonexistent-workflow",
+    )?;
+    let step = json!({"workflowId": id, "stepId": "nonexistent-step", "output": "x"});
+    let step = server.call("workflow_validate", step)?;
+    report.check(
+        "an unknown step is -32003 with its id",
+        code(&step) == Some(-32003)
+            && step["error"]["message"] == "Step not found"
+            && step["error"]["data"]["stepId"] == "nonexistent-step",
+    )?;
+    let method = server.call("non_existent_tool", json!({}))?;
+    report.check(
+        "an unknown method is -32601 with its name",
+        code(&method) == Some(-32601) && method["error"]["data"]["method"] == "non_existent_tool",
+    )?;
+    server.send("this is not JSON")?;
+    let broken = server.next()?;
+    report.check(
+        "a broken line is -32700 with id null",
+        code(&broken) == Some(-32700) && broken["id"].is_null() && broken.get("id").is_some(),
+    )?;
+    let ids: Vec<_> = (0..50).map(|number| json!(format!("order-{number}"))).collect();
+    for id in &ids {
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": "workflow_list", "params": {}});
+        server.send(&request.to_string())?;
+    }
+    let mut answered = Vec::new();
+    for _ in &ids {
+        answered.push(server.next()?["id"].clone());
+    }
+    report.check("replies come in the order of the requests", answered == ids)
+}
+
+fn ending(mut server: Server, report: &mut Report) -> anyhow::Result<()> {
+    server.send(
+        &json!({"jsonrpc": "2.0", "id": 99, "method": "shutdown", "params": {}}).to_string(),
+    )?;
+    let reply = server.next()?;
+    let expected = json!({"jsonrpc": "2.0", "id": 99, "result": null});
+    report.check("shutdown is answered with null", reply == expected)?;
+    let ended = server.ends_well();
+    report.check("after shutdown the server exits with status 0", ended)
+}
+
+fn code(reply: &Value) -> Option<i64> {
+    reply["error"]["code"].as_i64()
+}
+
+/// What was tried, and how it came out.
+#[derive(Debug, Default)]
+struct Report {
+    tried: usize,
+    failed: usize,
+}
+
+impl Report {
+    fn check(&mut self, what: &str, holds: bool) -> anyhow::Result<()> {
+        self.tried += 1;
+        self.failed += usize::from(!holds);
+        print(&format!("{}  {what}", if holds { "holds " } else { "BROKEN" }))
+    }
+}
+
+/// The server that is tried.
+struct Server {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+    last_id: u64,
+}
+
+impl Server {
+    fn start(command: &[OsString]) -> anyhow::Result<Self> {
+        let (program, arguments) = command.split_first().context("no command is given")?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("{} cannot be started", program.display()))?;
+        let input = child.stdin.take();
+        let output = child.stdout.take().context("the server has no output")?;
+        let (line, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for read in BufReader::new(output).lines().map_while(Result::ok) {
+                if line.send(read).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { child, input, lines, last_id: 0 })
+    }
+
+    fn send(&mut self, line: &str) -> anyhow::Result<()> {
+        let input = self.input.as_mut().context("the server has no input")?;
+        writeln!(input, "{line}").and_then(|()| input.flush()).context("the server reads no more")
+    }
+
+    fn next(&mut self) -> anyhow::Result<Value> {
+        let line = self.lines.recv_timeout(PATIENCE).context("the server does not answer")?;
+        serde_json::from_str(&line).with_context(|| format!("the server sends {line}"))
+    }
+
+    fn call(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
+        self.last_id += 1;
+        let id = self.last_id;
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.send(&request.to_string())?;
+        let reply = self.next()?;
+        anyhow::ensure!(reply["id"] == id, "request {id} is answered by {reply}");
+        Ok(reply)
+    }
+
+    /// Whether it ends by itself, and well.
+    fn ends_well(&mut self) -> bool {
+        // The end of its output comes with its own.
+        while self.lines.recv_timeout(PATIENCE).is_ok() {}
+        self.child.wait().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The tools as the document prints them.
+const TOOLS: &str = mcp_flow::workflow::PRINTED_TOOLS;
+
+const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,0 +1,138 @@
+//! Who has the conversations a command is about: a running server, or a store at rest.
+
+mod remote;
+mod resting;
+
+use mcp_flow::workflow::Library;
+use serde_json::{Value, json};
+
+use crate::conversation::Talk;
+use crate::exit::{Exit, Failure};
+use crate::store::{DEFAULT, StoreUrl};
+use remote::Remote;
+use resting::Resting;
+
+/// The options that say where conversations are.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Whereabouts {
+    /// The server that has them
+    #[arg(long, value_name = "URL", global = true)]
+    url: Option<String>,
+
+    /// The bearer token to show to the server
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        global = true,
+        env = "MCP_FLOW_TOKEN",
+        hide_env_values = true
+    )]
+    token: Option<String>,
+
+    /// The store that has them, while no server uses it: redb:PATH
+    #[arg(long, value_name = "URL", global = true, conflicts_with = "url")]
+    store: Option<StoreUrl>,
+}
+
+impl Whereabouts {
+    /// The server on this machine, if nothing else is said.
+    pub(crate) async fn or_server(&self) -> anyhow::Result<Place> {
+        match &self.store {
+            Some(store) => Ok(Place::Resting(Resting::open(store, &Library::bundled())?)),
+            None => self.server().await,
+        }
+    }
+
+    /// The store in this folder, if nothing else is said. Runs that are begun in a store are of
+    /// these workflows, and make it if it is not there.
+    pub(crate) async fn or_store(&self, library: &Library, begins: bool) -> anyhow::Result<Place> {
+        if self.url.is_some() {
+            return self.server().await;
+        }
+        let here = StoreUrl::Redb(DEFAULT.into());
+        let store = self.store.as_ref().unwrap_or(&here);
+        let open = if begins { Resting::make } else { Resting::open };
+        Ok(Place::Resting(open(store, library)?))
+    }
+
+    async fn server(&self) -> anyhow::Result<Place> {
+        let url = self.url.as_deref().unwrap_or(DEFAULT_URL);
+        Ok(Place::Remote(Remote::open(url, self.token.as_deref()).await?))
+    }
+
+    /// A command, with the options that lead it to the same place.
+    pub(crate) fn again(&self, command: &str) -> String {
+        match (&self.url, &self.store) {
+            (_, Some(store)) => format!("{command} --store {store}"),
+            (Some(url), None) => format!("{command} --url {url}"),
+            (None, None) => command.to_owned(),
+        }
+    }
+}
+
+/// Who has the sessions.
+pub(crate) enum Place {
+    Remote(Remote),
+    Resting(Resting),
+}
+
+impl Place {
+    /// Calls a method about one session.
+    pub(crate) async fn call(
+        &self,
+        id: &str,
+        method: &'static str,
+        mut params: Value,
+    ) -> anyhow::Result<Value> {
+        params["sessionId"] = id.into();
+        match self {
+            Self::Remote(remote) => remote.call(method, params).await,
+            Self::Resting(resting) => resting.call(Some(id), method, params).await,
+        }
+    }
+
+    /// Calls a tool, about one session if it is named, and gives what it says: data, or a text.
+    pub(crate) async fn tool(
+        &self,
+        id: Option<&str>,
+        name: &str,
+        arguments: Value,
+    ) -> anyhow::Result<Value> {
+        let params = json!({"name": name, "arguments": arguments});
+        let mut result = match self {
+            Self::Remote(remote) => remote.call("tools/call", params).await?,
+            Self::Resting(resting) => resting.call(id, "tools/call", params).await?,
+        };
+        if result["isError"] == true {
+            let told = result["content"][0]["text"].as_str().unwrap_or("the tool failed");
+            return Err(Failure::new(Exit::Failed, crate::show::neutral(told)).into());
+        }
+        Ok(match result["structuredContent"].take() {
+            Value::Null => result["content"][0]["text"].take(),
+            data => data,
+        })
+    }
+
+    pub(crate) async fn list(&self) -> anyhow::Result<Vec<Value>> {
+        match self {
+            Self::Remote(remote) => remote.list().await,
+            Self::Resting(resting) => resting.list().await,
+        }
+    }
+
+    /// Answers the questions of a session until it ends.
+    pub(crate) async fn take_up(&self, talk: &Talk<'_>, id: &str) -> anyhow::Result<Value> {
+        match self {
+            Self::Remote(remote) => talk.take_up(&remote.client, id).await,
+            Self::Resting(resting) => resting.take_up(talk, id).await,
+        }
+    }
+
+    /// Whether nobody else goes on with what is here.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        matches!(self, Self::Resting(_))
+    }
+}
+
+/// Where a server of ours is, if nothing else is said.
+pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:4433/mcp";

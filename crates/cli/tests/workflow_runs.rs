@@ -1,0 +1,215 @@
+//! Enforced runs, with the real program: killed in the middle, at rest, and on a running server.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use mcp_flow::Revision;
+use mcp_flow_testkit::Peer;
+use mcp_flow_testkit::process::Program;
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+
+const WORKFLOW: &str = "id: three-steps\nname: Three\ndescription: Three steps\nversion: 1.0.0\nsteps:\n\
+    - {id: one, title: One, prompt: First, validationCriteria: [{type: contains, value: done}]}\n\
+    - {id: two, title: Two, prompt: Second secret, requireConfirmation: true}\n\
+    - {id: three, title: Three, prompt: Third secret}\n";
+
+/// C-11: a run survives the sudden end of its server and goes on with what it was begun with, though
+/// its file has changed; the person answers by the methods of conversations, which no tool has.
+#[tokio::test]
+async fn a_run_survives_a_crash_and_a_changed_file() {
+    let place = Place::new();
+    let (mut program, mut peer) = place.server().await;
+    let first = tool(&mut peer, "workflow_start", json!({"workflowId": "three-steps"})).await;
+    let refused = tool(&mut peer, "workflow_continue", answer(&first, "all finished")).await;
+    assert_eq!(refused["status"], "refused");
+    let step = answer(&refused, "it is done");
+    let second = tool(&mut peer, "workflow_continue", step.clone()).await;
+    assert_eq!(second["step"]["id"], "two");
+    program.kill().await;
+
+    std::fs::write(place.file(), WORKFLOW.replace("Third", "Another").replace("two", "2nd"))
+        .unwrap();
+    let (mut program, mut peer) = place.server().await;
+    // What was sent before the crash may be sent again.
+    let again = tool(&mut peer, "workflow_continue", step).await;
+    assert_eq!(again["step"], second["step"]);
+    let waiting = tool(&mut peer, "workflow_continue", answer(&again, "work")).await;
+    assert_eq!(waiting["status"], "waiting_for_confirmation");
+    for (method, params) in [
+        ("tools/call", json!({"name": "workflow_run", "arguments": {"workflowId": "three-steps"}})),
+        (
+            "interaction.start",
+            json!({"toolName": "workflow_run",
+            "initialParams": {"workflowId": "three-steps", "2.two.confirm": true}}),
+        ),
+    ] {
+        assert_eq!(peer.call(method, params).await["error"]["code"], -32602, "{method}");
+    }
+    program.kill().await;
+
+    let (_program, mut peer) = place.server().await;
+    let run = waiting["runId"].as_str().unwrap();
+    let agreed =
+        json!({"sessionId": run, "response": {"value": true, "turnId": waiting["turnId"]}});
+    assert_eq!(peer.call("interaction.respond", agreed).await["result"]["accepted"], true);
+    let third = tool(&mut peer, "workflow_status", json!({"runId": run})).await;
+    assert_eq!(third["step"]["prompt"], "Third secret");
+    assert_eq!(third["done"][1]["confirmed"], true);
+    let last = tool(&mut peer, "workflow_continue", answer(&third, "all")).await;
+    assert_eq!(last["status"], "complete");
+    let started = tool(&mut peer, "workflow_start", json!({"workflowId": "three-steps"})).await;
+    let pinned = |status: &Value| status["workflow"]["hash"].clone();
+    let other = tool(&mut peer, "workflow_status", json!({"runId": started["runId"]})).await;
+    let ended = tool(&mut peer, "workflow_status", json!({"runId": run})).await;
+    assert_ne!(pinned(&other), pinned(&ended), "a new run is of the new content");
+}
+
+/// INT-054, C-11: runs are listed, resumed, cancelled and exported, in a store at rest and on a
+/// running server, by the same commands.
+#[tokio::test]
+async fn runs_are_looked_after_from_the_command_line() {
+    let place = Place::new();
+    let (mut program, mut peer) = place.server().await;
+    let first = tool(&mut peer, "workflow_start", json!({"workflowId": "three-steps"})).await;
+    tool(&mut peer, "workflow_continue", answer(&first, "it is done")).await;
+    let other = tool(&mut peer, "workflow_start", json!({"workflowId": "code-review"})).await;
+    program.kill().await;
+    let [run, other] = [&first, &other].map(|told| told["runId"].as_str().unwrap().to_owned());
+
+    look_after(&place, &["--store", &place.store], &run, &other);
+    let mut server = Server::start(&place);
+    let (started, code) = place.workflow(&["--url", &server.url, "run", "three-steps"], "");
+    assert_eq!(code, 2, "nobody answers: {started}");
+    let (listed, _) = place.workflow(&["--url", &server.url, "runs", "--format", "json"], "");
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let runs = listed["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 3);
+    let fresh = runs.iter().find(|run| run["done"] == json!([])).unwrap();
+    let waiting = fresh["runId"].as_str().unwrap().to_owned();
+    let (said, code) = place
+        .workflow(&["--url", &server.url, "resume", &waiting], "done\nwork\nn\nbetter\ny\nall\n");
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("Second secret") && said.contains("did not agree"), "{said}");
+    assert!(said.contains("Three is done, in 3 steps"), "{said}");
+    let (text, _) = place.workflow(&["--url", &server.url, "export", &waiting], "");
+    assert!(text.contains("better\n\n*Confirmed by a person.*"), "{text}");
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+}
+
+/// What the commands say of a run at its second step, and of another that is ended by them.
+fn look_after(place: &Place, at: &[&str], run: &str, other: &str) {
+    let at = |words: &[&str]| place.workflow(&[at, words].concat(), "");
+    let (table, code) = at(&["runs"]);
+    assert_eq!(code, 0);
+    let row = table.lines().find(|line| line.contains(run)).unwrap();
+    assert!(row.contains("three-steps") && row.contains("step") && row.contains("Two"), "{table}");
+    let (text, _) = at(&["export", run]);
+    assert!(text.contains("# Three") && text.contains("## 1. One\n\nit is done"), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+    assert_eq!(at(&["cancel", other, "--reason", "enough"]).1, 0);
+    assert_eq!(at(&["cancel", other]).1, 1, "once is enough");
+    assert!(at(&["runs"]).0.contains("cancelled"));
+    let file = place.folder.path().join("run.md");
+    assert_eq!(at(&["export", other, "--output", file.to_str().unwrap()]).1, 0);
+    assert!(std::fs::read_to_string(file).unwrap().contains("code-review"));
+    assert_eq!(at(&["export", "session_00000000000000000000000000000000"]).1, 1);
+}
+
+/// A store and a workflow, away from all others.
+struct Place {
+    folder: tempfile::TempDir,
+    store: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = format!("redb:{}", folder.path().join("journal.redb").display());
+        let place = Self { folder, store };
+        std::fs::create_dir(place.file().parent().unwrap()).unwrap();
+        std::fs::write(place.file(), WORKFLOW).unwrap();
+        place
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.folder.path().join("workflows/three.yaml")
+    }
+
+    fn workflows(&self) -> String {
+        self.folder.path().join("workflows").display().to_string()
+    }
+
+    /// A server on the store, and an agent whose client can ask nobody.
+    async fn server(&self) -> (Program, Peer) {
+        let workflows = self.workflows();
+        let arguments = ["stdio", "--store", &self.store, "--workflows", &workflows];
+        let (program, mut peer) = Program::start(PROGRAM, &arguments);
+        peer.initialize(Revision::V2025_11_25).await;
+        (program, peer)
+    }
+
+    /// `mcp-flow workflow`, and what is typed: what it says, and its exit code.
+    fn workflow(&self, words: &[&str], input: &str) -> (String, i32) {
+        let Output { status, stdout, stderr } = run(self.folder.path(), words, input);
+        let said = [stdout, stderr].concat();
+        (String::from_utf8(said).unwrap(), status.code().unwrap())
+    }
+}
+
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(place: &Place) -> Self {
+        let mut child = Command::new(PROGRAM)
+            .args(["serve", "--listen", "127.0.0.1:0", "--json", "--store", &place.store])
+            .args(["--workflows", &place.workflows()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let places: Value = serde_json::from_str(&line).unwrap();
+        Self { child, url: places["mcp"].as_str().unwrap().to_owned() }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn run(folder: &Path, words: &[&str], input: &str) -> Output {
+    let typed = folder.join("typed");
+    std::fs::write(&typed, input).unwrap();
+    Command::new(PROGRAM)
+        .arg("workflow")
+        .args(words)
+        .current_dir(folder)
+        .env("XDG_CONFIG_HOME", folder)
+        .stdin(std::fs::File::open(typed).unwrap())
+        .output()
+        .unwrap()
+}
+
+/// What goes on with a step.
+fn answer(told: &Value, output: &str) -> Value {
+    json!({"token": told["token"], "output": output})
+}
+
+async fn tool(peer: &mut Peer, name: &str, arguments: Value) -> Value {
+    let result = peer.call_tool(name, arguments).await["result"].clone();
+    assert_eq!(result["isError"], false, "{result}");
+    result["structuredContent"].clone()
+}

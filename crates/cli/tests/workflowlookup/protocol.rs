@@ -1,0 +1,264 @@
+//! What the protocol says: handshake, discovery, errors, the end.
+
+use super::*;
+
+/// WFL-001, WFL-006, WFL-010, WFL-021, WFL-024, WFL-058, WFL-059, C-48: the six messages.
+#[test]
+fn the_sample_session_works_literally() {
+    let replies = session(
+        &[],
+        &[
+            json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
+            "clientInfo": {"name": "claude-desktop", "version": "1.0.0"}}}),
+            json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}),
+            json!({"jsonrpc": "2.0", "id": 3, "method": "workflow_list", "params": {}}),
+        ],
+    );
+    let tools: Value = serde_json::from_str(TOOLS).unwrap();
+    assert_eq!(
+        replies[0],
+        json!({"jsonrpc": "2.0", "id": 1, "result": {
+        "protocolVersion": "2024-11-05",
+        "capabilities": {"tools": {"listChanged": false, "notifyProgress": false},
+                         "resources": {"listChanged": false}},
+        "serverInfo": {"name": "workflowlookup", "version": "1.0.0",
+                       "description": "Workflow Orchestration System MCP Server"}}})
+    );
+    assert_eq!(replies[1], json!({"jsonrpc": "2.0", "id": 2, "result": {"tools": tools}}));
+    let listed = json!({"id": "ai-task-implementation", "name": "AI Task Prompt Workflow",
+        "description": "Guides through task understanding → planning → implementation → verification",
+        "category": "development", "version": "1.0.0"});
+    assert_eq!(replies[2]["result"]["workflows"][0], listed);
+}
+
+/// WFL-007, WFL-008, WFL-009, WFL-014, WFL-015, WFL-016: what may open a session.
+#[test]
+fn a_session_is_opened_by_the_letter() {
+    let open = |params: Value| request("initialize", params);
+    let replies = session(
+        &[],
+        &[
+            request("workflow_list", json!({})),
+            open(json!({"protocolVersion": "2024-10-01", "capabilities": {}})),
+            open(json!({"capabilities": {}})),
+            open(json!({"protocolVersion": "2024-11-05"})),
+            open(json!({"protocolVersion": 7, "capabilities": {}})),
+            open(json!({"protocolVersion": "2024-11-05", "capabilities": {}})),
+            request("workflow_list", Value::Null),
+        ],
+    );
+    check_error(&replies[0], -32600, "Invalid Request", json!({"name": "NOT_INITIALIZED"}));
+    check_error(
+        &replies[1],
+        -32000,
+        "Unsupported protocol version",
+        json!({"supportedVersions": ["2024-11-05"], "requestedVersion": "2024-10-01"}),
+    );
+    check_error(
+        &replies[2],
+        -32602,
+        "Invalid params",
+        json!({"details": "protocolVersion is required"}),
+    );
+    check_error(
+        &replies[3],
+        -32602,
+        "Invalid params",
+        json!({"details": "capabilities is required"}),
+    );
+    check_error(&replies[4], -32602, "Invalid params", json!({}));
+    assert_eq!(replies[5]["result"]["protocolVersion"], "2024-11-05");
+    assert!(replies[6]["result"]["workflows"].is_array());
+}
+
+/// WFL-045 to WFL-052, WFL-057: every error of the table, and the next line works.
+#[test]
+fn errors_are_those_of_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("broken-one.json"), "{\n  \"id\": \"inner-broken\",\n  oops")
+        .unwrap();
+    let newer = json!({"id": "from-the-future", "name": "F", "description": "F", "version": "1.0.0",
+        "minimumServerVersion": "9.0.0", "steps": [{"id": "one", "title": "1", "prompt": "1"}]});
+    std::fs::write(folder.path().join("newer.json"), newer.to_string()).unwrap();
+    let arguments = ["--diagnostics", "--workflows", folder.path().to_str().unwrap()];
+    let call = |tool: &str, arguments: Value| {
+        request("tools/call", json!({"name": tool, "arguments": arguments}))
+    };
+    let next = |params: Value| request("workflow_next", params);
+    let ai = "ai-task-implementation";
+    let mut lines =
+        vec!["garbage".to_owned(), "{\"jsonrpc\":\"2.0\"}".to_owned(), "\u{fffd}".to_owned()];
+    let requests = [
+        request("non_existent_tool", json!({})),
+        next(json!({"completedSteps": []})),
+        request("workflow_get", json!({"id": "nonexistent-workflow"})),
+        request("workflow_get", json!({"id": "broken-one"})),
+        request("workflow_get", json!({"id": "inner-broken"})),
+        request("workflow_get", json!({"id": "from-the-future"})),
+        next(json!({"workflowId": ai, "completedSteps": [], "currentStep": "nonexistent-step"})),
+        next(json!({"workflowId": ai, "completedSteps": ["nonexistent-step"]})),
+        request(
+            "workflow_validate",
+            json!({"workflowId": ai, "stepId": "nonexistent-step", "output": "x"}),
+        ),
+        request(
+            "workflow_validate",
+            json!({"workflowId": "nonexistent-workflow", "stepId": "abc", "output": "x"}),
+        ),
+        call("panic", json!({})),
+        call("nonexistent", json!({})),
+    ];
+    lines.extend(requests.iter().map(ToString::to_string));
+    let replies = opened(&arguments, &lines);
+    assert_eq!(replies[0]["id"], Value::Null);
+    check_error(&replies[0], -32700, "Parse error", json!({}));
+    assert!(replies[0]["error"]["data"]["details"].is_string());
+    check_error(&replies[1], -32600, "Invalid Request", json!({}));
+    check_error(&replies[2], -32700, "Parse error", json!({}));
+    let replies = &replies[3..];
+    check_error(&replies[0], -32601, "Method not found", json!({"method": "non_existent_tool"}));
+    check_error(
+        &replies[1],
+        -32602,
+        "Invalid params",
+        json!({"details": "workflowId is required"}),
+    );
+    let unknown = json!({"workflowId": "nonexistent-workflow"});
+    check_error(&replies[2], -32001, "Workflow not found", unknown.clone());
+    check_error(
+        &replies[3],
+        -32002,
+        "Invalid workflow",
+        json!({"workflowId": "broken-one", "file": "broken-one.json"}),
+    );
+    assert_eq!(replies[3]["error"]["data"]["problems"][0]["line"], 3);
+    check_error(&replies[4], -32002, "Invalid workflow", json!({"workflowId": "inner-broken"}));
+    check_error(
+        &replies[5],
+        -32002,
+        "Invalid workflow",
+        json!({"minimumServerVersion": "9.0.0", "serverVersion": "1.0.0"}),
+    );
+    let step = json!({"stepId": "nonexistent-step"});
+    for reply in &replies[6..9] {
+        check_error(reply, -32003, "Step not found", step.clone());
+    }
+    check_error(&replies[9], -32001, "Workflow not found", unknown);
+    check_error(&replies[10], -32603, "Internal error", json!({}));
+    check_error(&replies[11], -32602, "Invalid params", json!({"tool": "nonexistent"}));
+}
+
+/// WFL-002, WFL-003, WFL-005: a hundred requests at once are answered in their order, one line
+/// each.
+#[test]
+fn replies_come_in_order() {
+    let lines: Vec<_> = (0..100)
+        .map(|id| {
+            json!({"jsonrpc": "2.0", "id": format!("é{id}"), "method": "workflow_list"}).to_string()
+        })
+        .collect();
+    let replies = opened(&[], &lines);
+    let ids: Vec<_> =
+        replies.iter().map(|reply| reply["id"].as_str().unwrap().to_owned()).collect();
+    let sent: Vec<_> = (0..100).map(|id| format!("é{id}")).collect();
+    assert_eq!(ids, sent);
+}
+
+/// WFL-004, WFL-053, WFL-054, C-20: `shutdown` is answered last, then the program ends well.
+#[test]
+fn shutdown_is_answered_and_ends_the_program() {
+    let lines = [
+        initialize().to_string(),
+        json!({"jsonrpc": "2.0", "id": 5, "method": "workflow_list"}).to_string(),
+        json!({"jsonrpc": "2.0", "id": 99, "method": "shutdown", "params": {}}).to_string(),
+    ];
+    let mut child = spawn(&["stdio", "--profile", "workflowlookup"], Path::new("."));
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(format!("{}\n", lines.join("\n")).as_bytes()).unwrap();
+    // The input stays open: it ends by itself.
+    let output = child.wait_with_output().unwrap();
+    drop(stdin);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.lines().last().unwrap(), "{\"jsonrpc\":\"2.0\",\"id\":99,\"result\":null}");
+    assert_eq!(text.lines().count(), 3);
+}
+
+/// WFL-050, WFL-056: a directory that cannot be used is told to whoever asks first.
+#[test]
+fn an_unusable_directory_is_fatal() {
+    let arguments = ["stdio", "--profile", "workflowlookup", "--workflows", "/nonexistent/place"];
+    for (input, id) in
+        [(format!("{}\n", initialize()), json!("open")), (String::new(), Value::Null)]
+    {
+        let output = run(&arguments, input.as_bytes());
+        assert_eq!(output.status.code(), Some(1));
+        let reply: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(reply["id"], id);
+        check_error(&reply, -32000, "Server error", json!({}));
+        let details = reply["error"]["data"]["details"].as_str().unwrap();
+        assert!(details.contains("/nonexistent/place"), "{details}");
+    }
+}
+
+/// WFL-016: nothing is said before anyone asks, and nothing on standard error if all is well.
+#[test]
+fn the_start_is_silent() {
+    let output = run(&["stdio", "--profile", "workflowlookup"], b"");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
+}
+
+/// WFL-062: both versions are reported.
+#[test]
+fn versions_are_reported() {
+    let output = run(&["--version"], b"");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("2024-11-05") && text.contains("1.0.0"), "{text}");
+}
+
+/// C-19, WFL-060: the same tools by `tools/call`; faults are results a model can read, or errors
+/// if that was asked for.
+#[test]
+fn tools_can_be_called_the_official_way() {
+    let call = |tool: &str, arguments: Value| {
+        request("tools/call", json!({"name": tool, "arguments": arguments})).to_string()
+    };
+    let lines = [
+        call("workflow_list", json!({})),
+        request("workflow_list", json!({})).to_string(),
+        call("workflow_get", json!({"id": "code-reveiw"})),
+    ];
+    let replies = opened(&[], &lines);
+    let content = &replies[0]["result"]["content"][0];
+    assert_eq!(content["type"], "text");
+    let inner: Value = serde_json::from_str(content["text"].as_str().unwrap()).unwrap();
+    assert_eq!(inner, replies[1]["result"]);
+    let failed = &replies[2]["result"];
+    assert_eq!(
+        (&failed["isError"], &failed["_meta"]["error"]["code"]),
+        (&json!(true), &json!(-32001))
+    );
+    let text = failed["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("Workflow not found") && text.contains("`code-review`"), "{text}");
+    let replies = opened(&["--tool-errors=protocol"], &lines[2..]);
+    check_error(&replies[0], -32001, "Workflow not found", json!({"workflowId": "code-reveiw"}));
+}
+
+/// WFL-012, C-23: workflows and their schema can be read.
+#[test]
+fn the_declared_resources_are_there() {
+    let lines = [
+        request("resources/list", json!({})).to_string(),
+        request("resources/read", json!({"uri": "workflow:/workflow.schema.json"})).to_string(),
+        request("resources/read", json!({"uri": "workflow:/workflows/code-review"})).to_string(),
+    ];
+    let replies = opened(&[], &lines);
+    assert!(replies[0]["result"]["resources"].as_array().unwrap().len() >= 7);
+    let text = |reply: &Value| reply["result"]["contents"][0]["text"].as_str().unwrap().to_owned();
+    let schema: Value = serde_json::from_str(&text(&replies[1])).unwrap();
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    let workflow: Value = serde_json::from_str(&text(&replies[2])).unwrap();
+    assert_eq!(workflow["id"], "code-review");
+}

@@ -1,0 +1,322 @@
+//! Enforced runs against a fake agent that cheats.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use mcp_flow_engine::Engine;
+use mcp_flow_flow::{MemoryStore, Owner, SessionId, Store};
+use mcp_flow_proto::Revision;
+use mcp_flow_seal::{Key, KeyRing};
+use mcp_flow_server::Server;
+use mcp_flow_testkit::Peer;
+use mcp_flow_testkit::memory;
+use mcp_flow_workflow::runs::{Record, Runs};
+use mcp_flow_workflow::{Library, Origin};
+use serde_json::{Value, json};
+
+const WORKFLOW: &str = "id: three-steps\nname: Three\ndescription: Three steps\nversion: 1.0.0\nsteps:\n\
+    - {id: one, title: One, prompt: First, validationCriteria: [{type: contains, value: done}]}\n\
+    - {id: two, title: Two, prompt: Second secret, requireConfirmation: true}\n\
+    - {id: three, title: Three, prompt: Third secret}\n";
+
+/// Two loops that count by the same name, and a step that applies to some tasks only.
+const LOOPS: &str = "id: two-loops\nname: Two\ndescription: Two loops\nversion: 1.0.0\nsteps:\n\
+    - {id: parts, type: loop, title: Parts, loop: {type: forEach, items: parts, maxIterations: 9}, \
+       body: [{id: part, title: Part, prompt: Do it}]}\n\
+    - {id: thrice, type: loop, title: Thrice, loop: {type: for, count: 3, maxIterations: 3}, \
+       body: [{id: again, title: Again, prompt: Do it again}]}\n\
+    - {id: large, title: Large, prompt: Only then, runCondition: {var: large, equals: true}}\n\
+    - {id: last, title: Last, prompt: Finish}\n";
+
+struct World {
+    store: Arc<dyn Store>,
+    folder: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::with(WORKFLOW)
+    }
+
+    fn with(workflow: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("three.yaml"), workflow).unwrap();
+        Self { store: Arc::new(MemoryStore::new()), folder }
+    }
+
+    /// A server on the store, as after a restart.
+    fn server(&self) -> (Engine, Server) {
+        let library = Library::open([(Origin::Named, self.folder.path().into())]).unwrap();
+        let runs = Runs::new(library, KeyRing::new(Key::from_bytes([7; 32])));
+        let engine = Engine::builder(self.store.clone()).flow(runs.flow()).build();
+        let server = runs.add_to(&engine, Server::builder("test", "1.0.0")).build().unwrap();
+        (engine, server)
+    }
+}
+
+async fn agent(server: &Server, capabilities: Value) -> Peer {
+    let mut peer = memory::connect(server);
+    peer.initialize_with(Revision::V2025_11_25, capabilities).await;
+    peer
+}
+
+async fn call(peer: &mut Peer, tool: &str, arguments: Value) -> Value {
+    peer.call_tool(tool, arguments).await["result"].clone()
+}
+
+fn structured(result: &Value) -> &Value {
+    assert_eq!(result["isError"], false, "{result}");
+    &result["structuredContent"]
+}
+
+/// The agent skips steps, claims completion, repeats and edits tokens, and answers in the person's
+/// place. It gets nowhere until each step is done and the person has agreed.
+#[tokio::test]
+async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
+    let world = World::new();
+    let (engine, server) = world.server();
+    let mut peer = agent(&server, json!({})).await;
+    let started = call(&mut peer, "workflow_start", json!({"workflowId": "three-steps"})).await;
+    let first = structured(&started).clone();
+    assert_eq!((&first["status"], &first["step"]["id"]), (&json!("step"), &json!("one")));
+    assert!(!first.to_string().contains("secret"), "later steps are not shown: {first}");
+    let token = first["token"].as_str().unwrap().to_owned();
+
+    // It claims completion with an output that does not do.
+    let refused =
+        call(&mut peer, "workflow_continue", json!({"token": token, "output": "all finished"}))
+            .await;
+    let refused = structured(&refused).clone();
+    assert_eq!((&refused["status"], &refused["step"]["id"]), (&json!("refused"), &json!("one")));
+    assert!(!refused["issues"].as_array().unwrap().is_empty());
+    assert!(!refused["suggestions"].as_array().unwrap().is_empty());
+    let token = refused["token"].as_str().unwrap().to_owned();
+
+    // It edits the token, and makes one up.
+    let mut edited = token.clone().into_bytes();
+    let middle = edited.len() / 2;
+    edited[middle] = if edited[middle] == b'A' { b'B' } else { b'A' };
+    for forged in [String::from_utf8(edited).unwrap(), "three".to_owned(), String::new()] {
+        let result =
+            call(&mut peer, "workflow_continue", json!({"token": forged, "output": "done"})).await;
+        assert_eq!(result["isError"], true, "{result}");
+        assert_eq!(result["_meta"]["error"]["data"]["name"], "BAD_TOKEN");
+    }
+
+    // It does the step.
+    let done = json!({"token": token, "output": "done"});
+    let second = structured(&call(&mut peer, "workflow_continue", done.clone()).await).clone();
+    assert_eq!(second["step"]["id"], "two");
+    assert!(!second.to_string().contains("Third"));
+    // Repeated, it is the same answer; with another output, it is refused.
+    let again = structured(&call(&mut peer, "workflow_continue", done).await).clone();
+    assert_eq!(again["step"], second["step"]);
+    let other = json!({"token": token, "output": "done otherwise"});
+    assert_eq!(
+        call(&mut peer, "workflow_continue", other).await["_meta"]["error"]["data"]["name"],
+        "OLD_TOKEN"
+    );
+
+    // The next step needs a person, and this client cannot ask one.
+    let token = second["token"].clone();
+    let waiting =
+        call(&mut peer, "workflow_continue", json!({"token": token, "output": "work"})).await;
+    let waiting = structured(&waiting).clone();
+    assert_eq!(waiting["status"], "waiting_for_confirmation");
+    assert!(waiting.get("token").is_none() && !waiting.to_string().contains("Third"));
+    for trick in [
+        json!({"token": token, "output": "true"}),
+        json!({"token": token, "output": "work", "context": {"confirmed": true, "agree": true}}),
+    ] {
+        let result = call(&mut peer, "workflow_continue", trick).await;
+        assert_eq!(result["isError"], true, "{result}");
+    }
+    let again =
+        call(&mut peer, "workflow_continue", json!({"token": token, "output": "work"})).await;
+    assert_eq!(structured(&again)["status"], "waiting_for_confirmation");
+
+    // The person says no, then yes.
+    let owner = owner(&world).await;
+    let run: SessionId = waiting["runId"].as_str().unwrap().parse().unwrap();
+    engine.respond(run, &owner, json!(false).into()).await.unwrap();
+    let status = call(&mut peer, "workflow_status", json!({"runId": run})).await;
+    let status = structured(&status).clone();
+    assert_eq!((&status["status"], &status["step"]["id"]), (&json!("refused"), &json!("two")));
+    assert_eq!(status["done"].as_array().unwrap().len(), 1);
+    let better = json!({"token": status["token"], "output": "better work"});
+    call(&mut peer, "workflow_continue", better).await;
+    engine.respond(run, &owner, json!(true).into()).await.unwrap();
+    let status = call(&mut peer, "workflow_status", json!({"runId": run})).await;
+    let third = structured(&status).clone();
+    assert_eq!(third["step"]["id"], "three");
+    let last =
+        call(&mut peer, "workflow_continue", json!({"token": third["token"], "output": "all"}))
+            .await;
+    assert_eq!(
+        (&structured(&last)["status"], &structured(&last)["isComplete"]),
+        (&json!("complete"), &json!(true))
+    );
+
+    // Its outputs are kept, for people to read.
+    let record = Record::of(&engine.inspect(run, &owner).await.unwrap());
+    let outputs: Vec<_> =
+        record.steps.iter().map(|done| (done.output.as_str(), done.confirmed)).collect();
+    assert_eq!(outputs, [("done", false), ("better work", true), ("all", false)]);
+    let text = record.markdown(run, "completed");
+    assert!(text.contains("## 2. Two\n\nbetter work\n\n*Confirmed by a person.*"), "{text}");
+}
+
+/// A run survives its server, and goes on with the workflow it was started with.
+#[tokio::test]
+async fn a_run_survives_a_restart_and_is_pinned_to_its_workflow() {
+    let world = World::new();
+    let (_, server) = world.server();
+    let mut peer = agent(&server, json!({})).await;
+    let started = call(&mut peer, "workflow_start", json!({"workflowId": "three-steps"})).await;
+    let first = structured(&started).clone();
+    drop((peer, server));
+
+    let changed = WORKFLOW.replace("Second", "Something else").replace("id: two", "id: changed");
+    std::fs::write(world.folder.path().join("three.yaml"), changed).unwrap();
+    let (_, server) = world.server();
+    let mut peer = agent(&server, json!({})).await;
+    let runs = call(&mut peer, "workflow_status", json!({})).await;
+    assert_eq!(structured(&runs)["runs"][0]["runId"], first["runId"]);
+    let next =
+        call(&mut peer, "workflow_continue", json!({"token": first["token"], "output": "done"}))
+            .await;
+    assert_eq!(structured(&next)["step"]["id"], "two");
+    assert_eq!(
+        structured(&next)["step"]["prompt"].as_str().unwrap().lines().next(),
+        Some("Second secret")
+    );
+}
+
+/// A loop is gone round by the run and not by what the agent says of it, and conditions that are
+/// open are decided before a later step is shown.
+#[tokio::test]
+async fn a_cheating_agent_cannot_leave_a_loop_or_a_condition_out() {
+    let world = World::with(LOOPS);
+    let (_, server) = world.server();
+    let mut peer = agent(&server, json!({})).await;
+    let context = json!({"currentIteration": 99, "parts": ["a", "b"]});
+    let start = json!({"workflowId": "two-loops", "context": context});
+    let mut told = structured(&call(&mut peer, "workflow_start", start).await).clone();
+    let mut walked = Vec::new();
+    while told["status"] != "complete" {
+        let step = &told["step"];
+        walked.push(format!("{}{}", step["id"].as_str().unwrap(), step["round"]));
+        // It says that all rounds are over, that the list is empty, and nothing of `large`.
+        let tricks = json!({"currentIteration": 99, "currentItem": "z", "parts": [], "done": true});
+        let mut given = json!({"token": told["token"], "output": "work", "context": tricks});
+        if told["step"]["asksFor"] == "context" {
+            assert!(step["prompt"].as_str().unwrap().contains("large"), "{step}");
+            if told["status"] == "refused" {
+                given["context"]["large"] = false.into();
+            }
+        }
+        told = structured(&call(&mut peer, "workflow_continue", given).await).clone();
+    }
+    let expected =
+        ["part1", "part2", "again1", "again2", "again3", "contextnull", "contextnull", "lastnull"];
+    assert_eq!(walked, expected);
+}
+
+/// C-11: what was done is kept when a run is cancelled, for as long as the outputs of any other.
+#[tokio::test]
+async fn a_cancelled_run_keeps_its_outputs() {
+    let world = World::new();
+    let (engine, server) = world.server();
+    let mut peer = agent(&server, json!({})).await;
+    let started = call(&mut peer, "workflow_start", json!({"workflowId": "three-steps"})).await;
+    let first = structured(&started).clone();
+    let given = json!({"token": first["token"], "output": "done well"});
+    call(&mut peer, "workflow_continue", given).await;
+    let run: SessionId = first["runId"].as_str().unwrap().parse().unwrap();
+    let owner = owner(&world).await;
+    engine.cancel(run, &owner, Some("enough".to_owned())).await.unwrap();
+    let session = engine.inspect(run, &owner).await.unwrap();
+    let kept = session.ended.as_ref().unwrap();
+    let day = 24 * 60 * 60 * 1000;
+    assert_eq!(kept.until.as_millis() - kept.at.as_millis(), 30 * day);
+    let export = json!({"runId": run, "format": "markdown"});
+    let export = call(&mut peer, "workflow_status", export).await;
+    let text = export["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("cancelled") && text.contains("## 1. One\n\ndone well"), "{text}");
+}
+
+/// A client that can show forms is asked; what the person says there counts.
+#[tokio::test]
+async fn the_person_behind_the_client_is_asked() {
+    let world = World::new();
+    let (_, server) = world.server();
+    let mut peer = agent(&server, json!({"elicitation": {}})).await;
+    let started = call(&mut peer, "workflow_start", json!({"workflowId": "three-steps"})).await;
+    let token = structured(&started)["token"].clone();
+    let second =
+        call(&mut peer, "workflow_continue", json!({"token": token, "output": "done"})).await;
+    let token = structured(&second)["token"].clone();
+    let call =
+        json!({"name": "workflow_continue", "arguments": {"token": token, "output": "work"}});
+    let id = peer.ask("tools/call", call);
+    let asked = peer.find(|message| message["method"] == "elicitation/create").await;
+    assert!(asked["params"]["message"].as_str().unwrap().contains("work"));
+    let answer = json!({"action": "accept", "content": {"agree": true}});
+    peer.send(json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer}));
+    let reply = peer.reply_to(id).await;
+    assert_eq!(structured(&reply["result"])["step"]["id"], "three");
+}
+
+/// C-06: a client without a connection of its own asks the person between two calls.
+#[tokio::test]
+async fn the_person_is_asked_between_two_calls() {
+    let world = World::new();
+    let (_, server) = world.server();
+    let mut peer = memory::connect(&server);
+    let mut said = async |name: &str, arguments: Value, more: Value| -> Value {
+        let mut params = json!({"name": name, "arguments": arguments, "_meta": meta()});
+        params.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        peer.call("tools/call", params).await["result"].clone()
+    };
+    let started = said("workflow_start", json!({"workflowId": "three-steps"}), json!({})).await;
+    let token = &structured(&started)["token"];
+    let second = json!({"token": token, "output": "done"});
+    let second = said("workflow_continue", second, json!({})).await;
+    let call = json!({"token": structured(&second)["token"], "output": "work"});
+    let asked = said("workflow_continue", call.clone(), json!({})).await;
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    assert!(!asked.to_string().contains("Third"));
+    let (key, _) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    let again = |agrees: bool| {
+        let answer = json!({"action": "accept", "content": {"agree": agrees}});
+        json!({"requestState": asked["requestState"], "inputResponses": {key: answer}})
+    };
+    // What the person has said once is not said otherwise by repeating the call.
+    let refused = said("workflow_continue", call.clone(), again(false)).await;
+    assert_eq!(structured(&refused)["status"], "refused");
+    let cheated = said("workflow_continue", call, again(true)).await;
+    assert_eq!(structured(&cheated)["status"], "refused", "{cheated}");
+    let better = json!({"token": structured(&refused)["token"], "output": "better"});
+    let asked = said("workflow_continue", better.clone(), json!({})).await;
+    let (key, _) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    let answer = json!({"action": "accept", "content": {"agree": true}});
+    let again = json!({"requestState": asked["requestState"], "inputResponses": {key: answer}});
+    let third = said("workflow_continue", better, again).await;
+    assert_eq!(structured(&third)["step"]["id"], "three");
+}
+
+fn meta() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1.0.0"},
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    })
+}
+
+/// Whom the runs of the peer belong to.
+async fn owner(world: &World) -> Owner {
+    let page = mcp_flow_flow::store::Page { after: None, most: 1 };
+    let listed = world.store.list(Default::default(), page).await.unwrap();
+    listed[0].summary.owner.clone()
+}
