@@ -69,7 +69,7 @@ pub(crate) async fn agree(
     match shared.options.speak {
         Speak::Only(revision) if revision.is_stateless() => talk.discover_only().await,
         Speak::Only(revision) => talk.initialize(revision).await,
-        Speak::Any if legacy => talk.initialize(NEWEST_HANDSHAKE).await,
+        Speak::Any if legacy || talk.wants_handshake() => talk.initialize(NEWEST_HANDSHAKE).await,
         Speak::Any if era::is_legacy(origin) => {
             let agreed = talk.initialize(NEWEST_HANDSHAKE).await;
             if let Err(Disagreement::Failed(Error::Server(_))) = agreed {
@@ -211,11 +211,16 @@ impl Talk<'_> {
     }
 
     fn ask_initialize(&self, revision: Revision) -> Result<Exchange, Disagreement> {
-        let params = json!({
+        let mut params = json!({
             "protocolVersion": revision.name(),
             "capabilities": declare(self.shared.capabilities(), revision),
             "clientInfo": self.shared.options.client.for_revision(revision),
         });
+        if let Some(transport) = self.link.transport() {
+            for (name, value) in transport.introduction() {
+                params[name] = value;
+            }
+        }
         let asked = self.link.request(method::INITIALIZE.into(), &params, &Beside::default());
         asked.map_err(|error| self.unsent(error)).map(quiet)
     }
@@ -271,6 +276,10 @@ impl Talk<'_> {
         });
         let text = meta.to_string();
         text[1..text.len() - 1].to_owned()
+    }
+
+    fn wants_handshake(&self) -> bool {
+        self.link.transport().is_some_and(|transport| transport.wants_handshake())
     }
 
     fn unsent(&self, error: RequestError) -> Disagreement {

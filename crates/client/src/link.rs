@@ -180,7 +180,12 @@ impl Link {
 
     /// Takes one message that arrived.
     pub(crate) fn receive(self: &Arc<Self>, frame: &[u8]) {
-        match Incoming::decode(frame, self.encoding()) {
+        self.receive_in(self.encoding(), frame);
+    }
+
+    /// Takes one message that arrived in this encoding.
+    pub(crate) fn receive_in(self: &Arc<Self>, encoding: Encoding, frame: &[u8]) {
+        match Incoming::decode(frame, encoding) {
             Ok(Incoming::Message(message)) => self.take(message),
             Ok(Incoming::Batch(batch)) => self.take_batch(batch),
             Err(refusal) => self.complain(&format!("{:?}", refusal.error.name()), frame),

@@ -12,10 +12,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use mcp_flow_proto::{Encoding, Revision};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use tokio::io::AsyncBufRead;
+use tokio_util::io::StreamReader;
 
 use crate::link::Link;
 
@@ -73,7 +76,7 @@ pub trait Transport: Send + Sync + 'static {
     /// A short name, such as `stdio`.
     fn name(&self) -> &'static str;
 
-    /// How messages are written on this connection.
+    /// How messages are written on this connection, from now on.
     fn encoding(&self) -> Encoding {
         Encoding::Json
     }
@@ -91,6 +94,18 @@ pub trait Transport: Send + Sync + 'static {
 
     /// Is told what was agreed with the server, before any other request.
     fn agreed(&self, _revision: Revision) {}
+
+    /// What this transport itself has to say in the handshake: members of the params of
+    /// `initialize`, which a server that knows the transport answers.
+    fn introduction(&self) -> Map<String, Value> {
+        Map::new()
+    }
+
+    /// Whether the handshake is wanted even where a server could do without, for what only it can
+    /// agree on.
+    fn wants_handshake(&self) -> bool {
+        false
+    }
 
     /// Whether arguments must be repeated beside the message, as headers (`x-mcp-header`).
     fn wants_headers(&self) -> bool {
@@ -155,6 +170,29 @@ pub struct Opened {
     pub bytes: BoxStream<'static, Result<Bytes, TransportError>>,
 }
 
+impl Opened {
+    /// The content as a reader.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use futures_util::{StreamExt, stream};
+    /// use mcp_flow_client::transport::Opened;
+    /// use tokio::io::AsyncReadExt;
+    ///
+    /// let pieces = stream::iter([Ok("so ".into()), Ok("large".into())]).boxed();
+    /// let opened = Opened { size: Some(8), mime_type: None, bytes: pieces };
+    /// let mut text = String::new();
+    /// opened.into_reader().read_to_string(&mut text).await?;
+    /// assert_eq!(text, "so large");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_reader(self) -> impl AsyncBufRead + Send + Unpin {
+        StreamReader::new(self.bytes.map(|piece| piece.map_err(io::Error::other)))
+    }
+}
+
 impl fmt::Debug for Opened {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { size, mime_type, .. } = self;
@@ -187,6 +225,14 @@ impl Inbox {
     pub fn receive(&self, frame: &[u8]) {
         if let Some(link) = self.link.upgrade() {
             link.receive(frame);
+        }
+    }
+
+    /// Takes one complete message in this encoding, where that changes in the course of a
+    /// connection. Never waits.
+    pub fn receive_in(&self, encoding: Encoding, frame: &[u8]) {
+        if let Some(link) = self.link.upgrade() {
+            link.receive_in(encoding, frame);
         }
     }
 

@@ -20,7 +20,7 @@ use mcp_flow_client::transport::{Connector, Inbox, Transport, TransportError};
 use url::Url;
 
 pub use chat::ChatModel;
-pub use wire::Trust;
+pub use mcp_flow_tls::Trust;
 use wire::Wire;
 
 /// How servers are reached over HTTP.
@@ -63,6 +63,16 @@ impl HttpOptions {
     pub fn trust(mut self, trust: Trust) -> Self {
         self.trust = trust;
         self
+    }
+
+    /// What is sent with every request.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// Which certificates are trusted.
+    pub fn trusted(&self) -> &Trust {
+        &self.trust
     }
 }
 
@@ -117,6 +127,13 @@ pub fn server(url: &str, options: &HttpOptions) -> Result<HttpServer, BadTarget>
     }
     let wire = Arc::new(Wire::new(options.headers.clone(), &options.trust)?);
     Ok(HttpServer { target: url.to_owned(), url: parsed, manner, wire })
+}
+
+impl HttpServer {
+    /// Where it is.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
 }
 
 impl Connector for HttpServer {

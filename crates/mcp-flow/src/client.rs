@@ -16,11 +16,14 @@
 //! ```
 //!
 //! A server is found by its URL ([`connect`], [`connector`]), by a command that is spawned
-//! ([`Program`]), at the other end of streams ([`attach`]), or in the same process
+//! ([`Program`]), by WebTransport with what only that has
+//! ([`webtransport::client::server`](mcp_flow_webtransport::client::server)), at the other end of streams ([`attach`]), or in the same process
 //! ([`in_process`]).
 
 use std::path::Path;
 use std::sync::Arc;
+
+use mcp_flow_webtransport::client as webtransport;
 
 use crate::client::transport::Connector;
 
@@ -41,6 +44,7 @@ pub async fn connect(target: &str) -> Result<Client, Error> {
 /// |---|---|
 /// | `http(s)://…` | Streamable HTTP, or HTTP+SSE if the server speaks only that |
 /// | `http(s)://…/sse` | HTTP+SSE |
+/// | `https://…/mcp-flow` | WebTransport |
 /// | `ws(s)://…` | WebSocket |
 /// | `tcp://HOST:PORT` | lines over TCP |
 /// | `unix:PATH` | lines over a Unix socket |
@@ -49,6 +53,7 @@ pub async fn connect(target: &str) -> Result<Client, Error> {
 /// use mcp_flow::client::{HttpOptions, connector};
 ///
 /// assert!(connector("https://a.example/mcp", &HttpOptions::new()).is_ok());
+/// assert!(connector("https://a.example/mcp-flow", &HttpOptions::new()).is_ok());
 /// assert!(connector("gopher://a.example", &HttpOptions::new()).is_err());
 /// ```
 pub fn connector(target: &str, options: &HttpOptions) -> Result<Arc<dyn Connector>, BadTarget> {
@@ -62,5 +67,13 @@ pub fn connector(target: &str, options: &HttpOptions) -> Result<Arc<dyn Connecto
         })?;
         return Ok(Arc::new(tcp(address)));
     }
-    Ok(Arc::new(mcp_flow_http::client::server(target, options)?))
+    let http = mcp_flow_http::client::server(target, options)?;
+    match http.url().scheme() == "https" && http.url().path() == mcp_flow_webtransport::PATH {
+        true => {
+            let mut settings = webtransport::Settings::new(options.trusted().clone());
+            settings.headers = options.headers().clone();
+            Ok(Arc::new(webtransport::server(target, settings)))
+        }
+        false => Ok(Arc::new(http)),
+    }
 }

@@ -4,6 +4,7 @@
 //! too deep, not UTF-8 where it should be, or followed by more bytes. Everything after it may
 //! assume a well-formed item.
 
+mod read;
 mod walk;
 
 use minicbor::data::Type;
@@ -11,6 +12,7 @@ use minicbor::decode::{Decoder, Error};
 use serde::{Deserialize, Serialize};
 
 use crate::raw::{DecodeError, Kind};
+use read::Reader;
 use walk::Texts;
 
 pub(crate) fn kind(bytes: &[u8]) -> Kind {
@@ -42,7 +44,7 @@ pub(crate) fn kind(bytes: &[u8]) -> Kind {
 }
 
 pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
-    minicbor_serde::from_slice(bytes).map_err(|error| DecodeError::Shape(error.to_string()))
+    T::deserialize(&mut Reader::new(bytes)).map_err(|error| DecodeError::Shape(error.to_string()))
 }
 
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, String> {

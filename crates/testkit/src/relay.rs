@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -29,15 +29,22 @@ pub struct Quality {
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
-    counts: Arc<Counts>,
+    path: Arc<Path>,
     _tasks: JoinSet<()>,
 }
 
-/// What became of packets.
-#[derive(Debug, Default)]
-pub struct Counts {
+/// How the path is, and what became of packets.
+#[derive(Debug)]
+struct Path {
+    quality: Mutex<Quality>,
     passed: AtomicU64,
     lost: AtomicU64,
+}
+
+impl Path {
+    fn quality(&self) -> Quality {
+        *self.quality.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Relay {
@@ -45,10 +52,16 @@ impl Relay {
     pub async fn start(server: SocketAddr, quality: Quality) -> Self {
         let front = Arc::new(socket().await);
         let address = front.local_addr().expect("a bound socket has an address");
-        let counts = Arc::<Counts>::default();
+        let (quality, passed, lost) = (Mutex::new(quality), AtomicU64::new(0), AtomicU64::new(0));
+        let path = Arc::new(Path { quality, passed, lost });
         let mut tasks = JoinSet::new();
-        tasks.spawn(relay(front, server, quality, counts.clone()));
-        Self { address, counts, _tasks: tasks }
+        tasks.spawn(relay(front, server, path.clone()));
+        Self { address, path, _tasks: tasks }
+    }
+
+    /// Makes the path better or worse from now on.
+    pub fn set(&self, quality: Quality) {
+        *self.path.quality.lock().unwrap_or_else(PoisonError::into_inner) = quality;
     }
 
     /// Where clients reach the server by this path.
@@ -58,16 +71,16 @@ impl Relay {
 
     /// How many packets have been sent on, in both directions.
     pub fn passed(&self) -> u64 {
-        self.counts.passed.load(Ordering::Relaxed)
+        self.path.passed.load(Ordering::Relaxed)
     }
 
     /// How many packets have been lost, in both directions.
     pub fn lost(&self) -> u64 {
-        self.counts.lost.load(Ordering::Relaxed)
+        self.path.lost.load(Ordering::Relaxed)
     }
 }
 
-async fn relay(front: Arc<UdpSocket>, server: SocketAddr, quality: Quality, counts: Arc<Counts>) {
+async fn relay(front: Arc<UdpSocket>, server: SocketAddr, path: Arc<Path>) {
     // Each client gets a socket of its own, by which the answers of the server find back to it.
     let mut clients = HashMap::new();
     let mut answers = JoinSet::new();
@@ -77,9 +90,9 @@ async fn relay(front: Arc<UdpSocket>, server: SocketAddr, quality: Quality, coun
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let back = Arc::new(socket().await);
-                let lane = Lane::new(front.clone(), client, quality, BACK, counts.clone());
+                let lane = Lane::new(front.clone(), client, BACK, path.clone());
                 answers.spawn(answer(back.clone(), lane));
-                new.insert(Lane::new(back, server, quality, THERE, counts.clone()))
+                new.insert(Lane::new(back, server, THERE, path.clone()))
             }
         };
         lane.take(&packet[..length]);
@@ -95,21 +108,14 @@ async fn answer(back: Arc<UdpSocket>, mut lane: Lane) {
 
 /// One direction of the path of one client.
 struct Lane {
-    quality: Quality,
     chance: Rng,
-    counts: Arc<Counts>,
+    path: Arc<Path>,
     queue: mpsc::Sender<(Instant, Vec<u8>)>,
     _task: JoinSet<()>,
 }
 
 impl Lane {
-    fn new(
-        from: Arc<UdpSocket>,
-        to: SocketAddr,
-        quality: Quality,
-        seed: u64,
-        counts: Arc<Counts>,
-    ) -> Self {
+    fn new(from: Arc<UdpSocket>, to: SocketAddr, seed: u64, path: Arc<Path>) -> Self {
         let (queue, mut queued) = mpsc::channel::<(Instant, Vec<u8>)>(LONGEST_QUEUE);
         let mut task = JoinSet::new();
         task.spawn(async move {
@@ -119,15 +125,16 @@ impl Lane {
                 let _ = from.send_to(&packet, to).await;
             }
         });
-        Self { quality, chance: Rng::with_seed(seed), counts, queue, _task: task }
+        Self { chance: Rng::with_seed(seed), path, queue, _task: task }
     }
 
     fn take(&mut self, packet: &[u8]) {
-        let is_lost = self.chance.f64() < self.quality.loss;
-        let due = Instant::now() + self.quality.delay;
+        let Quality { delay, loss } = self.path.quality();
+        let is_lost = self.chance.f64() < loss;
+        let due = Instant::now() + delay;
         // A full queue loses packets too, as that of a router does.
         let is_sent = !is_lost && self.queue.try_send((due, packet.to_vec())).is_ok();
-        let count = if is_sent { &self.counts.passed } else { &self.counts.lost };
+        let count = if is_sent { &self.path.passed } else { &self.path.lost };
         count.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,5 @@
-//! The certificate a server shows, on every transport that encrypts (MCP-071).
+//! The certificate a server shows, on every transport that encrypts (MCP-071), and which one its
+//! client believes.
 //!
 //! It comes from PEM files, which are taken up anew when they change, or is made on the spot, for
 //! clients that know it by its hash; one that was made is made anew before it ends. Either way what
@@ -6,6 +7,7 @@
 
 mod files;
 mod made;
+mod trust;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,6 +22,8 @@ use rustls::{ServerConfig, SupportedProtocolVersion};
 
 use files::{Files, Looks};
 use made::Made;
+
+pub use trust::{BadTrust, Trust};
 
 /// A certificate chain with its key, and where they come from.
 pub struct Tls {

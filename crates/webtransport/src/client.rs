@@ -1,5 +1,9 @@
 //! The client half: connects, carries frames both ways, and matches streams to calls.
 //!
+//! [`server`] is how a [client](mcp_flow_client) reaches a server by it, as by any other transport.
+//! What it is made of can be used by itself, from [`connect`] on, by those who want every frame in
+//! their own hands:
+//!
 //! What goes over the control stream is whole messages in the encoding of the moment, which begins
 //! as JSON and is whatever the server's answer to `initialize` says after that. Streams and
 //! datagrams are handed out beside the messages, those that belong to nothing excepted.
@@ -12,8 +16,8 @@
 //! let (client, mut events) = client::connect("https://localhost:4433/mcp-flow", settings).await?;
 //! client.send(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await?;
 //! while let Some(event) = events.next().await {
-//!     if let Event::Message(message) = event {
-//!         println!("{}", String::from_utf8_lossy(&message));
+//!     if let Event::Message { bytes, .. } = event {
+//!         println!("{}", String::from_utf8_lossy(&bytes));
 //!     }
 //! }
 //! # Ok(())
@@ -21,30 +25,38 @@
 //! ```
 
 mod books;
+mod carry;
+mod connector;
+mod datagrams;
 mod receiving;
 mod stream;
-mod trust;
+mod unread;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_proto::Encoding;
 use mcp_flow_proto::webtransport::write_frame;
+use rustls::version::TLS13;
 use tokio::net::lookup_host;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use url::Url;
-use web_transport_quinn::http::{HeaderName, HeaderValue, header};
+use web_transport_quinn::http::{HeaderMap, HeaderValue, header};
 use web_transport_quinn::proto::ConnectRequest;
+use web_transport_quinn::quinn::crypto::rustls::QuicClientConfig;
 use web_transport_quinn::quinn::{ClientConfig, Endpoint};
-use web_transport_quinn::{ClientError, SendStream, Session, SessionError, WriteError};
+use web_transport_quinn::{ALPN, ClientError, SendStream, Session, SessionError, WriteError};
 
 use crate::quic;
 use books::Books;
 
+pub use carry::WebTransport;
+pub use connector::{WebTransportServer, server};
+pub use datagrams::{Sound, sounds};
+pub use mcp_flow_tls::{BadTrust, Trust};
 pub use receiving::{Event, Events};
 pub use stream::{IncomingStream, StreamEnded};
-pub use trust::{BadTrust, Trust};
 
 /// How to connect.
 #[derive(Clone, Debug)]
@@ -55,6 +67,8 @@ pub struct Settings {
     pub token: Option<String>,
     /// The origin to claim. Only tests have a reason to.
     pub origin: Option<String>,
+    /// What else to say when connecting.
+    pub headers: HeaderMap,
     /// How long connecting may take. 10 seconds.
     pub connect_time: Duration,
     /// How long a path may be silent before the connection is given up. 30 seconds.
@@ -77,6 +91,7 @@ impl Settings {
             trust,
             token: None,
             origin: None,
+            headers: HeaderMap::new(),
             connect_time: Duration::from_secs(10),
             idle_time: Duration::from_secs(30),
             streams: 64,
@@ -121,16 +136,19 @@ async fn open(url: &str, settings: &Settings) -> Result<(Client, Events), Connec
     let host = url.host_str().filter(|_| url.scheme() == "https").ok_or(ConnectError::Url)?;
     let name = host.trim_matches(['[', ']']);
     let port = url.port().unwrap_or(443);
-    let mut config = ClientConfig::new(Arc::new(settings.trust.config()?));
+    let tls = settings.trust.client_config(&[&TLS13], &[ALPN])?;
+    let tls = QuicClientConfig::try_from(tls).map_err(|_| ConnectError::Cipher)?;
+    let mut config = ClientConfig::new(Arc::new(tls));
     let transport =
         quic::client_transport(settings.idle_time, settings.datagrams, settings.streams);
     config.transport_config(Arc::new(transport));
-    let mut request = ConnectRequest::new(url.clone());
+    let mut request = ConnectRequest::new(url.clone()).with_headers(settings.headers.clone());
     let token = settings.token.as_ref().map(|token| format!("Bearer {token}"));
     for (name, value) in [(header::AUTHORIZATION, token), (header::ORIGIN, settings.origin.clone())]
     {
         if let Some(value) = value {
-            request = with_header(request, name, &value)?;
+            let value = HeaderValue::from_str(&value).map_err(|_| ConnectError::Header)?;
+            request = request.with_header(name, value);
         }
     }
     let unknown = |source| ConnectError::Lookup { host: name.to_owned(), source };
@@ -156,15 +174,6 @@ async fn open(url: &str, settings: &Settings) -> Result<(Client, Events), Connec
     Err(failed)
 }
 
-fn with_header(
-    request: ConnectRequest,
-    name: HeaderName,
-    value: &str,
-) -> Result<ConnectRequest, ConnectError> {
-    let value = HeaderValue::from_str(value).map_err(|_| ConnectError::Header)?;
-    Ok(request.with_header(name, value))
-}
-
 impl Client {
     async fn begin(
         session: Session,
@@ -183,10 +192,15 @@ impl Client {
 
     /// Sends one message, which is in the [`encoding`](Self::encoding) of the moment.
     pub async fn send(&self, message: &[u8]) -> Result<(), SendError> {
+        self.note(message);
+        self.send_unseen(message).await
+    }
+
+    /// Takes note of a message that is about to be sent.
+    fn note(&self, message: &[u8]) {
         for mut stream in self.books.note_sent(message) {
             stream.refuse();
         }
-        self.send_unseen(message).await
     }
 
     /// Sends bytes as a frame, without looking at them.
@@ -245,6 +259,9 @@ pub enum ConnectError {
     /// What the server shows cannot be checked.
     #[error(transparent)]
     Trust(#[from] BadTrust),
+    /// This build has none of the ciphers QUIC needs.
+    #[error("QUIC needs a cipher of TLS 1.3")]
+    Cipher,
     /// The name could not be looked up.
     #[error("{host} cannot be looked up")]
     Lookup {

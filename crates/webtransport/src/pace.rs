@@ -5,13 +5,16 @@ use std::time::Duration;
 /// A rate that falls with loss and recovers without.
 ///
 /// Nothing here looks at a clock: the caller tells how many packets were sent and lost in each
-/// [`INTERVAL`](Pace::INTERVAL).
+/// [`INTERVAL`](Pace::INTERVAL). One bad interval says nothing: a large result loses packets by
+/// itself until it has found out how much the path takes. A path that is bad stays bad.
 #[derive(Debug)]
 pub(crate) struct Pace {
     /// Datagrams in a second.
     rate: f64,
     sent: u64,
     lost: u64,
+    /// Whether the last interval was bad too.
+    was_bad: bool,
 }
 
 impl Pace {
@@ -23,7 +26,7 @@ impl Pace {
     const FEW: u64 = 10;
 
     pub(crate) fn new() -> Self {
-        Self { rate: Self::FASTEST, sent: 0, lost: 0 }
+        Self { rate: Self::FASTEST, sent: 0, lost: 0, was_bad: false }
     }
 
     /// Takes note of how many packets were ever sent and lost, if it is enough to judge by. Returns
@@ -37,10 +40,11 @@ impl Pace {
         (self.sent, self.lost) = (sent, lost);
         // In thousandths, which is as precise as this gets.
         let loss = newly_lost.saturating_mul(1000) / newly_sent;
+        let was_bad = std::mem::replace(&mut self.was_bad, loss > 100);
         let factor = match loss {
             0..=20 => 1.25,
-            21..=100 => 1.0,
-            _ => 0.5,
+            101.. if was_bad => 0.5,
+            _ => 1.0,
         };
         let before = self.rate;
         // From the top even a small step down would take long to be felt.
@@ -64,31 +68,39 @@ mod tests {
     use super::Pace;
     use std::time::Duration;
 
-    /// WT-070: much loss slows down, at most to a trickle; none speeds up again; a little changes
-    /// nothing, and so do too few packets to judge by.
+    /// WT-070: much loss that stays slows down, at most to a trickle; none speeds up again; a
+    /// little, a single burst and too few packets to judge by change nothing.
     #[test]
-    fn loss_slows_down() {
-        let mut pace = Pace::new();
-        assert_eq!(pace.gap(), Duration::ZERO);
-        let (mut sent, mut lost) = (0, 0);
-        let mut observe = |pace: &mut Pace, more_sent, more_lost| {
-            sent += more_sent;
-            lost += more_lost;
-            pace.observe(sent, lost)
-        };
-        assert!(!observe(&mut pace, 100, 2));
-        assert_eq!(pace.gap(), Duration::ZERO);
-        assert!(observe(&mut pace, 100, 30));
-        assert_eq!(pace.gap(), Duration::from_millis(2));
-        assert!(!observe(&mut pace, 100, 8), "as it is");
-        assert!(!observe(&mut pace, 9, 9), "too few");
-        for _ in 0..20 {
-            observe(&mut pace, 100, 30);
+    fn lasting_loss_slows_down() {
+        const NONE: (u64, u64) = (100, 0);
+        const LITTLE: (u64, u64) = (100, 8);
+        const MUCH: (u64, u64) = (100, 30);
+        const FEW: (u64, u64) = (9, 9);
+        let milliseconds = Duration::from_millis;
+        for (what, intervals, gap) in [
+            ("nothing is known", &[][..], milliseconds(0)),
+            ("a good path", &[NONE, NONE], milliseconds(0)),
+            ("a little", &[LITTLE; 20], milliseconds(0)),
+            ("a burst", &[MUCH], milliseconds(0)),
+            ("a burst now and then", &[MUCH, NONE, MUCH, LITTLE, MUCH], milliseconds(0)),
+            ("too few to judge by", &[FEW; 1], milliseconds(0)),
+            ("loss that stays", &[MUCH, MUCH], milliseconds(2)),
+            ("few packets in between", &[MUCH, FEW, MUCH], milliseconds(2)),
+            ("it is less, and not gone", &[MUCH, MUCH, LITTLE], milliseconds(2)),
+            ("and longer", &[MUCH, MUCH, MUCH], milliseconds(4)),
+            ("never less than a trickle", &[MUCH; 20], milliseconds(50)),
+            ("a path that recovers", &[&[MUCH; 20][..], &[NONE; 40]].concat(), milliseconds(0)),
+        ] {
+            let mut pace = Pace::new();
+            let (mut sent, mut lost) = (0, 0);
+            for (more_sent, more_lost) in intervals {
+                let before = pace.gap();
+                sent += more_sent;
+                lost += more_lost;
+                let slower = pace.observe(sent, lost);
+                assert_eq!(slower, pace.gap() > before, "{what}");
+            }
+            assert_eq!(pace.gap(), gap, "{what}");
         }
-        assert_eq!(pace.gap(), Duration::from_millis(50));
-        for _ in 0..40 {
-            observe(&mut pace, 100, 0);
-        }
-        assert_eq!(pace.gap(), Duration::ZERO);
     }
 }

@@ -48,8 +48,8 @@ async fn connect(server: &Server, encoding: Encoding) -> Peer {
         let _running = running;
         while let Some(event) = events.next().await {
             match event {
-                Event::Message(message) => {
-                    let mut message = support::decode(&message);
+                Event::Message { bytes, .. } => {
+                    let mut message = support::decode(&bytes);
                     // What the transport adds of its own is no part of the scenarios.
                     if let Some(result) = message.get_mut("result").and_then(Value::as_object_mut) {
                         result.remove("transport");

@@ -8,11 +8,10 @@ mod support;
 use std::time::Duration;
 
 use mcp_flow_proto::Encoding;
-use mcp_flow_server::{Bulk, Context, Limits, Resource, Server, Tool, ToolOutput};
-use mcp_flow_testkit::fixture::Fixture;
-use serde_json::{Value, json};
+use mcp_flow_server::{Limits, Server};
+use serde_json::json;
+use support::bulky::{payload, server};
 use support::{Caller, Running, options, read, start, start_with};
-use tokio::io::AsyncReadExt;
 
 /// WT-050, WT-051, WT-054: one call has three streams and two calls stream at once; nothing mixes.
 #[tokio::test]
@@ -146,6 +145,21 @@ async fn streams_are_limited() {
     assert_eq!(caller.reply_to(3).await["result"]["content"][0]["streamTag"], 1);
 }
 
+/// WT-045: a result waits for a free stream for so long, and then its caller is told.
+#[tokio::test]
+async fn waiting_for_a_stream_has_an_end() {
+    let short = options(|options| {
+        (options.streams, options.waiting_time) = (1, Duration::from_millis(200));
+    });
+    let (_running, mut caller) = ready_with(&server(Limits::default()), short).await;
+    caller.call_tool(1, "endless").await;
+    let first = caller.stream(1, 1).await;
+    let refused = caller.call_tool(2, "endless").await["error"].clone();
+    assert_eq!(refused["data"]["name"], "STREAM_LIMIT_EXCEEDED", "{refused}");
+    drop(first);
+    assert_eq!(caller.call_tool(3, "endless").await["result"]["content"][0]["streamTag"], 1);
+}
+
 /// C-13, WT-018: a request whose id is no number of 32 bits gets its result inline, or is told why
 /// it gets none.
 #[tokio::test]
@@ -245,52 +259,4 @@ async fn begin(running: Running) -> (Running, Caller) {
     let mut caller = running.connect().await;
     caller.initialize(&[Encoding::Cbor]).await;
     (running, caller)
-}
-
-fn server(limits: Limits) -> Server {
-    let three = Tool::builder("three").handler(async |context: Context, _: Value| {
-        let mut output = ToolOutput::default();
-        for tag in 1..=3 {
-            let bulk = Bulk::bytes("part", payload(tag)).with_mime_type("text/plain");
-            output = output.with(context.deliver(bulk).await.map_err(|error| error.to_string())?);
-        }
-        Ok::<_, String>(output)
-    });
-    let bytes = Tool::builder("bytes").quick(|_: &Context, arguments: Value| {
-        let length = usize::try_from(arguments["length"].as_u64().unwrap()).unwrap();
-        Bulk::bytes("xs", vec![b'x'; length]).with_mime_type("text/plain")
-    });
-    let endless = Tool::builder("endless")
-        .quick(|_: &Context, _: Value| Bulk::reader("xs", tokio::io::repeat(b'x')));
-    let broken = Tool::builder("broken").quick(|_: &Context, _: Value| {
-        let good = tokio::io::repeat(b'x').take(3 * 1024 * 1024);
-        Bulk::reader("xs", good.chain(Broken))
-    });
-    let large = Resource::builder("x:/large")
-        .read(async |_: Context| Bulk::bytes("large", payload(1)).with_mime_type("text/plain"));
-    let tools = Vec::from([three, bytes, endless, broken].map(Result::unwrap));
-    Fixture::with(|builder| builder.limits(limits).tools(tools).resources(large)).server
-}
-
-/// Two megabytes that tell their tag at every place.
-fn payload(tag: u32) -> Vec<u8> {
-    let mut payload = Vec::new();
-    for place in 0_u32..256 * 1024 {
-        payload.extend_from_slice(&place.to_be_bytes());
-        payload.extend_from_slice(&tag.to_be_bytes());
-    }
-    payload
-}
-
-/// A source that fails.
-struct Broken;
-
-impl tokio::io::AsyncRead for Broken {
-    fn poll_read(
-        self: std::pin::Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-        _: &mut tokio::io::ReadBuf<'_>,
-    ) -> std::task::Poll<std::io::Result<()>> {
-        std::task::Poll::Ready(Err(std::io::Error::other("the disk is on fire")))
-    }
 }

@@ -1,7 +1,6 @@
 //! Connections to servers: a pool of them, with TLS where the URL says so.
 
 use std::io;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,27 +16,15 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use mcp_flow_client::transport::TransportError;
+use mcp_flow_tls::Trust;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::ALL_VERSIONS;
+use tokio_rustls::rustls::pki_types::ServerName;
 use tower_service::Service;
 
 use super::BadTarget;
-
-/// Which certificates are trusted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Trust {
-    /// Those this machine trusts.
-    #[default]
-    System,
-    /// Those in this PEM file, and no others.
-    File(PathBuf),
-}
 
 /// What requests are sent by.
 #[derive(Debug)]
@@ -51,8 +38,7 @@ impl Wire {
     pub(super) fn new(mut headers: HeaderMap, trust: &Trust) -> Result<Self, BadTarget> {
         let agent = concat!("mcp-flow/", env!("CARGO_PKG_VERSION"));
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(agent));
-        let roots = Arc::new(roots(trust)?);
-        let dialer = Dialer::new(&roots, &[b"h2", b"http/1.1"])?;
+        let dialer = Dialer::new(trust, &["h2", "http/1.1"])?;
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
@@ -60,7 +46,7 @@ impl Wire {
             .http1_max_headers(MOST_HEADERS)
             .http2_max_header_list_size(LONGEST_HEADERS)
             .build(dialer);
-        Ok(Self { client, plain: Dialer::new(&roots, &[b"http/1.1"])?, headers })
+        Ok(Self { client, plain: Dialer::new(trust, &["http/1.1"])?, headers })
     }
 
     /// Sends a request; its own headers come before those of every request.
@@ -98,30 +84,6 @@ fn describe(error: &ClientError) -> TransportError {
     }
 }
 
-fn roots(trust: &Trust) -> Result<RootCertStore, BadTarget> {
-    let mut store = RootCertStore::empty();
-    match trust {
-        Trust::System => {
-            // A machine without certificates can still reach servers without TLS.
-            let found = rustls_native_certs::load_native_certs();
-            store.add_parsable_certificates(found.certs);
-        }
-        Trust::File(path) => {
-            let bad = |why: String| BadTarget::new(format!("{}: {why}", path.display()));
-            let certificates =
-                CertificateDer::pem_file_iter(path).map_err(|error| bad(error.to_string()))?;
-            for certificate in certificates {
-                let certificate = certificate.map_err(|error| bad(error.to_string()))?;
-                store.add(certificate).map_err(|error| bad(error.to_string()))?;
-            }
-            if store.is_empty() {
-                return Err(bad("holds no certificate".to_owned()));
-            }
-        }
-    }
-    Ok(store)
-}
-
 /// Opens connections.
 #[derive(Clone)]
 struct Dialer {
@@ -129,13 +91,9 @@ struct Dialer {
 }
 
 impl Dialer {
-    fn new(roots: &Arc<RootCertStore>, protocols: &[&[u8]]) -> Result<Self, BadTarget> {
-        let provider = Arc::new(ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| BadTarget::new(error.to_string()))?;
-        let mut config = config.with_root_certificates(roots.clone()).with_no_client_auth();
-        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    fn new(trust: &Trust, protocols: &[&str]) -> Result<Self, BadTarget> {
+        let config = trust.client_config(ALL_VERSIONS, protocols);
+        let config = config.map_err(|error| BadTarget::new(error.to_string()))?;
         Ok(Self { tls: TlsConnector::from(Arc::new(config)) })
     }
 }

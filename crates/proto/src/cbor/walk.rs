@@ -112,14 +112,15 @@ fn malformed(details: &str) -> DecodeError {
     DecodeError::Syntax(details.to_owned())
 }
 
-const UNSIGNED: u8 = 0;
-const NEGATIVE: u8 = 1;
-const BYTES: u8 = 2;
-const TEXT: u8 = 3;
-const ARRAY: u8 = 4;
-const MAP: u8 = 5;
-const TAG: u8 = 6;
-const SIMPLE: u8 = 7;
+/// The kinds of items.
+pub(super) const UNSIGNED: u8 = 0;
+pub(super) const NEGATIVE: u8 = 1;
+pub(super) const BYTES: u8 = 2;
+pub(super) const TEXT: u8 = 3;
+pub(super) const ARRAY: u8 = 4;
+pub(super) const MAP: u8 = 5;
+pub(super) const TAG: u8 = 6;
+pub(super) const SIMPLE: u8 = 7;
 
 #[cfg(test)]
 mod tests {

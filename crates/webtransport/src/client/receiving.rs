@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mcp_flow_proto::webtransport::{Channel, Datagram, FrameDecoder, HeaderDecoder, StreamError};
-use mcp_flow_proto::{method, write};
+use mcp_flow_proto::{Encoding, method, write};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout};
@@ -18,8 +18,13 @@ use super::stream::IncomingStream;
 /// Something that came from the server.
 #[derive(Debug)]
 pub enum Event {
-    /// A message, in the encoding of the moment it was sent.
-    Message(Vec<u8>),
+    /// A message.
+    Message {
+        /// How it is written.
+        encoding: Encoding,
+        /// The message.
+        bytes: Vec<u8>,
+    },
     /// A stream that the answer to a call names; it comes after that answer.
     Stream(IncomingStream),
     /// A datagram about a call in flight, or the whole session.
@@ -68,13 +73,15 @@ async fn messages(
     while let Ok(Some(chunk)) = control.read_chunk(READ, true).await {
         decoder.buffer().extend_from_slice(&chunk.bytes);
         loop {
-            let message = match decoder.next_frame() {
+            let bytes = match decoder.next_frame() {
                 Ok(Some(frame)) => frame.to_vec(),
                 Ok(None) => break,
                 Err(error) => return client.session.close(TOO_LARGE, error.to_string().as_bytes()),
             };
-            let (ready, reports) = client.books.note_received(&message);
-            if events.send(Event::Message(message)).await.is_err() {
+            // What it says may change how the next one is written.
+            let encoding = client.encoding();
+            let (ready, reports) = client.books.note_received(&bytes);
+            if events.send(Event::Message { encoding, bytes }).await.is_err() {
                 return;
             }
             for stream in ready {

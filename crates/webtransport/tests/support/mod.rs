@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "no test uses all of it")]
 
+pub(crate) mod bulky;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -127,9 +129,9 @@ impl Caller {
     /// The first message, kept or coming, that is the one wanted.
     pub(crate) async fn message(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         self.find(|event| match event {
-            Event::Message(bytes) => {
+            Event::Message { encoding, bytes } => {
                 let message = decode(&bytes);
-                if is_it(&message) { Ok(message) } else { Err(Event::Message(bytes)) }
+                if is_it(&message) { Ok(message) } else { Err(Event::Message { encoding, bytes }) }
             }
             event => Err(event),
         })

@@ -1,25 +1,31 @@
-//! Which server to believe.
+//! Which server a client believes, on every transport that encrypts.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{
+    CryptoProvider, ring as provider, verify_tls12_signature, verify_tls13_signature,
+};
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::version::TLS13;
-use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
-use web_transport_quinn::ALPN;
-use web_transport_quinn::quinn::crypto::rustls::QuicClientConfig;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore};
+use rustls::{SignatureScheme, SupportedProtocolVersion};
 
 /// How a server proves that it is the right one.
-#[derive(Clone)]
+#[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Trust {
-    /// Its certificate has one of these SHA-256 hashes.
-    Hashes(Vec<[u8; 32]>),
+    /// Its certificate was issued by someone this machine trusts.
+    #[default]
+    System,
+    /// Its certificate was issued by one of those in this PEM file.
+    File(PathBuf),
     /// Its certificate was issued by one of these.
     Issuers(Vec<CertificateDer<'static>>),
-    /// Its certificate was issued by someone this machine trusts.
-    System,
+    /// Its certificate has one of these SHA-256 hashes.
+    Hashes(Vec<[u8; 32]>),
 }
 
 /// Why nobody could be trusted.
@@ -29,9 +35,17 @@ pub enum BadTrust {
     /// A hash is not one.
     #[error("a certificate's hash is 64 hexadecimal digits")]
     Hash,
-    /// There is no certificate to go by.
-    #[error("no trusted certificate was found; name one, or the server's hash")]
-    Empty,
+    /// A file cannot be read, or is no PEM.
+    #[error("{} cannot be read as PEM: {source}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: pem::Error,
+    },
+    /// There is no certificate in the file.
+    #[error("{} holds no certificate", .0.display())]
+    Empty(PathBuf),
     /// A certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] Error),
@@ -39,6 +53,13 @@ pub enum BadTrust {
 
 impl Trust {
     /// Trusts the one server whose certificate has this hash, in hexadecimal digits.
+    ///
+    /// ```
+    /// use mcp_flow_tls::Trust;
+    ///
+    /// assert!(Trust::hash(&"3a".repeat(32)).is_ok());
+    /// assert!(Trust::hash("3a").is_err());
+    /// ```
     pub fn hash(digits: &str) -> Result<Self, BadTrust> {
         let digits: String = digits.chars().filter(|digit| *digit != ':').collect();
         if digits.len() != 64 || !digits.is_ascii() {
@@ -52,26 +73,15 @@ impl Trust {
         Ok(Self::Hashes(vec![hash]))
     }
 
-    pub(super) fn config(&self) -> Result<QuicClientConfig, BadTrust> {
-        let provider = Arc::new(ring::default_provider());
-        let builder = rustls::ClientConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(&[&TLS13])?;
-        let mut roots = RootCertStore::empty();
-        match self {
-            Self::Hashes(_) => {}
-            Self::Issuers(issuers) => {
-                for issuer in issuers {
-                    roots.add(issuer.clone())?;
-                }
-            }
-            Self::System => {
-                let found = rustls_native_certs::load_native_certs();
-                for error in found.errors {
-                    tracing::debug!(%error, "a trusted certificate cannot be read");
-                }
-                roots.add_parsable_certificates(found.certs);
-            }
-        }
+    /// What a transport needs to reach such a server.
+    pub fn client_config(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+        protocols: &[&str],
+    ) -> Result<ClientConfig, BadTrust> {
+        let provider = Arc::new(provider::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(versions)?;
         let mut config = match self {
             Self::Hashes(hashes) => builder
                 .dangerous()
@@ -80,23 +90,50 @@ impl Trust {
                     provider,
                 }))
                 .with_no_client_auth(),
-            Self::Issuers(_) | Self::System if roots.is_empty() => return Err(BadTrust::Empty),
-            Self::Issuers(_) | Self::System => {
-                builder.with_root_certificates(roots).with_no_client_auth()
-            }
+            _ => builder.with_root_certificates(self.roots()?).with_no_client_auth(),
         };
-        config.alpn_protocols = vec![ALPN.as_bytes().to_vec()];
-        QuicClientConfig::try_from(config)
-            .map_err(|_| BadTrust::Tls(Error::General("QUIC needs a cipher of TLS 1.3".into())))
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Ok(config)
+    }
+
+    fn roots(&self) -> Result<RootCertStore, BadTrust> {
+        let mut roots = RootCertStore::empty();
+        match self {
+            Self::Hashes(_) => {}
+            Self::Issuers(issuers) => {
+                for issuer in issuers {
+                    roots.add(issuer.clone())?;
+                }
+            }
+            Self::File(path) => {
+                let bad = |source| BadTrust::Read { path: path.clone(), source };
+                for certificate in CertificateDer::pem_file_iter(path).map_err(bad)? {
+                    roots.add(certificate.map_err(bad)?)?;
+                }
+                if roots.is_empty() {
+                    return Err(BadTrust::Empty(path.clone()));
+                }
+            }
+            // A machine without certificates can still reach servers without TLS.
+            Self::System => {
+                let found = rustls_native_certs::load_native_certs();
+                for error in found.errors {
+                    tracing::debug!(%error, "a trusted certificate cannot be read");
+                }
+                roots.add_parsable_certificates(found.certs);
+            }
+        }
+        Ok(roots)
     }
 }
 
 impl fmt::Debug for Trust {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Hashes(hashes) => write!(formatter, "Hashes({})", hashes.len()),
-            Self::Issuers(issuers) => write!(formatter, "Issuers({})", issuers.len()),
             Self::System => formatter.write_str("System"),
+            Self::File(path) => write!(formatter, "File({})", path.display()),
+            Self::Issuers(issuers) => write!(formatter, "Issuers({})", issuers.len()),
+            Self::Hashes(hashes) => write!(formatter, "Hashes({})", hashes.len()),
         }
     }
 }
@@ -118,7 +155,7 @@ impl ServerCertVerifier for Known {
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let hash = web_transport_quinn::crypto::sha256(&self.provider, certificate);
+        let hash = ring::digest::digest(&ring::digest::SHA256, certificate);
         match self.hashes.iter().any(|known| known == hash.as_ref()) {
             true => Ok(ServerCertVerified::assertion()),
             false => Err(CertificateError::UnknownIssuer.into()),
