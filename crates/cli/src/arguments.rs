@@ -4,8 +4,11 @@ use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand, ValueEnum};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::command::call::Call;
+use crate::command::config::Config;
 use crate::command::list::{Prompts, Resources, Tools};
 use crate::command::manual::{Completions, Man};
 use crate::command::ping::Ping;
@@ -20,9 +23,9 @@ use crate::command::stdio::Stdio;
 #[command(name = "mcp-flow", version, long_version = VERSIONS)]
 #[command(propagate_version = true, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// How much to say on standard error
-    #[arg(long, global = true, value_enum, default_value_t = LogLevel::Warn, env = "MCP_FLOW_LOG")]
-    pub(crate) log_level: LogLevel,
+    /// How much to say on standard error; warnings and errors, if nothing else is said
+    #[arg(long, global = true, value_enum, env = "MCP_FLOW_LOG")]
+    pub(crate) log_level: Option<LogLevel>,
 
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -42,6 +45,7 @@ pub(crate) enum Command {
     Prompt(Prompt),
     Ping(Ping),
     Sessions(Sessions),
+    Config(Config),
     Completions(Completions),
     Man(Man),
 }
@@ -73,10 +77,15 @@ impl Arguments {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// How much is said on standard error.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum LogLevel {
     Off,
     Error,
+    #[default]
     Warn,
     Info,
     Debug,
@@ -102,6 +111,7 @@ Examples:
                                       call a tool of a server that is started for it
   mcp-flow sessions list              the conversations of the server on this machine
   mcp-flow sessions answer ID VALUE   answer the question one of them waits with
+  mcp-flow config check FILE          what is wrong with a configuration file, if anything
   mcp-flow stdio --diagnostics        with echo, sleep, fail and panic for trying a client out
 
 Exit codes:

@@ -48,6 +48,11 @@ enum Direct {
 }
 
 impl Workflows {
+    /// Adds directories of a file; those of the command line win.
+    pub(crate) fn add(&mut self, directories: Vec<PathBuf>) {
+        self.directories.splice(..0, directories);
+    }
+
     /// All workflows there are.
     pub(crate) fn library(&self) -> anyhow::Result<Library> {
         let own = [(Origin::User, user_directory()), (Origin::Project, Some("workflows".into()))];
