@@ -10,7 +10,7 @@ use mcp_flow_interaction::Interaction;
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::ACCESS_DENIED;
 use mcp_flow_server::{
-    ConnectionInfo, Context, Event, Observed, Observer, Principal, ServerBuilder,
+    ConnectionInfo, Context, Detail, Event, Observed, Observer, Principal, ServerBuilder,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -146,12 +146,15 @@ impl fmt::Debug for Admin {
 struct Recording(Arc<Recorder>);
 
 impl Observer for Recording {
-    fn is_watching(&self) -> bool {
-        self.0.is_on()
+    fn detail(&self) -> Detail {
+        if self.0.is_on() { Detail::Full } else { Detail::Nothing }
     }
 
     fn observe(&self, exchange: &Observed<'_>) {
-        self.0.record(exchange);
+        // Another may watch while nobody does here.
+        if self.0.is_on() {
+            self.0.record(exchange);
+        }
     }
 }
 

@@ -67,7 +67,7 @@ fn describe(admin: &Admin, context: &Context) -> Outcome {
 }
 
 fn limits(admin: &Admin, context: &Context) -> Value {
-    let limits = context.server().limits();
+    let limits = context.limits();
     let mut told = json!({
         "frame": limits.frame,
         "concurrency": limits.concurrency,

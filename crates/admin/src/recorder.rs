@@ -193,7 +193,7 @@ impl Exchange {
             number: 0,
             at: now(),
             transport: observed.connection.transport,
-            principal: observed.connection.principal.name().to_owned(),
+            principal: observed.principal.name().to_owned(),
             client: observed.peer.map(|peer| peer.name().chars().take(LONGEST_NAME).collect()),
             revision: observed.peer.map(|peer| peer.revision.name()),
             id: serde_json::to_value(observed.id).unwrap_or_default(),

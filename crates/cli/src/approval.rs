@@ -7,23 +7,28 @@ use clap::ValueEnum;
 use mcp_flow::client::guard::models::{Backend, Model, Models};
 use mcp_flow::client::guard::{Guard, Policies, Policy, Rules};
 use mcp_flow::client::{ChatModel, CommandModel, HttpOptions};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::exit::{Exit, Failure};
 use crate::host::Person;
 
 /// The policies for one server, or for all. What is not given is as usual.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Approvals {
     /// Calls of tools. A call that was typed is its own approval, so they are allowed as a rule.
-    calls: Option<Policy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calls: Option<Choice>,
     /// What a server wants to ask a model.
-    sampling: Option<Policy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sampling: Option<Choice>,
     /// What the model answered, before the server sees it.
-    answers: Option<Policy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answers: Option<Choice>,
     /// What a server wants to ask the person.
-    questions: Option<Policy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    questions: Option<Choice>,
 }
 
 impl Approvals {
@@ -38,9 +43,9 @@ impl Approvals {
     }
 
     fn policies(&self) -> Policies {
-        let asked = |policy: Option<Policy>| Rules::new(policy.unwrap_or(Policy::Ask));
+        let asked = |choice: Option<Choice>| Rules::new(choice.map_or(Policy::Ask, Into::into));
         Policies {
-            calls: Rules::new(self.calls.unwrap_or(Policy::Allow)),
+            calls: Rules::new(self.calls.map_or(Policy::Allow, Into::into)),
             sampling: asked(self.sampling),
             // Whoever lets a server ask a model without a look lets it have the answer too.
             answers: asked(self.answers.or(self.sampling)),
@@ -49,8 +54,9 @@ impl Approvals {
     }
 }
 
-/// A policy on the command line.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+/// A policy, on the command line and in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Choice {
     /// Show it and ask, each time
     Ask,
@@ -84,30 +90,42 @@ pub(crate) struct Chosen {
 
 impl Chosen {
     pub(crate) fn or(self, others: &Approvals) -> Approvals {
-        let chosen = Approvals {
-            calls: self.calls.map(Into::into),
-            sampling: self.sampling.map(Into::into),
-            ..Approvals::default()
-        };
+        let chosen =
+            Approvals { calls: self.calls, sampling: self.sampling, ..Approvals::default() };
         chosen.or(others)
     }
 }
 
 /// A model as the configuration file has it: a command, or a chat endpoint.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ModelEntry {
+    /// The program that answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<String>,
+    /// The arguments of the program.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     args: Vec<String>,
+    /// The chat endpoint that answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
     /// What the endpoint knows the model by; the name of the entry unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     /// The variable of the environment that holds the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
     key_env: Option<String>,
+    /// How cheap it is, from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     cheap: Option<f64>,
+    /// How fast it is, from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     fast: Option<f64>,
+    /// How clever it is, from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     clever: Option<f64>,
     /// How many seconds an answer may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
     time_limit: Option<u64>,
 }
 
@@ -163,18 +181,18 @@ pub(crate) fn guard(
 
 #[cfg(test)]
 mod tests {
-    use super::{Approvals, ModelEntry};
+    use super::{Approvals, Choice, ModelEntry};
     use mcp_flow::client::guard::Policy;
 
     /// C-33: what is said for one server goes before what is said for all.
     #[test]
     fn the_nearest_policy_counts() {
         let all = Approvals {
-            calls: Some(Policy::Ask),
-            sampling: Some(Policy::Deny),
+            calls: Some(Choice::Ask),
+            sampling: Some(Choice::Deny),
             ..Approvals::default()
         };
-        let one = Approvals { calls: Some(Policy::Deny), ..Approvals::default() }.or(&all);
+        let one = Approvals { calls: Some(Choice::Deny), ..Approvals::default() }.or(&all);
         let policies = one.policies();
         assert_eq!(policies.calls.for_server("any"), Policy::Deny);
         assert_eq!(policies.sampling.for_server("any"), Policy::Deny);

@@ -4,8 +4,11 @@ use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand, ValueEnum};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::command::call::Call;
+use crate::command::config::Config;
 use crate::command::list::{Prompts, Resources, Tools};
 use crate::command::manual::{Completions, Man};
 use crate::command::ping::Ping;
@@ -21,9 +24,9 @@ use crate::command::workflow::Workflow;
 #[command(name = "mcp-flow", version, long_version = VERSIONS)]
 #[command(propagate_version = true, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// How much to say on standard error
-    #[arg(long, global = true, value_enum, default_value_t = LogLevel::Warn, env = "MCP_FLOW_LOG")]
-    pub(crate) log_level: LogLevel,
+    /// How much to say on standard error; warnings and errors, if nothing else is said
+    #[arg(long, global = true, value_enum, env = "MCP_FLOW_LOG")]
+    pub(crate) log_level: Option<LogLevel>,
 
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -44,6 +47,7 @@ pub(crate) enum Command {
     Ping(Ping),
     Sessions(Sessions),
     Workflow(Workflow),
+    Config(Config),
     Completions(Completions),
     Man(Man),
 }
@@ -75,10 +79,15 @@ impl Arguments {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// How much is said on standard error.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum LogLevel {
     Off,
     Error,
+    #[default]
     Warn,
     Info,
     Debug,
@@ -105,6 +114,7 @@ Examples:
   mcp-flow sessions list              the conversations of the server on this machine
   mcp-flow sessions answer ID VALUE   answer the question one of them waits with
   mcp-flow workflow list              the workflows that keep agents on the rails
+  mcp-flow config check FILE          what is wrong with a configuration file, if anything
   mcp-flow stdio --diagnostics        with echo, sleep, fail and panic for trying a client out
 
 Exit codes:

@@ -1,6 +1,7 @@
 //! The commands, one module each.
 
 pub(crate) mod call;
+pub(crate) mod config;
 pub(crate) mod list;
 pub(crate) mod manual;
 pub(crate) mod ping;
@@ -19,8 +20,8 @@ use crate::exit::{Exit, Failure};
 /// Runs what was asked for.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command.unwrap_or_else(|| Command::Serve(Box::default())) {
-        Command::Serve(serve) => serve.run(),
-        Command::Stdio(stdio) => stdio.run(),
+        Command::Serve(serve) => serve.run(arguments.log_level),
+        Command::Stdio(stdio) => stdio.run(arguments.log_level),
         Command::Tools(tools) => tools.run(),
         Command::Resources(resources) => resources.run(),
         Command::Prompts(prompts) => prompts.run(),
@@ -31,6 +32,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Ping(ping) => ping.run(),
         Command::Sessions(sessions) => sessions.run(),
         Command::Workflow(workflow) => workflow.run(),
+        Command::Config(config) => config.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
     }

@@ -1,259 +1,149 @@
-//! Servers by name: of our own file, and of the files other hosts keep.
+//! The configuration file: one TOML file with a section for each concern.
+//!
+//! `serve` and `stdio` read the file they are told of and no other, so that nothing on the network
+//! depends on a file somebody forgot; commands that speak to servers find names in `servers`, which
+//! other hosts' JSON files may hold as well. No section has room for a secret: tokens are hashes,
+//! files or names of environment variables. `docs/configuration.md` describes every key.
+
+mod explain;
+mod identity;
+mod limits;
+mod offer;
+mod permissions;
+mod serve;
+mod servers;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::approval::{Approvals, ModelEntry};
+use crate::arguments::LogLevel;
 use crate::exit::{Exit, Failure};
-use crate::target::{Address, Spawn, Target, is_address};
 
-/// The servers that can be called by name.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Configuration {
-    servers: BTreeMap<String, (Entry, PathBuf)>,
-    /// What all servers may do.
-    policies: Approvals,
-    /// The models servers may ask for.
-    pub(crate) models: BTreeMap<String, ModelEntry>,
-    looked_in: Vec<PathBuf>,
-}
+pub(crate) use identity::{Algorithm, IdentitySection, IssuerEntry, TokenEntry};
+pub(crate) use limits::LimitsSection;
+pub(crate) use offer::OfferSection;
+pub(crate) use permissions::PermissionRule;
+pub(crate) use serve::{ServeSection, origin};
+pub(crate) use servers::Configuration;
 
-/// A server as hosts write it down. What is not known is left alone.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Entry {
-    url: Option<String>,
-    headers: BTreeMap<String, String>,
-    command: Option<String>,
-    args: Vec<String>,
-    env: BTreeMap<String, String>,
-    cwd: Option<String>,
-    /// What this server may do.
-    policies: Approvals,
-}
-
-/// Whose word a file is. Only the user says what servers may do and which models they may ask:
-/// a folder that was downloaded cannot allow itself anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    User,
-    Folder,
-}
-
-/// What a file says.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct File {
+/// What can be set in a file. Everything has a default, and options of the command line win.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(title = "mcp-flow configuration")]
+pub(crate) struct File {
+    /// Where `mcp-flow serve` listens, and how it presents itself.
+    pub(crate) serve: ServeSection,
+    /// What is served, by `serve` and by `stdio`.
+    pub(crate) offer: OfferSection,
+    /// What is said on standard error.
+    pub(crate) log: LogSection,
+    /// Bounds on what clients can make the server hold or do.
+    pub(crate) limits: LimitsSection,
+    /// Who is let in, and by which credentials.
+    pub(crate) identity: IdentitySection,
+    /// Who may use what. Without a single rule, everyone who is let in may use everything.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) permissions: Vec<PermissionRule>,
+    /// Servers that commands such as `call` know by name.
     #[serde(alias = "mcpServers", alias = "mcp_servers")]
-    servers: BTreeMap<String, Entry>,
-    policies: Approvals,
-    models: BTreeMap<String, ModelEntry>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) servers: BTreeMap<String, servers::Entry>,
+    /// What all of these servers may do here.
+    pub(crate) policies: Approvals,
+    /// The models that servers may ask for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) models: BTreeMap<String, ModelEntry>,
 }
 
-impl Configuration {
-    /// Reads one file, or the usual ones: `mcp-flow/config.toml` of the user, then `.mcp.json` of
-    /// this folder, which adds names and takes none over.
-    pub(crate) fn read(file: Option<&Path>) -> anyhow::Result<Self> {
-        let mut configuration = Self::default();
-        if let Some(file) = file {
-            configuration.add(file, Standing::User)?;
-            return Ok(configuration);
-        }
-        for (file, standing) in usual_files() {
-            if file.is_file() {
-                configuration.add(&file, standing)?;
-            } else {
-                configuration.looked_in.push(file);
-            }
-        }
-        Ok(configuration)
-    }
+/// What is said on standard error.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LogSection {
+    /// The least severe messages that are said.
+    pub(crate) level: LogLevel,
+}
 
-    fn add(&mut self, file: &Path, standing: Standing) -> anyhow::Result<()> {
-        let text = std::fs::read_to_string(file);
-        let text = text.with_context(|| format!("{} cannot be read", file.display()))?;
-        let File { servers, policies, models } = parse(&text).map_err(|problem| {
-            let message = format!(
-                "{} is no configuration: {problem}. Servers are in `mcpServers` (JSON) or \
-                 [servers.NAME] (TOML), each with `url` or `command`",
-                file.display()
-            );
-            Failure::new(Exit::Usage, message)
+impl File {
+    /// Reads a file; paths in it are meant from its own folder.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path);
+        let text = text.with_context(|| format!("{} cannot be read", path.display()))?;
+        let mut file = Self::parse(&text).map_err(|problem| {
+            Failure::new(Exit::Usage, format!("{}: {problem}", path.display()))
         })?;
-        for (name, mut entry) in servers {
-            if standing == Standing::Folder {
-                entry.policies = Approvals::default();
-            }
-            self.servers.entry(name).or_insert_with(|| (entry, file.to_owned()));
-        }
-        if standing == Standing::User {
-            (self.policies, self.models) = (policies, models);
-        }
-        self.looked_in.push(file.to_owned());
-        Ok(())
+        let folder = path.parent().unwrap_or(Path::new(""));
+        file.serve.resolve(folder);
+        file.offer.resolve(folder);
+        file.identity.resolve(folder);
+        Ok(file)
     }
 
-    /// What a server may do, by its name if it has one here.
-    pub(crate) fn approvals(&self, name: Option<&str>) -> Approvals {
-        let own = name.and_then(|name| self.servers.get(name)).map(|(entry, _)| &entry.policies);
-        own.cloned().unwrap_or_default().or(&self.policies)
+    /// Reads one if it is named.
+    pub(crate) fn read_or_default(path: Option<&Path>) -> anyhow::Result<Self> {
+        path.map_or_else(|| Ok(Self::default()), Self::read)
     }
 
-    /// A server by its name.
-    pub(crate) fn find(&self, name: &str) -> anyhow::Result<Target> {
-        let Some((entry, file)) = self.servers.get(name) else {
-            let files: Vec<_> =
-                self.looked_in.iter().map(|file| file.display().to_string()).collect();
-            let names: Vec<_> = self.servers.keys().map(String::as_str).collect();
-            let names = match names.is_empty() {
-                true => "which name none".to_owned(),
-                false => format!("which name {}", names.join(", ")),
-            };
-            let message = format!(
-                "no server is called {name:?} in {}, {names}. An address begins with http://, \
-                 https://, ws:// or wss://",
-                files.join(" and ")
-            );
-            return Err(Failure::new(Exit::Usage, message).into());
-        };
-        entry.target(|variable| std::env::var(variable).ok()).map_err(|problem| {
-            let message = format!("the server {name:?} in {}: {problem}", file.display());
-            Failure::new(Exit::Usage, message).into()
+    /// What a text means, or what is wrong with it, by line and column.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let file: Self = toml::from_str(text).map_err(|error| explain::explain(text, &error))?;
+        file.check()?;
+        Ok(file)
+    }
+
+    /// What no type can say.
+    fn check(&self) -> Result<(), String> {
+        self.serve.check()?;
+        self.identity.check()?;
+        self.permissions.iter().enumerate().try_for_each(|(index, rule)| {
+            rule.check().map_err(|problem| format!("permissions, rule {}: {problem}", index + 1))
         })
     }
-}
 
-impl Entry {
-    fn target(&self, variable: impl Fn(&str) -> Option<String>) -> Result<Target, String> {
-        let filled = |text: &String| fill(text, &variable);
-        let all = |map: &BTreeMap<String, String>| -> Result<BTreeMap<String, String>, String> {
-            map.iter().map(|(name, value)| Ok((name.clone(), filled(value)?))).collect()
+    /// The same without what might be secret in it.
+    pub(crate) fn without_secrets(mut self) -> Self {
+        self.servers.values_mut().for_each(servers::Entry::hide_secrets);
+        self
+    }
+
+    /// The keys that differ and cannot be taken up while a server runs.
+    pub(crate) fn fixed_differences(&self, other: &Self) -> Vec<String> {
+        let keys = |file: &Self| -> BTreeMap<String, serde_json::Value> {
+            let sections = [("serve", json(&file.serve)), ("offer", json(&file.offer))];
+            let all = sections.into_iter().flat_map(|(section, keys)| {
+                keys.into_iter().map(move |(key, value)| (format!("{section}.{key}"), value))
+            });
+            // It is one of the limits.
+            all.filter(|(key, _)| key != "serve.drain_seconds").collect()
         };
-        match (&self.url, &self.command) {
-            (Some(url), None) => {
-                let url = filled(url)?;
-                if !is_address(&url) {
-                    return Err(format!("{url} is no address"));
-                }
-                Ok(Target::Address(Address { url, headers: all(&self.headers)? }))
-            }
-            (None, Some(command)) => {
-                let arguments: Result<Vec<_>, _> = self.args.iter().map(filled).collect();
-                Ok(Target::Command(Spawn {
-                    program: filled(command)?.into(),
-                    arguments: arguments?.into_iter().map(Into::into).collect(),
-                    environment: all(&self.env)?,
-                    folder: self.cwd.as_ref().map(filled).transpose()?,
-                }))
-            }
-            _ => Err("it needs either `url` or `command`".to_owned()),
-        }
+        let (own, others) = (keys(self), keys(other));
+        let names: std::collections::BTreeSet<_> = own.keys().chain(others.keys()).collect();
+        names.into_iter().filter(|key| own.get(*key) != others.get(*key)).cloned().collect()
+    }
+
+    /// What a file may hold, as JSON Schema.
+    pub(crate) fn schema() -> serde_json::Value {
+        schemars::schema_for!(Self).to_value()
     }
 }
 
-/// What is in a file: TOML of our own, or the JSON of other hosts.
-fn parse(text: &str) -> Result<File, String> {
-    match text.trim_start().starts_with('{') {
-        true => serde_json::from_str(text).map_err(|error| error.to_string()),
-        false => toml::from_str(text).map_err(|error| error.message().to_owned()),
+fn json(section: &impl Serialize) -> serde_json::Map<String, serde_json::Value> {
+    match serde_json::to_value(section) {
+        Ok(serde_json::Value::Object(members)) => members,
+        _ => serde_json::Map::new(),
     }
 }
 
-/// Puts in what `${NAME}`, `${env:NAME}` and `${NAME:-otherwise}` stand for.
-fn fill(text: &str, variable: &impl Fn(&str) -> Option<String>) -> Result<String, String> {
-    let mut filled = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("${") {
-        let Some((inside, behind)) = after.split_once('}') else { break };
-        let (name, otherwise) = match inside.split_once(":-") {
-            Some((name, otherwise)) => (name, Some(otherwise)),
-            None => (inside, None),
-        };
-        let name = name.strip_prefix("env:").unwrap_or(name);
-        let value = variable(name).or_else(|| otherwise.map(str::to_owned));
-        let value = value.ok_or_else(|| format!("the environment has no {name}; set it"))?;
-        filled.push_str(before);
-        filled.push_str(&value);
-        rest = behind;
+/// A path that is meant from a folder.
+fn resolved(path: &mut PathBuf, folder: &Path) {
+    if path.is_relative() {
+        *path = folder.join(&*path);
     }
-    Ok(filled + rest)
-}
-
-fn usual_files() -> Vec<(PathBuf, Standing)> {
-    let folder = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
-    let home = || std::env::home_dir().map(|home| home.join(".config"));
-    let own = folder.filter(|folder| folder.is_absolute()).or_else(home);
-    let own = own.map(|folder| (folder.join("mcp-flow").join("config.toml"), Standing::User));
-    own.into_iter().chain([(PathBuf::from(".mcp.json"), Standing::Folder)]).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::{Configuration, Target, parse};
-    use crate::target::{Address, Spawn};
-
-    fn target(file: &str, name: &str) -> Result<Target, String> {
-        let variable = |name: &str| (name == "KEY").then(|| "secret".to_owned());
-        parse(file)?.servers.get(name).ok_or("no such name")?.target(variable)
-    }
-
-    /// The files of other hosts are understood, and our own says the same in TOML.
-    #[test]
-    fn servers_are_found_in_the_files_of_all_hosts() {
-        let spawn = Target::Command(Spawn {
-            program: "npx".into(),
-            arguments: vec!["-y".into(), "server".into()],
-            environment: BTreeMap::from([("TOKEN".to_owned(), "secret".to_owned())]),
-            folder: None,
-        });
-        let address = |url: &str| {
-            let headers = BTreeMap::from([("X-Key".to_owned(), "secret".to_owned())]);
-            Target::Address(Address { url: url.to_owned(), headers })
-        };
-        for (file, expected) in [
-            (
-                r#"{"mcpServers": {"it": {"command": "npx", "args": ["-y", "server"],
-                    "env": {"TOKEN": "${KEY}"}, "disabled": false}}, "theme": "dark"}"#,
-                spawn.clone(),
-            ),
-            (
-                "[servers.it]\ncommand = \"npx\"\nargs = [\"-y\", \"server\"]\nenv.TOKEN = \"${env:KEY}\"",
-                spawn,
-            ),
-            (
-                r#"{"servers": {"it": {"type": "http", "url": "https://h/${NONE:-mcp}",
-                    "headers": {"X-Key": "${KEY}"}}}}"#,
-                address("https://h/mcp"),
-            ),
-            (
-                r#"{"mcpServers": {"it": {"type": "sse", "url": "https://h/events",
-                    "headers": {"X-Key": "${KEY}"}}}}"#,
-                address("https://h/events"),
-            ),
-        ] {
-            assert_eq!(target(file, "it"), Ok(expected), "{file}");
-        }
-        for (file, problem) in [
-            (r#"{"mcpServers": {"it": {}}}"#, "url"),
-            (r#"{"mcpServers": {"it": {"url": "here"}}}"#, "no address"),
-            (r#"{"mcpServers": {"it": {"command": "${NONE}"}}}"#, "NONE"),
-            (r#"{"mcpServers": {"it": 7}}"#, "invalid type"),
-            ("servers = 7", "invalid type"),
-            ("{", "EOF"),
-        ] {
-            let told = target(file, "it").unwrap_err();
-            assert!(told.contains(problem), "{told}");
-        }
-    }
-
-    #[test]
-    fn a_file_that_is_not_there_is_named() {
-        let told = Configuration::read(Some("/nowhere/at/all.toml".as_ref())).unwrap_err();
-        assert!(format!("{told:#}").contains("/nowhere/at/all.toml"));
-    }
-}
+mod tests;

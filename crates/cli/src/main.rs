@@ -11,12 +11,14 @@ mod download;
 mod exit;
 mod fault;
 mod given;
+mod guarded;
 mod host;
 mod log;
 mod meter;
 mod offer;
 mod place;
 mod reach;
+mod reload;
 mod show;
 mod store;
 mod target;
@@ -26,7 +28,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = arguments::Arguments::read();
-    log::to_stderr(arguments.log_level);
+    log::to_stderr(arguments.log_level.unwrap_or_default());
     match command::run(arguments) {
         Ok(code) => code,
         Err(error) => {

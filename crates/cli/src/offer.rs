@@ -7,7 +7,10 @@ use mcp_flow::resource::Roots;
 use mcp_flow::workflow::{Form as Described, LookupTools, SERVER_VERSION};
 use mcp_flow::{ContentForm, Dialect, Interaction, Limits, Server, ServerBuilder, ToolNames};
 use mcp_flow_examples::read_file::Files;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use crate::configuration::OfferSection;
 use crate::diagnostics;
 use crate::store::{Kept, StoreUrl};
 use crate::workflows::Workflows;
@@ -19,13 +22,14 @@ pub(crate) struct Offer {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     max_concurrency: Option<u32>,
 
-    /// Under which names to list tools; they can be called by both
-    #[arg(long, value_enum, default_value_t, value_name = "SPELLING")]
-    tool_names: Spelling,
+    /// Under which names to list tools, dotted if nothing is said; they can be called by both
+    #[arg(long, value_enum, value_name = "SPELLING")]
+    tool_names: Option<Spelling>,
 
-    /// Whose way of writing images, links and embedded resources to follow
-    #[arg(long, value_enum, default_value_t)]
-    content: Form,
+    /// Whose way of writing images, links and embedded resources to follow; the official one, if
+    /// nothing is said
+    #[arg(long, value_enum)]
+    content: Option<Form>,
 
     /// Serve the files of this directory, as resources and by the tool read_file; may be repeated
     #[arg(long = "root", value_name = "DIR")]
@@ -65,8 +69,11 @@ pub(crate) struct Offer {
 }
 
 /// How the names of tools are spelled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Spelling {
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Spelling {
     /// With dots, as documented: calculator.add
     #[default]
     Dotted,
@@ -75,8 +82,11 @@ enum Spelling {
 }
 
 /// Whose way of writing content to follow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Form {
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Form {
     /// The official specification's
     #[default]
     Official,
@@ -85,28 +95,23 @@ enum Form {
 }
 
 impl Offer {
-    /// A server with the built-in tools, which answers in order if it must, and the workflows it
-    /// is to follow.
-    pub(crate) fn server(&self, in_order: bool) -> anyhow::Result<Offered> {
-        let workflows = self.workflows.tools(Described::Standard)?;
-        let server = workflows.add_to(self.builder(in_order)?);
-        self.converse(server, workflows)
+    /// The same with what a file says where the command line says nothing. Lists add up.
+    #[must_use]
+    pub(crate) fn or(mut self, file: OfferSection) -> Self {
+        self.roots.extend(file.roots);
+        self.workflows.add(file.workflows);
+        self.store = self.store.or(file.store);
+        self.tool_names = self.tool_names.or(Some(file.tool_names));
+        self.content = self.content.or(Some(file.content));
+        self.no_interaction |= !file.interaction && !self.stateless;
+        self.stateless |= file.stateless && !self.no_interaction;
+        self.replay_guard |= file.replay_guard && self.stateless;
+        self
     }
 
-    /// A server as the workflowlookup document has it, with nothing but its tools (WFL-017).
-    pub(crate) fn lookup_server(&self) -> anyhow::Result<(ServerBuilder, LookupTools)> {
-        let workflows = self.workflows.tools(Described::Literal)?;
-        let server = Server::builder("workflowlookup", SERVER_VERSION)
-            .description("Workflow Orchestration System MCP Server")
-            .limits(self.limits(true))
-            .dialect(Dialect::Seed004);
-        let server = workflows.add_to(server);
-        let server = if self.diagnostics { server.tools(diagnostics::tools()) } else { server };
-        Ok((server, workflows))
-    }
-
-    fn limits(&self, in_order: bool) -> Limits {
-        let mut limits = Limits::default();
+    /// Bounds as a file has them, with what the command line says of them.
+    pub(crate) fn limits(&self, file: Limits, in_order: bool) -> Limits {
+        let mut limits = file;
         if in_order {
             limits.concurrency = 1;
         }
@@ -116,19 +121,41 @@ impl Offer {
         limits
     }
 
-    fn builder(&self, in_order: bool) -> anyhow::Result<ServerBuilder> {
+    /// A server with the built-in tools, and the workflows it is to follow.
+    pub(crate) fn server(&self, limits: Limits) -> anyhow::Result<Offered> {
+        let workflows = self.workflows.tools(Described::Standard)?;
+        let server = workflows.add_to(self.builder(limits)?);
+        self.converse(server, workflows)
+    }
+
+    /// A server as the workflowlookup document has it, with nothing but its tools (WFL-017).
+    pub(crate) fn lookup_server(
+        &self,
+        limits: Limits,
+    ) -> anyhow::Result<(ServerBuilder, LookupTools)> {
+        let workflows = self.workflows.tools(Described::Literal)?;
+        let server = Server::builder("workflowlookup", SERVER_VERSION)
+            .description("Workflow Orchestration System MCP Server")
+            .limits(limits)
+            .dialect(Dialect::Seed004);
+        let server = workflows.add_to(server);
+        let server = if self.diagnostics { server.tools(diagnostics::tools()) } else { server };
+        Ok((server, workflows))
+    }
+
+    fn builder(&self, limits: Limits) -> anyhow::Result<ServerBuilder> {
         let mut roots = Roots::default();
         for root in &self.roots {
             roots = roots.and(Roots::directory(root)?);
         }
         let mut server = Server::builder("mcp-flow", env!("CARGO_PKG_VERSION"))
             .description("MCP Flow with its built-in example tools and prompts")
-            .limits(self.limits(in_order))
-            .tool_names(match self.tool_names {
+            .limits(limits)
+            .tool_names(match self.tool_names.unwrap_or_default() {
                 Spelling::Dotted => ToolNames::AsRegistered,
                 Spelling::Underscore => ToolNames::Underscore,
             })
-            .content_form(match self.content {
+            .content_form(match self.content.unwrap_or_default() {
                 Form::Official => ContentForm::Official,
                 Form::Seed002 => ContentForm::Seed002,
             })

@@ -9,9 +9,11 @@ use anyhow::Context as _;
 use mcp_flow::seal::{Key, KeyRing};
 use mcp_flow::session::Store;
 use mcp_flow::store_redb::{RedbStore, keys};
+use serde::{Deserialize, Serialize};
 
 /// A store by its URL.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
 pub(crate) enum StoreUrl {
     /// `memory:`
     Memory,
@@ -25,6 +27,20 @@ impl fmt::Display for StoreUrl {
             Self::Memory => formatter.write_str("memory:"),
             Self::Redb(path) => write!(formatter, "redb:{}", path.display()),
         }
+    }
+}
+
+impl TryFrom<String> for StoreUrl {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<StoreUrl> for String {
+    fn from(url: StoreUrl) -> Self {
+        url.to_string()
     }
 }
 

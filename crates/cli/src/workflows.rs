@@ -75,6 +75,11 @@ impl Directories {
 }
 
 impl Workflows {
+    /// Adds directories of a file; those of the command line win.
+    pub(crate) fn add(&mut self, directories: Vec<PathBuf>) {
+        self.directories.named.splice(..0, directories);
+    }
+
     /// The tools for them.
     pub(crate) fn tools(&self, form: Form) -> anyhow::Result<LookupTools> {
         let tools =
@@ -85,9 +90,7 @@ impl Workflows {
         let switched_off = self.direct_methods == Direct::None && form == Form::Standard;
         Ok(if switched_off { tools.without_methods() } else { tools })
     }
-}
 
-impl Workflows {
     /// Runs of these workflows, with tokens that are sealed with these keys.
     pub(crate) fn runs(&self, tools: &LookupTools, keys: KeyRing) -> Runs {
         let runs = Runs::new(tools.library().clone(), keys);

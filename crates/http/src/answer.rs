@@ -53,6 +53,18 @@ impl Keeping {
     }
 }
 
+impl AnswerBody {
+    /// Breaks a stream of events off when something happens.
+    pub(crate) fn end_when(&mut self, end: impl Future<Output = ()> + Send + 'static) {
+        if let Self::Events(events) = self {
+            let empty: Pin<Box<dyn Stream<Item = Bytes> + Send>> =
+                Box::pin(futures_util::stream::empty());
+            let events = std::mem::replace(events, empty);
+            *self = Self::Events(Box::pin(events.take_until(Box::pin(end))));
+        }
+    }
+}
+
 impl Body for AnswerBody {
     type Data = Bytes;
     type Error = io::Error;

@@ -4,6 +4,7 @@
 //! `legacy` and `websocket` are the transports, `mirror` the headers that repeat a message.
 
 mod chat;
+mod document;
 mod events;
 mod legacy;
 mod mirror;
@@ -20,6 +21,7 @@ use mcp_flow_client::transport::{Connector, Inbox, Transport, TransportError};
 use url::Url;
 
 pub use chat::ChatModel;
+pub use document::Document;
 pub use mcp_flow_tls::Trust;
 use wire::Wire;
 

@@ -1,11 +1,14 @@
 //! Who is let in, as an answer to those who are not. The rules are those of [`Guard`].
 
-use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
+use hyper::header::{
+    AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, WWW_AUTHENTICATE,
+};
 use hyper::{StatusCode, Uri};
 use mcp_flow_server::Principal;
 use mcp_flow_server::guard::{Denied, Guard, Page};
 
-use crate::answer::{Answer, refusal};
+use crate::answer::{Answer, busy, refusal};
+use crate::metadata;
 
 /// Checks where a request was sent to and which page sent it. Gives the page's origin, if it is one
 /// that has to be told that it may read the answer.
@@ -25,21 +28,73 @@ pub(crate) fn check_origin<'a>(
     }
 }
 
-/// Whom a request is made for, or why it is refused.
-pub(crate) fn admit(guard: &Guard, headers: &HeaderMap) -> Result<Principal, Answer> {
-    let authorization = headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
-    guard.admit(authorization).map_err(answer)
+/// Whom a request is made for, or why it is refused. `base` is where the client finds the server.
+pub(crate) async fn admit(
+    guard: &Guard,
+    headers: &HeaderMap,
+    base: impl FnOnce() -> Option<String>,
+) -> Result<Principal, Answer> {
+    let mut given = headers.get_all(AUTHORIZATION).iter();
+    let authorization = given.next().map(|value| value.to_str().unwrap_or_default());
+    // Of two, somebody on the way may have looked at the other.
+    let authorization = if given.next().is_some() { Some("") } else { authorization };
+    match guard.admit(authorization).await {
+        Ok(principal) => Ok(principal),
+        Err(denied) => {
+            let metadata = guard.terms().and_then(|terms| Some((base()?, terms)));
+            let metadata = metadata.filter(|(_, terms)| metadata::is_offered(terms));
+            let challenge = Challenge {
+                error: match &denied {
+                    Denied::Unauthorized(_, true) => Some("invalid_token"),
+                    Denied::Insufficient(..) => Some("insufficient_scope"),
+                    _ => None,
+                },
+                scopes: match (&denied, &metadata) {
+                    (Denied::Insufficient(_, scopes), _) => scopes.join(" "),
+                    (_, Some((_, terms))) => terms.required_scopes.join(" "),
+                    _ => String::new(),
+                },
+                metadata: metadata.map(|(base, _)| metadata::url(&base)),
+            };
+            let mut refusal = answer(denied);
+            if refusal.status() != StatusCode::SERVICE_UNAVAILABLE {
+                refusal.headers_mut().extend(challenge.header());
+            }
+            Err(refusal)
+        }
+    }
+}
+
+/// What a client is told that is not let in for want of a token (RFC 6750, RFC 9728).
+struct Challenge {
+    error: Option<&'static str>,
+    scopes: String,
+    metadata: Option<String>,
+}
+
+impl Challenge {
+    fn header(&self) -> Option<(HeaderName, HeaderValue)> {
+        let error = self.error.map(str::to_owned);
+        let scopes = Some(self.scopes.clone()).filter(|scopes| !scopes.is_empty());
+        let named =
+            [("error", error), ("scope", scopes), ("resource_metadata", self.metadata.clone())];
+        let told = named.into_iter().filter_map(|(name, value)| {
+            // A value that would need to be escaped is none we give out.
+            let value = value.filter(|value| !value.contains(['"', '\\']))?;
+            Some(format!("{name}=\"{value}\""))
+        });
+        let told = told.collect::<Vec<_>>().join(", ");
+        let value = format!("Bearer {told}");
+        Some((WWW_AUTHENTICATE, HeaderValue::from_str(value.trim_end()).ok()?))
+    }
 }
 
 fn answer(denied: Denied) -> Answer {
     match denied {
-        Denied::Forbidden(error) => refusal(StatusCode::FORBIDDEN, &error),
-        Denied::Unauthorized(error, was_given) => {
-            let challenge = if was_given { "Bearer error=\"invalid_token\"" } else { "Bearer" };
-            let mut answer = refusal(StatusCode::UNAUTHORIZED, &error);
-            let headers = answer.headers_mut();
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
-            answer
+        Denied::Forbidden(error) | Denied::Insufficient(error, _) => {
+            refusal(StatusCode::FORBIDDEN, &error)
         }
+        Denied::Unauthorized(error, _) => refusal(StatusCode::UNAUTHORIZED, &error),
+        Denied::Unavailable(error) => busy(&error),
     }
 }

@@ -21,6 +21,7 @@ mod downloads;
 mod guard;
 mod legacy;
 mod listen;
+mod metadata;
 mod metrics;
 mod options;
 mod pages;
@@ -35,7 +36,7 @@ mod tls;
 mod websocket;
 
 pub use listen::{BindError, Bound, bind};
-pub use mcp_flow_server::{TokenError, Tokens};
+pub use mcp_flow_server::{TokenError, Tokens, Verifier};
 pub use mcp_flow_tls::{Tls, TlsError};
 pub use options::Options;
 pub use pages::{Page, Pages};

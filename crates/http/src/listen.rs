@@ -12,7 +12,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use mcp_flow_server::guard::Guard;
-use mcp_flow_server::{Server, Tokens};
+use mcp_flow_server::{Server, Verifier};
 use mcp_flow_tls::{Tls, TlsError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -31,7 +31,7 @@ pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
     options: Options,
-    tokens: Option<Tokens>,
+    verifier: Option<Arc<dyn Verifier>>,
     tls: Option<(Arc<Tls>, Acceptor)>,
     pages: Option<Box<dyn Pages>>,
 }
@@ -55,7 +55,7 @@ pub async fn bind(address: SocketAddr) -> Result<Bound, BindError> {
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let options = Options::default();
-    Ok(Bound { listener, address, options, tokens: None, tls: None, pages: None })
+    Ok(Bound { listener, address, options, verifier: None, tls: None, pages: None })
 }
 
 impl Bound {
@@ -71,10 +71,11 @@ impl Bound {
         self
     }
 
-    /// Lets only those in who have a token. Without, everyone who reaches the port is `local`.
+    /// Lets only those in whose token this knows, such as [`Tokens`](mcp_flow_server::Tokens).
+    /// Without, everyone who reaches the port is `local`.
     #[must_use]
-    pub fn tokens(mut self, tokens: Tokens) -> Self {
-        self.tokens = Some(tokens);
+    pub fn verifier(mut self, verifier: Arc<dyn Verifier>) -> Self {
+        self.verifier = Some(verifier);
         self
     }
 
@@ -96,7 +97,7 @@ impl Bound {
     /// Serves clients until `stop` completes, then lets what is running finish within its time.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
         let (hosts, origins) = (self.options.hosts.clone(), self.options.origins.clone());
-        let guard = Guard::new(self.address.ip().is_loopback(), hosts, origins, self.tokens);
+        let guard = Guard::new(self.address.ip().is_loopback(), hosts, origins, self.verifier);
         let is_encrypted = self.tls.is_some();
         let service = Service::new(server.clone(), self.options, guard, is_encrypted, self.pages);
         if let Some((tls, _)) = &self.tls {

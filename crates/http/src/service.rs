@@ -19,6 +19,7 @@ use crate::body;
 use crate::downloads::{self, Downloads, Links};
 use crate::guard;
 use crate::legacy::{self, LegacySession};
+use crate::metadata;
 use crate::metrics::{Connected, Metrics};
 use crate::options::Options;
 use crate::pages::{self, Pages};
@@ -138,8 +139,24 @@ impl Service {
         {
             return page;
         }
-        match guard::admit(&self.guard, request.headers()) {
-            Ok(principal) => self.enter(request, principal, connected).await,
+        if metadata::is_at(path)
+            && let Some(terms) = self.guard.terms().filter(|terms| metadata::is_offered(terms))
+            && let Some(base) = self.base(request.headers())
+        {
+            let answer = metadata::answer(method, &terms, &base);
+            body::discard(self, request.into_body());
+            return answer;
+        }
+        let base = || self.base(request.headers());
+        match guard::admit(&self.guard, request.headers(), base).await {
+            Ok(principal) => {
+                let lapsing = self.guard.asks().then(|| principal.clone());
+                let mut answer = self.enter(request, principal, connected).await;
+                if let Some(principal) = lapsing {
+                    answer.body_mut().end_when(async move { principal.lapsed().await });
+                }
+                answer
+            }
             Err(refusal) => {
                 body::discard(self, request.into_body());
                 refusal
@@ -191,6 +208,16 @@ impl Service {
             let error = RpcError::new(ACCESS_DENIED).details(veto.to_string());
             refusal(StatusCode::FORBIDDEN, &error)
         })
+    }
+
+    /// Where a client finds the server, if it has named a host that can be repeated to it.
+    fn base(&self, headers: &HeaderMap) -> Option<String> {
+        if let Some(url) = &self.options.public_url {
+            return Some(url.trim_end_matches('/').to_owned());
+        }
+        let host = headers.get(HOST)?.to_str().ok()?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".:-[]".contains(&byte);
+        host.bytes().all(is_plain).then(|| format!("{}://{host}", self.scheme))
     }
 
     /// Links that lead back to where a client has come.

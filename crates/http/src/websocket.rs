@@ -49,7 +49,7 @@ pub(crate) fn answer(
         match upgrade.await {
             Ok(upgraded) => {
                 let stream = TokioIo::new(upgraded);
-                Conversation::begin(stream, connection, &served).await.hold(&served).await;
+                Conversation::begin(stream, connection).await.hold(&served).await;
             }
             Err(error) => tracing::debug!(%error, "a WebSocket could not be opened"),
         }

@@ -73,7 +73,10 @@ fn ask(path: &str) -> Request {
 async fn start() -> Running {
     let options = Options { origins: vec![PAGE.to_owned()], ..Options::default() };
     let tokens: Tokens = format!("ada:{TOKEN}").parse().unwrap();
-    start_with(&Fixture::new().server, |bound| bound.options(options).tokens(tokens)).await
+    start_with(&Fixture::new().server, |bound| {
+        bound.options(options).verifier(std::sync::Arc::new(tokens))
+    })
+    .await
 }
 
 const TOKEN: &str = "0123456789abcdef0123";

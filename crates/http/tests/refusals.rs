@@ -172,7 +172,9 @@ async fn open_websocket(running: &Running) -> Connection {
 #[tokio::test]
 async fn a_token_is_needed_and_says_who_calls() {
     let tokens: Tokens = "ada:0123456789abcdef\nbob:fedcba9876543210".parse().unwrap();
-    let running = start_with(&Fixture::new().server, |bound| bound.tokens(tokens)).await;
+    let running =
+        start_with(&Fixture::new().server, |bound| bound.verifier(std::sync::Arc::new(tokens)))
+            .await;
     for (token, challenge) in [
         (None, "Bearer"),
         (Some("Bearer 0123456789abcdee"), "Bearer error=\"invalid_token\""),

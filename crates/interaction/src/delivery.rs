@@ -68,7 +68,7 @@ impl Interaction {
             client: context.client().outside_the_call(),
             id: view.id,
             owner: owner(context),
-            limit: context.server().limits().client_request_time,
+            limit: context.limits().client_request_time,
         };
         // Dropped when the reply has left, or with the call if there will be none.
         let (replying, replied) = oneshot::channel::<()>();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use mcp_flow_engine::{Engine, EngineBuilder, Limits, Stateless};
 use mcp_flow_flow::{MemoryStore, Owner, Store};
 use mcp_flow_seal::KeyRing;
+use mcp_flow_server::permissions::Kind;
 use mcp_flow_server::router::Era;
 use mcp_flow_server::{BadTool, ConnectionInfo, Context, Event, ServerBuilder, Tool};
 use serde_json::{Value, json};
@@ -119,6 +120,7 @@ impl Interaction {
     fn tool(&self, name: &str, parts: &ToolParts) -> Result<Tool, BadTool> {
         let mut builder =
             Tool::builder(name).derived_schema(parts.schema.clone()).meta("interactive", true);
+        builder = builder.granted_as(Kind::Flow);
         if let Some(title) = &parts.title {
             builder = builder.title(title);
         }

@@ -6,14 +6,17 @@ mod start;
 use std::sync::Arc;
 
 use mcp_flow_engine::{EngineError, Reply as Answered, Response, Standing};
-use mcp_flow_flow::State;
-use mcp_flow_flow::store::{Page, Phase};
+use mcp_flow_flow::store::{Listed, Page, Phase};
+use mcp_flow_flow::{SessionId, State};
 use mcp_flow_proto::{Params, RpcError};
+use mcp_flow_server::permissions::Kind;
 use mcp_flow_server::{Context, Outcome, Reply, ServerBuilder};
 use serde_json::{Map, Value, json};
 
 use crate::delivery::{Delivery, Outlook};
-use crate::fault::{NOT_INTERACTIVE, VALIDATION_FAILED, about, going_on, refused, transition};
+use crate::fault::{
+    NOT_INTERACTIVE, SESSION_NOT_FOUND, VALIDATION_FAILED, about, going_on, refused, transition,
+};
 use crate::fields::Fields;
 use crate::interaction::{ERA, Interaction, owner};
 use crate::wire;
@@ -76,9 +79,26 @@ where
     })
 }
 
+/// The session a request names. One of a flow that the caller may not use is none.
+async fn session(
+    interaction: &Interaction,
+    context: &Context,
+    fields: &mut Fields,
+) -> Result<(SessionId, String), RpcError> {
+    let (id, name) = fields.session()?;
+    if !context.may_all(Kind::Flow) {
+        let session = interaction.engine().inspect(id, &owner(context)).await;
+        let session = session.map_err(|error| refused(&name, &error))?;
+        if !context.may(Kind::Flow, &session.summary().flow) {
+            return Err(about(SESSION_NOT_FOUND, &name));
+        }
+    }
+    Ok((id, name))
+}
+
 /// `interaction.respond`: the user answers (INT-035 to INT-042).
 async fn respond(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
-    let (id, name) = fields.session()?;
+    let (id, name) = session(&interaction, &context, &mut fields).await?;
     let Some(response) = fields.object("response")? else {
         return Err(fields.fault("response", "is required"));
     };
@@ -137,7 +157,7 @@ fn read_response(members: Map<String, Value>) -> Result<Response, RpcError> {
 
 /// `interaction.continue` from the client: what is next? (C-09)
 async fn proceed(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
-    let (id, name) = fields.session()?;
+    let (id, name) = session(&interaction, &context, &mut fields).await?;
     let patience = interaction.inner.patience.poll;
     let view = interaction.engine().wait(id, &owner(&context), patience).await;
     let view = view.and_then(going_on).map_err(|error| refused(&name, &error))?;
@@ -146,7 +166,7 @@ async fn proceed(interaction: Interaction, context: Context, mut fields: Fields)
 
 /// `interaction.complete` from the client: finish with what there is (C-08).
 async fn complete(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
-    let (id, name) = fields.session()?;
+    let (id, name) = session(&interaction, &context, &mut fields).await?;
     fields.object("result")?;
     fields.optional_text("summary")?;
     let (engine, owner) = (interaction.engine(), owner(&context));
@@ -167,7 +187,7 @@ async fn complete(interaction: Interaction, context: Context, mut fields: Fields
 
 /// `interaction.cancel` (INT-051 to INT-055).
 async fn cancel(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
-    let (id, name) = fields.session()?;
+    let (id, name) = session(&interaction, &context, &mut fields).await?;
     let reason = fields.optional_text("reason")?;
     let cancelled = interaction.engine().cancel(id, &owner(&context), reason.clone()).await;
     cancelled.map_err(|error| refused(&name, &error))?;
@@ -178,7 +198,7 @@ async fn cancel(interaction: Interaction, context: Context, mut fields: Fields) 
 
 /// `interaction.getState` (INT-056 to INT-061).
 async fn get_state(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
-    let (id, name) = fields.session()?;
+    let (id, name) = session(&interaction, &context, &mut fields).await?;
     let session = interaction.engine().inspect(id, &owner(&context)).await;
     let session = session.map_err(|error| refused(&name, &error))?;
     reply(&context, wire::state(id, &session))
@@ -198,7 +218,8 @@ async fn list(interaction: Interaction, context: Context, mut fields: Fields) ->
     let mut listed = listed.map_err(|error| refused("", &error))?;
     let more = listed.len() > PAGE;
     listed.truncate(PAGE);
-    let sessions: Vec<_> = listed.iter().map(wire::listed).collect();
+    let may_see = |listed: &&Listed| context.may(Kind::Flow, &listed.summary.flow);
+    let sessions: Vec<_> = listed.iter().filter(may_see).map(wire::listed).collect();
     let mut result = json!({"sessions": sessions});
     if let Some(last) = listed.last().filter(|_| more) {
         result["nextCursor"] = last.id.to_string().into();

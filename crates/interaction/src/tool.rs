@@ -142,7 +142,7 @@ impl Call {
     async fn ask_by_form(&self, open: &OpenQuestion) -> Result<Result<Said, ToolOutput>, RpcError> {
         let form = Form::of(open)?;
         let params = form.params(self.context.revision())?;
-        let limit = self.context.server().limits().answer_time;
+        let limit = self.context.limits().answer_time;
         let client = self.context.client();
         let asked = client.request_within(limit, method::ELICITATION_CREATE, &params).await;
         Ok(match asked {

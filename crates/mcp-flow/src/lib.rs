@@ -36,6 +36,7 @@ pub use mcp_flow_engine::{Flow, FlowError, FlowResult};
 pub use mcp_flow_flow as session;
 pub use mcp_flow_flow::{Date, question};
 pub use mcp_flow_http as http;
+pub use mcp_flow_identity as identity;
 pub use mcp_flow_interaction::{
     Interaction, InteractionBuilder, IntoFlows, OfferedFlow, ServeFlows, describe_session,
 };
@@ -46,10 +47,10 @@ pub use mcp_flow_server::{
     AddPromptsError, AddResourcesError, AddToolsError, AskError, BadPrompt, BadResource, BadTool,
     BuildError, Bulk, Connection, ConnectionInfo, ContentForm, Context, Dialect, Elicited, Ended,
     Event, Failure, Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources, IntoToolOutput,
-    IntoTools, Limits, Peer, Principal, Prompt, PromptOutput, Resource, ResourceTemplate, Server,
-    ServerBuilder, Structured, Tool, ToolNames, ToolOutput, VersionPolicy, Veto, ask, bulk,
-    completion, content, context, datagram, input, prompt, resource, strip_control_characters,
-    tool,
+    IntoTools, Limits, Peer, Permissions, Principal, Prompt, PromptOutput, Resource,
+    ResourceTemplate, Server, ServerBuilder, Structured, TokenHash, Tokens, Tool, ToolNames,
+    ToolOutput, Verifier, VersionPolicy, Veto, ask, bulk, completion, content, context, datagram,
+    input, permissions, prompt, resource, strip_control_characters, tool,
 };
 pub use mcp_flow_stdio as stdio;
 pub use mcp_flow_store_redb as store_redb;

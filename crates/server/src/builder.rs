@@ -11,16 +11,18 @@ use mcp_flow_proto::model::{
 use serde_json::{Map, Value};
 
 use crate::connection::{Connection, ConnectionInfo};
-use crate::connections::Connections;
+use crate::connections::{Change, Connections};
 use crate::context::Context;
 use crate::event::{Event, Hook, Veto};
 use crate::extensions::Extensions;
 use crate::handler::Handler;
+use crate::identity::Principal;
 use crate::input::Sealing;
 use crate::limits::Limits;
 use crate::methods;
-use crate::observe::Observer;
+use crate::observe::{Detail, Observer};
 use crate::output_filter::OutputFilter;
+use crate::permissions::{Kind, Permissions};
 use crate::prompt::AddPromptsError;
 use crate::prompt::catalog::{PromptCatalog, PromptList};
 use crate::registry::Registry;
@@ -55,8 +57,10 @@ struct Inner {
     info_text: String,
     instructions: Option<String>,
     versions: VersionPolicy,
-    limits: Limits,
+    /// Exchanged as a whole; a connection keeps those it was opened with.
+    limits: RwLock<Arc<Limits>>,
     router: Router,
+    permissions: Option<Permissions>,
     tools: RwLock<Registry<Tool>>,
     /// Set with the first tool; what a server has once offered it does not take back.
     has_tools: AtomicBool,
@@ -65,7 +69,7 @@ struct Inner {
     prompts: PromptCatalog,
     connections: Connections,
     hooks: Vec<Box<dyn Hook>>,
-    observer: Option<Box<dyn Observer>>,
+    observers: Vec<Box<dyn Observer>>,
     content_form: ContentForm,
     dialect: Dialect,
     output_filters: Vec<Box<OutputFilter>>,
@@ -90,6 +94,7 @@ impl Server {
             versions: VersionPolicy::default(),
             limits: Limits::default(),
             router: Router::default(),
+            permissions: None,
             tools: Vec::new(),
             bad_tool: None,
             tool_names: ToolNames::default(),
@@ -98,7 +103,7 @@ impl Server {
             catalog: Catalog::default(),
             prompts: PromptList::default(),
             hooks: Vec::new(),
-            observer: None,
+            observers: Vec::new(),
             content_form: ContentForm::default(),
             dialect: Dialect::default(),
             output_filters: Vec::new(),
@@ -117,9 +122,30 @@ impl Server {
         WeakServer { inner: Arc::downgrade(&self.inner) }
     }
 
-    /// The bounds each connection has.
-    pub fn limits(&self) -> &Limits {
-        &self.inner.limits
+    /// The bounds a connection has that is opened now.
+    pub fn limits(&self) -> Arc<Limits> {
+        self.inner.limits.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets other bounds, for connections that are opened from now on.
+    pub fn set_limits(&self, limits: Limits) {
+        let limits = Arc::new(limits);
+        *self.inner.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+    }
+
+    /// Who may use what, where there are rules.
+    pub fn permissions(&self) -> Option<&Permissions> {
+        self.inner.permissions.as_ref()
+    }
+
+    /// Whether a principal may use something, by the rules there are.
+    pub fn may(&self, principal: &Principal, kind: Kind, name: &str) -> bool {
+        self.permissions().is_none_or(|rules| rules.of(principal).may(kind, name))
+    }
+
+    /// Has clients look again at what they may use, after the rules have changed.
+    pub fn permissions_changed(&self) {
+        self.announce(&Change { topics: self.topics(), names: None });
     }
 
     /// Who the server says it is.
@@ -214,10 +240,11 @@ impl Server {
         &self.inner.connections
     }
 
-    /// Tells clients that lists have changed, if the server has said that it does so.
-    pub(crate) fn announce(&self, topics: Topics) {
+    /// Tells clients that lists have changed, if the server has said that it does so, and if they
+    /// may see what has.
+    pub(crate) fn announce(&self, change: &Change<'_>) {
         if self.dialect() == Dialect::Official {
-            self.connections().announce(topics);
+            self.connections().announce(change);
         }
     }
 
@@ -260,13 +287,14 @@ impl Server {
         }
     }
 
-    /// Who sees every exchange, if anybody watches at the moment.
-    pub(crate) fn watching(&self) -> Option<&dyn Observer> {
-        self.inner.observer.as_deref().filter(|observer| observer.is_watching())
+    /// How much is to be noted of a request that is taken up now.
+    pub(crate) fn detail(&self) -> Detail {
+        let details = self.inner.observers.iter().map(|observer| observer.detail());
+        details.max().unwrap_or(Detail::Nothing)
     }
 
-    pub(crate) fn observer(&self) -> Option<&dyn Observer> {
-        self.inner.observer.as_deref()
+    pub(crate) fn observers(&self) -> &[Box<dyn Observer>] {
+        &self.inner.observers
     }
 
     pub(crate) fn raise(&self, info: &ConnectionInfo, event: &Event<'_>) -> Result<(), Veto> {
@@ -288,6 +316,7 @@ pub struct ServerBuilder {
     versions: VersionPolicy,
     limits: Limits,
     router: Router,
+    permissions: Option<Permissions>,
     pub(crate) tools: Vec<Tool>,
     pub(crate) bad_tool: Option<BadTool>,
     pub(crate) tool_names: ToolNames,
@@ -296,7 +325,7 @@ pub struct ServerBuilder {
     pub(crate) catalog: Catalog,
     pub(crate) prompts: PromptList,
     hooks: Vec<Box<dyn Hook>>,
-    observer: Option<Box<dyn Observer>>,
+    observers: Vec<Box<dyn Observer>>,
     content_form: ContentForm,
     dialect: Dialect,
     output_filters: Vec<Box<OutputFilter>>,
@@ -331,6 +360,29 @@ impl ServerBuilder {
     /// Replaces the limits.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Lets principals use only what these rules give them. Rules may be exchanged while the server
+    /// runs; without any, everyone may use everything.
+    ///
+    /// ```
+    /// use mcp_flow_server::permissions::{Names, Rule};
+    /// use mcp_flow_server::{Permissions, Server};
+    ///
+    /// let everyone = Rule {
+    ///     principals: Names::all(),
+    ///     tools: Names::new(["calculator.*"]),
+    ///     ..Rule::default()
+    /// };
+    /// let permissions = Permissions::new(vec![everyone]);
+    /// let server = Server::builder("sums", "1.0.0").permissions(permissions.clone()).build().unwrap();
+    ///
+    /// permissions.replace(&Permissions::new(vec![]));
+    /// server.permissions_changed();
+    /// ```
+    pub fn permissions(mut self, permissions: Permissions) -> Self {
+        self.permissions = Some(permissions);
         self
     }
 
@@ -380,9 +432,9 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets who sees every exchange, while it wants to.
+    /// Adds one who sees every exchange, while it wants to.
     pub fn observer(mut self, observer: impl Observer) -> Self {
-        self.observer = Some(Box::new(observer));
+        self.observers.push(Box::new(observer));
         self
     }
 
@@ -448,8 +500,9 @@ impl ServerBuilder {
                 info_value,
                 instructions: self.instructions,
                 versions: self.versions,
-                limits: self.limits,
+                limits: RwLock::new(Arc::new(self.limits)),
                 router: self.router,
+                permissions: self.permissions,
                 has_tools: AtomicBool::new(!tools.is_empty()),
                 tools: RwLock::new(tools),
                 tool_names: self.tool_names,
@@ -457,7 +510,7 @@ impl ServerBuilder {
                 prompts: self.prompts.finish()?,
                 connections: Connections::default(),
                 hooks: self.hooks,
-                observer: self.observer,
+                observers: self.observers,
                 content_form: self.content_form,
                 dialect: self.dialect,
                 output_filters: self.output_filters,

@@ -293,7 +293,7 @@ impl Context {
 
     /// Finds out how something travels: inline if it is small or there is no other way.
     pub(crate) async fn route_bulk(&self, bulk: Bulk) -> Result<Delivery, DeliveryError> {
-        let limits = self.server().limits();
+        let limits = self.limits();
         let carrier = self.carrier();
         let possible = carrier.map(|carrier| carrier.check(self.id()));
         let limit =

@@ -33,7 +33,9 @@ use crate::event::{Event, Veto};
 use crate::extensions::Extensions;
 use crate::handler::Outcome;
 use crate::identity::Principal;
+use crate::limits::Limits;
 use crate::negotiation::Negotiation;
+use crate::permissions::Kind;
 use calls::Calls;
 use client::ClientRequests;
 pub(crate) use exchange::Route;
@@ -104,8 +106,10 @@ impl ConnectionInfo {
 impl Connection {
     pub(crate) fn open(server: Server, info: ConnectionInfo) -> Result<Self, Veto> {
         server.raise(&info, &Event::Connected)?;
+        let limits = server.limits();
         let shared = Arc::new(Shared {
-            client: ClientRequests::new(server.limits().client_requests),
+            client: ClientRequests::new(limits.client_requests),
+            limits,
             is_cbor: AtomicBool::new(info.encoding == Encoding::Cbor),
             server,
             info,
@@ -265,6 +269,11 @@ impl Connection {
     pub fn server(&self) -> &Server {
         &self.shared.server
     }
+
+    /// The bounds it has.
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
 }
 
 impl Drop for Connection {
@@ -289,6 +298,7 @@ impl std::fmt::Debug for Reachable {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) server: Server,
+    pub(crate) limits: Arc<Limits>,
     pub(crate) info: ConnectionInfo,
     is_cbor: AtomicBool,
     state: Mutex<State>,
@@ -326,6 +336,22 @@ impl Shared {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         // The state is consistent between any two statements that could panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the principal may use something.
+    pub(crate) fn may(&self, kind: Kind, name: &str) -> bool {
+        self.server.may(&self.info.principal, kind, name)
+    }
+
+    /// Whom what goes this way is for.
+    pub(crate) fn principal_of<'a>(&'a self, route: &'a Route) -> &'a Principal {
+        route.principal().unwrap_or(&self.info.principal)
+    }
+
+    /// Whether the principal may use anything of a kind.
+    pub(crate) fn may_any(&self, kind: Kind) -> bool {
+        let permissions = self.server.permissions();
+        permissions.is_none_or(|rules| rules.of(&self.info.principal).may_any(kind))
     }
 
     /// How messages are written, which the end of a handshake may change.
@@ -431,13 +457,13 @@ impl Shared {
     }
 
     fn accepts_input(&self) -> bool {
-        let limits = self.server.limits();
+        let limits = &self.limits;
         self.outbound.bytes() < 2 * limits.outbound_bytes && !self.state().calls.is_full(limits)
     }
 
     /// Whether replies are not being read as fast as they come.
     pub(crate) fn is_congested(&self) -> bool {
-        self.outbound.bytes() >= self.server.limits().outbound_bytes
+        self.outbound.bytes() >= self.limits.outbound_bytes
     }
 
     /// The least severe log messages this connection wants.
@@ -447,7 +473,7 @@ impl Shared {
 
     /// Whether a request must wait: no place is free, or replies are not being read.
     fn is_busy(&self) -> bool {
-        let limits = self.server.limits();
+        let limits = &self.limits;
         self.running.load(Ordering::Acquire) >= limits.concurrency
             || self.running_bytes.load(Ordering::Acquire) >= limits.running_bytes
             || self.is_congested()

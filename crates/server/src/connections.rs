@@ -8,12 +8,21 @@ use mcp_flow_proto::model::Topics;
 use hashbrown::HashMap;
 
 use crate::connection::Shared;
+use crate::permissions::Kind;
 
 /// Those that may want to know, each until it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     /// By the address of what they share, which no two have at the same time.
     open: Mutex<HashMap<usize, Weak<Shared>>>,
+}
+
+/// What has changed.
+#[derive(Debug)]
+pub(crate) struct Change<'a> {
+    pub(crate) topics: Topics,
+    /// Which of what kind, if it concerns only those who may see it; no names mean any.
+    pub(crate) names: Option<(Kind, Vec<&'a str>)>,
 }
 
 impl Connections {
@@ -25,11 +34,19 @@ impl Connections {
         self.open().remove(&Arc::as_ptr(connection).addr());
     }
 
-    /// Tells all of them that something has changed.
-    pub(crate) fn announce(&self, topics: Topics) {
+    /// Tells all of them that something has changed, who may see what it was.
+    pub(crate) fn announce(&self, change: &Change<'_>) {
         let all: Vec<_> = self.open().values().filter_map(Weak::upgrade).collect();
         // Not under the lock: the last owner of a connection may be the one held here.
-        all.iter().for_each(|connection| connection.note_change(topics));
+        for connection in all {
+            let may_see = |(kind, names): &(Kind, Vec<&str>)| match names.is_empty() {
+                true => connection.may_any(*kind),
+                false => names.iter().any(|name| connection.may(*kind, name)),
+            };
+            if change.names.as_ref().is_none_or(may_see) {
+                connection.note_change(change.topics);
+            }
+        }
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<usize, Weak<Shared>>> {

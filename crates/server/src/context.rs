@@ -21,7 +21,9 @@ use crate::connection::{Kept, Route, Shared};
 use crate::handler::{Outcome, Reply};
 use crate::identity::{Peer, Principal};
 use crate::input::Round;
+use crate::limits::Limits;
 use crate::observe::Begun;
+use crate::permissions::Kind;
 use crate::tool::Tool;
 
 /// One call, as its handler sees it. Cheap to clone and to move into tasks.
@@ -122,7 +124,28 @@ impl Context {
 
     /// Whom the call is made for.
     pub fn principal(&self) -> &Principal {
-        &self.call.shared.info.principal
+        self.call.shared.principal_of(&self.call.route)
+    }
+
+    /// Whether the caller may use something, by the rules of the server. What it may not use is not
+    /// there as far as it knows.
+    pub fn may(&self, kind: Kind, name: &str) -> bool {
+        self.server().may(self.principal(), kind, name)
+    }
+
+    /// Whether the caller may use everything of a kind, so that names need not be looked at.
+    pub fn may_all(&self, kind: Kind) -> bool {
+        let permissions = self.server().permissions();
+        permissions.is_none_or(|rules| rules.of(self.principal()).may_all(kind))
+    }
+
+    pub(crate) fn may_call(&self, tool: &Tool) -> bool {
+        self.may(tool.kind(), &tool.definition().name)
+    }
+
+    /// The bounds of the connection the call came in on.
+    pub fn limits(&self) -> &Limits {
+        &self.call.shared.limits
     }
 
     /// The server that runs the call.
@@ -260,10 +283,9 @@ impl Context {
         if is_first {
             self.tell_carrier(outcome.is_ok());
         }
-        if let Some(begun) = self.call.begun.as_deref().filter(|_| is_first)
-            && let Some(observer) = shared.server.observer()
-        {
-            begun.tell(observer, &shared.info, self.peer(), id, outcome.as_ref());
+        if let Some(begun) = self.call.begun.as_deref().filter(|_| is_first) {
+            let (observers, outcome) = (shared.server.observers(), outcome.as_ref());
+            begun.tell(observers, &shared.info, self.principal(), self.peer(), id, outcome);
         }
         is_first
     }

@@ -1,11 +1,12 @@
 //! Who is let in by transports on the web: the right host, no foreign page, and whoever has a token
 //! where one is needed (MCP-049).
 
+use std::sync::Arc;
+
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::ACCESS_DENIED;
 
-use crate::identity::Principal;
-use crate::tokens::Tokens;
+use crate::identity::{Principal, Refused, Terms, Verifier};
 
 /// What every client on the web has to pass.
 #[derive(Debug)]
@@ -14,7 +15,7 @@ pub struct Guard {
     hosts: Vec<String>,
     /// Origins of pages let in, besides those that the server itself might have served.
     origins: Vec<String>,
-    tokens: Option<Tokens>,
+    verifier: Option<Arc<dyn Verifier>>,
     /// Everyone, where no token is asked for.
     local: Principal,
 }
@@ -35,22 +36,26 @@ pub enum Denied {
     Forbidden(RpcError),
     /// It does not say who it is; whether it has tried to.
     Unauthorized(RpcError, bool),
+    /// It has said who it is, but its token lacks these scopes.
+    Insufficient(RpcError, Vec<String>),
+    /// Who it is cannot be found out at the moment.
+    Unavailable(RpcError),
 }
 
 impl Guard {
     /// A server on a loopback address answers to its own machine's names only, so that a name
     /// someone else controls cannot be made to point at it (DNS rebinding). No hosts otherwise
-    /// means all. Without tokens everyone is `local`.
+    /// means all. Without a verifier everyone is `local`.
     pub fn new(
         is_loopback: bool,
         mut hosts: Vec<String>,
         origins: Vec<String>,
-        tokens: Option<Tokens>,
+        verifier: Option<Arc<dyn Verifier>>,
     ) -> Self {
         if is_loopback {
             hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned));
         }
-        Self { hosts, origins, tokens, local: Principal::local() }
+        Self { hosts, origins, verifier, local: Principal::local() }
     }
 
     /// Checks which host a request was sent to, port included, and which page sent it.
@@ -77,14 +82,30 @@ impl Guard {
     }
 
     /// Whom a request is made for, by the value of its header `Authorization`.
-    pub fn admit(&self, authorization: Option<&str>) -> Result<Principal, Denied> {
-        match &self.tokens {
-            None => Ok(self.local.clone()),
-            Some(tokens) => {
-                let known = authorization.and_then(token).and_then(|token| tokens.find(token));
-                known.ok_or_else(|| unauthorized(authorization.is_some()))
+    pub async fn admit(&self, authorization: Option<&str>) -> Result<Principal, Denied> {
+        let Some(verifier) = &self.verifier else { return Ok(self.local.clone()) };
+        let Some(token) = authorization.and_then(token) else {
+            let error = denial("This server needs a token: send Authorization: Bearer TOKEN.");
+            return Err(Denied::Unauthorized(error, authorization.is_some()));
+        };
+        verifier.verify(token).verdict().await.map_err(|refused| {
+            let error = denial(&refused.to_string());
+            match refused {
+                Refused::Scope(scopes) => Denied::Insufficient(error, scopes),
+                Refused::Unavailable => Denied::Unavailable(error),
+                _ => Denied::Unauthorized(error, true),
             }
-        }
+        })
+    }
+
+    /// Whether a token is asked for.
+    pub fn asks(&self) -> bool {
+        self.verifier.is_some()
+    }
+
+    /// How one gets a token, where one is asked for.
+    pub fn terms(&self) -> Option<Arc<Terms>> {
+        self.verifier.as_ref().map(|verifier| verifier.terms())
     }
 }
 
@@ -103,21 +124,21 @@ fn authority_of(origin: &str) -> Option<&str> {
 
 fn token(authorization: &str) -> Option<&str> {
     let (scheme, token) = authorization.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    let token = token.trim();
+    // A token past this length is no token of anyone's, and not worth a hash.
+    let is_token = !token.is_empty() && token.len() <= LONGEST_TOKEN;
+    (scheme.eq_ignore_ascii_case("bearer") && is_token).then_some(token)
 }
 
 fn forbidden(details: &str) -> Denied {
-    Denied::Forbidden(RpcError::new(ACCESS_DENIED).details(details))
+    Denied::Forbidden(denial(details))
 }
 
-fn unauthorized(was_given: bool) -> Denied {
-    let details = if was_given {
-        "The token is not known here."
-    } else {
-        "This server needs a token: send Authorization: Bearer TOKEN."
-    };
-    Denied::Unauthorized(RpcError::new(ACCESS_DENIED).details(details), was_given)
+fn denial(details: &str) -> RpcError {
+    RpcError::new(ACCESS_DENIED).details(details)
 }
+
+const LONGEST_TOKEN: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -171,21 +192,23 @@ mod tests {
     }
 
     /// C-46, C-53: where tokens are asked for, only those who have one come in.
-    #[test]
-    fn a_token_opens_the_door() {
-        let tokens = "ada:0123456789abcdef".parse().unwrap();
-        let guard = Guard::new(true, vec![], vec![], Some(tokens));
+    #[tokio::test]
+    async fn a_token_opens_the_door() {
+        let tokens: crate::Tokens = "ada:0123456789abcdef".parse().unwrap();
+        let guard = Guard::new(true, vec![], vec![], Some(std::sync::Arc::new(tokens)));
         for (authorization, name) in [
             (Some("Bearer 0123456789abcdef"), Ok("ada")),
             (Some("bearer  0123456789abcdef "), Ok("ada")),
             (Some("Basic 0123456789abcdef"), Err(true)),
             (Some("Bearer 0123456789abcdee"), Err(true)),
             (Some("0123456789abcdef"), Err(true)),
+            (Some("Bearer "), Err(true)),
+            (Some("Bearer"), Err(true)),
             (None, Err(false)),
         ] {
-            let admitted = guard.admit(authorization).map_err(|denied| match denied {
+            let admitted = guard.admit(authorization).await.map_err(|denied| match denied {
                 Denied::Unauthorized(_, was_given) => was_given,
-                Denied::Forbidden(_) => panic!("nobody is refused for where it comes from"),
+                other => panic!("nobody is refused for anything else: {other:?}"),
             });
             let admitted = admitted.as_ref().map(crate::Principal::name);
             assert_eq!(admitted.map_err(|was_given| *was_given), name, "{authorization:?}");

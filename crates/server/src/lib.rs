@@ -46,6 +46,7 @@ mod methods;
 pub mod negotiation;
 pub mod observe;
 mod output_filter;
+pub mod permissions;
 pub mod prompt;
 mod registry;
 pub mod resource;
@@ -62,17 +63,18 @@ pub use context::Context;
 pub use event::{Event, Hook, Veto};
 pub use extensions::Extensions;
 pub use handler::{Handler, Outcome, Payload, Reply};
-pub use identity::{Peer, Principal};
+pub use identity::{Peer, Principal, Verifier};
 pub use limits::Limits;
 pub use mcp_flow_proto as proto;
 pub use mcp_flow_proto::model::ContentForm;
 pub use mcp_flow_seal as seal;
-pub use observe::{Observed, Observer};
+pub use observe::{Detail, Observed, Observer};
 pub use output_filter::{OutputFilter, strip_control_characters};
+pub use permissions::{Granted, Permissions};
 pub use prompt::{AddPromptsError, BadPrompt, IntoPromptOutput, IntoPrompts, Prompt, PromptOutput};
 pub use resource::{AddResourcesError, BadResource, IntoResources, Resource, ResourceTemplate};
 pub use revision::{Dialect, VersionPolicy};
-pub use tokens::{TokenError, Tokens};
+pub use tokens::{SHORTEST_TOKEN, TokenError, TokenHash, Tokens};
 pub use tool::{
     AddToolsError, BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames,
     ToolOutput,

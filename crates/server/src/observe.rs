@@ -1,6 +1,8 @@
-//! Watching exchanges go by, for those who look after a server.
+//! Watching exchanges go by, for those who look after a server: one place where it is known who
+//! asked for what, and what came of it.
 //!
-//! Nothing is noted of a request unless somebody watches when it is taken up.
+//! Nothing is noted of a request unless somebody watches when it is taken up, and no more than they
+//! want to see.
 
 use std::time::{Duration, Instant};
 
@@ -8,18 +10,30 @@ use mcp_flow_proto::{Encoding, Params, Raw, RequestId, RpcError};
 
 use crate::connection::ConnectionInfo;
 use crate::handler::Payload;
-use crate::identity::Peer;
+use crate::identity::{Peer, Principal};
 
 /// Sees every exchange of a server; see
 /// [`ServerBuilder::observer`](crate::ServerBuilder::observer).
 ///
 /// Both methods run on the path of every request, and should return quickly.
 pub trait Observer: Send + Sync + 'static {
-    /// Whether anybody watches at the moment.
-    fn is_watching(&self) -> bool;
+    /// How much is to be noted of a request that is taken up now.
+    fn detail(&self) -> Detail;
 
-    /// A request that was taken up while somebody watched has been answered.
+    /// A request that was taken up while somebody watched has been answered. It may be told in more
+    /// detail than this observer has asked for.
     fn observe(&self, exchange: &Observed<'_>);
+}
+
+/// How much is noted of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// Nothing: nobody watches.
+    Nothing,
+    /// Who asked for what by name, and what came of it.
+    Outline,
+    /// Also what was sent.
+    Full,
 }
 
 /// One request and its answer.
@@ -27,13 +41,18 @@ pub trait Observer: Send + Sync + 'static {
 pub struct Observed<'a> {
     /// What the transport knows of its connection.
     pub connection: &'a ConnectionInfo,
+    /// Whom it was made for.
+    pub principal: &'a Principal,
     /// What the client says of itself, if that is known.
     pub peer: Option<&'a Peer>,
     /// The id of the request.
     pub id: &'a RequestId,
     /// What was asked for.
     pub method: &'a str,
-    /// With what, as JSON; of what is long only the beginning.
+    /// What it was about: the name of a tool or prompt, the URI of a resource, a flow or a session,
+    /// as the client wrote it. Of what is long only the beginning.
+    pub target: Option<&'a str>,
+    /// With what, as JSON, if that was to be noted; of what is long only the beginning.
     pub params: &'a str,
     /// The length of the request, in bytes.
     pub request_bytes: usize,
@@ -49,51 +68,73 @@ pub struct Observed<'a> {
 #[derive(Debug)]
 pub(crate) struct Begun {
     method: Box<str>,
+    target: Option<Box<str>>,
     params: Box<str>,
     size: usize,
     at: Instant,
 }
 
 impl Begun {
-    pub(crate) fn new(method: &str, params: Params<'_>, size: usize) -> Box<Self> {
-        let params = match params.object() {
-            Raw::Json(text) => beginning(text).into(),
+    /// Notes as much as is wanted, if anything is.
+    pub(crate) fn new(
+        detail: Detail,
+        method: &str,
+        params: Params<'_>,
+        size: usize,
+    ) -> Option<Box<Self>> {
+        if detail == Detail::Nothing {
+            return None;
+        }
+        let full = detail == Detail::Full;
+        let params_noted = match params.object() {
+            _ if !full => Box::default(),
+            Raw::Json(text) => beginning(text, LONGEST_PARAMS).into(),
             raw @ Raw::Cbor(_) => {
                 let value = raw.decode::<serde_json::Value>().unwrap_or_default();
-                beginning(&value.to_string()).into()
+                beginning(&value.to_string(), LONGEST_PARAMS).into()
             }
         };
-        let method = beginning(method).into();
-        Box::new(Self { method, params, size, at: Instant::now() })
+        let named = params.members(["name", "uri", "toolName", "sessionId"]).unwrap_or_default();
+        let target = named.into_iter().flatten().find_map(Raw::as_text);
+        let target = target.map(|text| beginning(&text, LONGEST_NAME).into());
+        let method = beginning(method, LONGEST_NAME).into();
+        Some(Box::new(Self { method, target, params: params_noted, size, at: Instant::now() }))
     }
 
     pub(crate) fn tell(
         &self,
-        observer: &dyn Observer,
+        observers: &[Box<dyn Observer>],
         connection: &ConnectionInfo,
+        principal: &Principal,
         peer: Option<&Peer>,
         id: &RequestId,
         outcome: Result<&Payload, &RpcError>,
     ) {
-        observer.observe(&Observed {
+        let observed = Observed {
             connection,
+            principal,
             peer,
             id,
             method: &self.method,
+            target: self.target.as_deref(),
             params: &self.params,
             request_bytes: self.size,
             encoding: outcome.map_or(Encoding::Json, |payload| payload.encoding),
             outcome: outcome.map(|payload| &payload.bytes[..]),
             time: self.at.elapsed(),
-        });
+        };
+        observers.iter().for_each(|observer| observer.observe(&observed));
     }
 }
 
-fn beginning(text: &str) -> &str {
+fn beginning(text: &str, longest: usize) -> &str {
     let whole = |end: &usize| text.is_char_boundary(*end);
-    let end = (0..=text.len().min(LONGEST_PARAMS)).rev().find(whole).unwrap_or_default();
+    let end = (0..=text.len().min(longest)).rev().find(whole).unwrap_or_default();
     &text[..end]
 }
 
 /// How many bytes of params are noted.
 const LONGEST_PARAMS: usize = 4096;
+
+/// How many bytes of a name are noted.
+const LONGEST_NAME: usize = 256;

@@ -1,14 +1,75 @@
 //! Static bearer tokens: who may come in, and under which name.
+//!
+//! Only hashes are kept. Finding one takes time that depends on what was sent and not on what is
+//! known: hashes are found by a keyed hash of their own, and compared in full.
 
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
-use crate::identity::Principal;
+use ring::digest::{SHA256, digest};
+use subtle::ConstantTimeEq;
+
+use crate::identity::{Principal, Refused, Verifier, Verifying, check_name};
 
 /// Tokens and the principals they stand for.
-#[derive(Clone)]
+///
+/// ```
+/// use mcp_flow_server::{Principal, TokenHash, Tokens};
+///
+/// let hash = TokenHash::of("a-long-and-random-text");
+/// let tokens = Tokens::default().and(hash, Principal::named("ada")).unwrap();
+/// assert_eq!(tokens.find("a-long-and-random-text"), Some(&Principal::named("ada")));
+/// assert_eq!(tokens.find("another"), None);
+/// ```
+#[derive(Clone, Default)]
 pub struct Tokens {
-    known: Vec<(Principal, String)>,
+    known: HashMap<TokenHash, Principal>,
+}
+
+/// The SHA-256 of a token.
+#[derive(Clone, Copy, Debug, Eq)]
+pub struct TokenHash([u8; 32]);
+
+impl TokenHash {
+    /// The hash of a token.
+    pub fn of(token: &str) -> Self {
+        let mut hash = [0; 32];
+        hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+        Self(hash)
+    }
+
+    /// Reads 64 hexadecimal digits.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let mut hash = [0; 32];
+        if text.len() != 64 || !text.is_ascii() {
+            return None;
+        }
+        for (index, byte) in hash.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
+        }
+        // Signs are read as digits would be.
+        text.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(Self(hash))
+    }
+}
+
+impl PartialEq for TokenHash {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Hash for TokenHash {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl fmt::Display for TokenHash {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
 }
 
 impl Tokens {
@@ -20,18 +81,55 @@ impl Tokens {
         text.parse()
     }
 
-    /// Whom a token stands for.
-    ///
-    /// All tokens are compared in full, so that the time it takes says nothing of how much of one
-    /// was right.
-    pub(crate) fn find(&self, token: &str) -> Option<Principal> {
-        let mut found = None;
-        for (principal, known) in &self.known {
-            if is_equal(known.as_bytes(), token.as_bytes()) {
-                found = Some(principal.clone());
-            }
+    /// Adds a token by its hash.
+    pub fn and(mut self, hash: TokenHash, principal: Principal) -> Result<Self, TokenError> {
+        match self.known.insert(hash, principal) {
+            None => Ok(self),
+            Some(other) => Err(TokenError::Twice(other.name().to_owned())),
         }
-        found
+    }
+
+    /// The same with another principal for a token.
+    #[must_use]
+    pub fn with(mut self, hash: TokenHash, principal: Principal) -> Self {
+        self.known.insert(hash, principal);
+        self
+    }
+
+    /// Whom a token stands for.
+    pub fn find(&self, token: &str) -> Option<&Principal> {
+        self.find_hash(TokenHash::of(token))
+    }
+
+    /// Whom the token of a hash stands for.
+    pub fn find_hash(&self, hash: TokenHash) -> Option<&Principal> {
+        self.known.get(&hash)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (TokenHash, &Principal)> {
+        self.known.iter().map(|(hash, principal)| (*hash, principal))
+    }
+
+    /// Whether nobody could come in.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+}
+
+impl FromIterator<(TokenHash, Principal)> for Tokens {
+    fn from_iter<I: IntoIterator<Item = (TokenHash, Principal)>>(all: I) -> Self {
+        Self { known: all.into_iter().collect() }
+    }
+}
+
+impl Verifier for Tokens {
+    fn verify<'a>(&'a self, token: &'a str) -> Verifying<'a> {
+        let known = self.find(token).ok_or(Refused::Unknown);
+        Verifying::Now(known.and_then(|principal| match principal.is_good() {
+            true => Ok(principal.clone()),
+            false => Err(Refused::Expired),
+        }))
     }
 }
 
@@ -39,7 +137,7 @@ impl std::str::FromStr for Tokens {
     type Err = TokenError;
 
     fn from_str(text: &str) -> Result<Self, TokenError> {
-        let mut known = Vec::new();
+        let mut tokens = Self::default();
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -48,33 +146,19 @@ impl std::str::FromStr for Tokens {
             let malformed = TokenError::Line(index + 1);
             let Some((name, token)) = line.split_once(':') else { return Err(malformed) };
             let (name, token) = (name.trim(), token.trim());
-            if name.is_empty() || token.len() < SHORTEST {
+            if check_name(name).is_err() || token.len() < SHORTEST_TOKEN {
                 return Err(malformed);
             }
-            known.push((Principal::named(name), token.to_owned()));
+            tokens = tokens.and(TokenHash::of(token), Principal::named(name))?;
         }
-        if known.is_empty() {
-            return Err(TokenError::Empty);
-        }
-        Ok(Self { known })
+        if tokens.is_empty() { Err(TokenError::Empty) } else { Ok(tokens) }
     }
 }
 
 impl fmt::Debug for Tokens {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.known.iter().map(|(principal, _)| principal);
-        formatter.debug_list().entries(names).finish()
+        formatter.debug_list().entries(self.known.values()).finish()
     }
-}
-
-/// Whether two texts are the same, in time that depends on the first one's length only.
-fn is_equal(known: &[u8], given: &[u8]) -> bool {
-    let mut difference = usize::from(known.len() != given.len());
-    for (index, byte) in known.iter().enumerate() {
-        let other = given.get(index).copied().unwrap_or(!byte);
-        difference |= usize::from(std::hint::black_box(byte ^ other));
-    }
-    std::hint::black_box(difference) == 0
 }
 
 /// Why tokens cannot be used.
@@ -95,14 +179,17 @@ pub enum TokenError {
     /// There are none.
     #[error("the token file holds no token, so nobody could come in")]
     Empty,
+    /// Two principals would have one token.
+    #[error("the token of {0} is also another's; nobody could tell them apart")]
+    Twice(String),
 }
 
 /// Shorter tokens could be guessed.
-const SHORTEST: usize = 16;
+pub const SHORTEST_TOKEN: usize = 16;
 
 #[cfg(test)]
 mod tests {
-    use super::{Principal, Tokens};
+    use super::{Principal, TokenHash, Tokens};
 
     /// C-53: a token stands for a principal.
     #[test]
@@ -117,10 +204,29 @@ mod tests {
             ("", None),
         ] {
             let found = tokens.find(token);
-            assert_eq!(found.as_ref().map(Principal::name), name, "{token}");
+            assert_eq!(found.map(Principal::name), name, "{token}");
         }
-        for text in ["", "ada", "ada:short", ":0123456789abcdef"] {
+        for text in [
+            "",
+            "ada",
+            "ada:short",
+            ":0123456789abcdef",
+            "local:0123456789abcdef",
+            "ada:0123456789abcdef\nbob:0123456789abcdef",
+        ] {
             assert!(text.parse::<Tokens>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn hashes_are_read_as_they_are_written() {
+        let hash = TokenHash::of("abc");
+        let text = hash.to_string();
+        assert_eq!(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(TokenHash::from_hex(&text), Some(hash));
+        assert_eq!(TokenHash::from_hex(&text.to_uppercase()), Some(hash));
+        for bad in ["", "ab", &text[1..], &format!("+{}", &text[1..]), &"é".repeat(32)] {
+            assert_eq!(TokenHash::from_hex(bad), None, "{bad}");
         }
     }
 }

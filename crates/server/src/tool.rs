@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
+use crate::permissions::Kind;
 use arguments::ArgumentFault;
 use schema::Schema;
 
@@ -44,6 +45,7 @@ pub struct Tool {
     schema: Schema,
     output_schema: Option<Schema>,
     mirrored: Vec<Mirrored>,
+    kind: Kind,
     function: Box<Function>,
 }
 
@@ -77,6 +79,11 @@ impl Tool {
     /// How the tool is listed.
     pub fn definition(&self) -> &ToolDefinition {
         &self.definition
+    }
+
+    /// As what of a kind it is given to principals.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// The arguments that clients repeat in HTTP headers.

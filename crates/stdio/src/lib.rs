@@ -12,7 +12,7 @@ mod pipe;
 
 use std::io;
 
-use mcp_flow_server::{ConnectionInfo, Ended, Server, Veto};
+use mcp_flow_server::{ConnectionInfo, Ended, Principal, Server, Veto};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Serves one client over standard input and output until it leaves, or until the process is asked
@@ -20,9 +20,14 @@ use tokio::signal::unix::{SignalKind, signal};
 ///
 /// For a program that does nothing else: it makes a runtime of its own.
 pub fn run(server: &Server) -> Result<Ended, ServeError> {
+    run_as(server, Principal::local())
+}
+
+/// As [`run`], for a client that speaks for this principal.
+pub fn run_as(server: &Server, principal: Principal) -> Result<Ended, ServeError> {
     // One client, one thread: a second one would only be woken to be told of the first.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(async { serve_until(server, stop_signal()?).await });
+    let ended = runtime.block_on(async { serve_as(server, principal, stop_signal()?).await });
     // A read of a terminal or file cannot be taken back; do not wait for it.
     runtime.shutdown_background();
     ended
@@ -47,7 +52,17 @@ pub async fn serve_until(
     server: &Server,
     stop: impl Future<Output = ()>,
 ) -> Result<Ended, ServeError> {
-    let connection = server.connect(ConnectionInfo::new("stdio"))?;
+    serve_as(server, Principal::local(), stop).await
+}
+
+/// As [`serve_until`], for a client that speaks for this principal.
+pub async fn serve_as(
+    server: &Server,
+    principal: Principal,
+    stop: impl Future<Output = ()>,
+) -> Result<Ended, ServeError> {
+    let info = ConnectionInfo { principal, ..ConnectionInfo::new("stdio") };
+    let connection = server.connect(info)?;
     let input = pipe::Input::open()?;
     let output = pipe::Output::open()?;
     let ended = lines::drive(&connection, input, output, stop).await;

@@ -20,7 +20,7 @@ pub async fn drive(
     stop: impl Future<Output = ()>,
 ) -> io::Result<Ended> {
     let (mut reader, mut writer, mut stop) = (pin!(reader), pin!(writer), pin!(stop));
-    let mut decoder = LineDecoder::new(connection.server().limits().frame);
+    let mut decoder = LineDecoder::new(connection.limits().frame);
     let mut input = vec![0; READ_SIZE];
     let mut sending: Option<Sending> = None;
     let mut reading = true;
@@ -95,7 +95,7 @@ fn receive_line(connection: &Connection, line: &Line<'_>) {
     match line {
         Line::Frame(frame) => connection.receive(frame),
         Line::TooLong => {
-            let limit = connection.server().limits().frame;
+            let limit = connection.limits().frame;
             connection.refuse(RpcError::too_large(limit));
         }
     }

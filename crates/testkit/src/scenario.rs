@@ -20,6 +20,7 @@ mod errors;
 mod handshake;
 mod limits;
 mod notices;
+mod permissions;
 mod prompts;
 mod resources;
 mod watching;
@@ -43,6 +44,7 @@ pub use errors::*;
 pub use handshake::*;
 pub use limits::*;
 pub use notices::*;
+pub use permissions::*;
 pub use prompts::*;
 pub use resources::*;
 pub use watching::*;
@@ -147,6 +149,9 @@ macro_rules! suite {
             bulk_has_a_limit
             partial_output_comes_before_the_result
             a_result_keeps_to_its_schema
+            what_may_not_be_used_is_not_there
+            rules_are_exchanged_while_clients_are_there
+            sessions_need_their_flow
             a_prompt_is_listed_and_got
             arguments_of_a_prompt_are_harmless
             prompt_content_follows_the_revision

@@ -10,7 +10,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 22] = [
+const MAY_USE: [(&str, &[&str]); 23] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-seal", &[]),
     ("mcp-flow-flow", &[]),
@@ -40,6 +40,7 @@ const MAY_USE: [(&str, &[&str]); 22] = [
         ],
     ),
     ("mcp-flow-console", &["mcp-flow-http"]),
+    ("mcp-flow-identity", &["mcp-flow-http", "mcp-flow-server"]),
     (
         "mcp-flow-workflow",
         &["mcp-flow-engine", "mcp-flow-flow", "mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"],
@@ -66,6 +67,7 @@ const MAY_USE: [(&str, &[&str]); 22] = [
             "mcp-flow-engine",
             "mcp-flow-flow",
             "mcp-flow-http",
+            "mcp-flow-identity",
             "mcp-flow-interaction",
             "mcp-flow-macros",
             "mcp-flow-proto",

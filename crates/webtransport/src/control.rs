@@ -54,7 +54,7 @@ impl Control {
     ) -> Self {
         // Among streams that could be sent from, messages go first.
         let _ = send.set_priority(1);
-        let decoder = FrameDecoder::new(connection.server().limits().frame);
+        let decoder = FrameDecoder::new(connection.limits().frame);
         let moved = Instant::now();
         let (outgoing, sent, is_open) = (Vec::new(), 0, true);
         Self { send, recv, decoder, connection, streams, outgoing, sent, moved, is_open }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mcp_flow_proto::webtransport::PATH;
 use mcp_flow_server::guard::Guard;
-use mcp_flow_server::{Server, Tokens};
+use mcp_flow_server::{Server, Verifier};
 use mcp_flow_tls::{Tls, TlsError};
 use rustls::version::TLS13;
 use tokio::time::timeout;
@@ -27,7 +27,7 @@ pub struct Bound {
     endpoints: Vec<Endpoint>,
     address: SocketAddr,
     options: Options,
-    tokens: Option<Tokens>,
+    verifier: Option<Arc<dyn Verifier>>,
     tls: Arc<Tls>,
 }
 
@@ -65,7 +65,7 @@ pub fn bind(address: SocketAddr, tls: impl Into<Arc<Tls>>) -> Result<Bound, Bind
         }
     }
     let options = Options::default();
-    Ok(Bound { endpoints, address, options, tokens: None, tls: tls.into() })
+    Ok(Bound { endpoints, address, options, verifier: None, tls: tls.into() })
 }
 
 impl Bound {
@@ -91,10 +91,11 @@ impl Bound {
         self
     }
 
-    /// Lets only those in who have a token. Without, everyone who reaches the port is `local`.
+    /// Lets only those in whose token this knows, such as [`Tokens`](mcp_flow_server::Tokens).
+    /// Without, everyone who reaches the port is `local`.
     #[must_use]
-    pub fn tokens(mut self, tokens: Tokens) -> Self {
-        self.tokens = Some(tokens);
+    pub fn verifier(mut self, verifier: Arc<dyn Verifier>) -> Self {
+        self.verifier = Some(verifier);
         self
     }
 
@@ -109,7 +110,7 @@ impl Bound {
         let is_loopback = self.address.ip().is_loopback();
         let service = Arc::new(Service {
             server: server.clone(),
-            guard: Guard::new(is_loopback, hosts, origins, self.tokens),
+            guard: Guard::new(is_loopback, hosts, origins, self.verifier),
             options: self.options,
             open: AtomicUsize::new(0),
             ending: CancellationToken::new(),

@@ -21,7 +21,7 @@ use crate::streams::Streams;
 
 /// Lets a client in or not, and serves it.
 pub(crate) async fn serve(service: Arc<Service>, request: Request) {
-    let principal = match admit(&service, &request) {
+    let principal = match admit(&service, &request).await {
         Ok(principal) => principal,
         Err(status) => return refuse(request, status).await,
     };
@@ -32,19 +32,20 @@ pub(crate) async fn serve(service: Arc<Service>, request: Request) {
 }
 
 /// Whom a session is for, or the status it is refused with (WT-009, WT-068).
-fn admit(service: &Service, request: &Request) -> Result<Principal, StatusCode> {
+async fn admit(service: &Service, request: &Request) -> Result<Principal, StatusCode> {
     if request.url.path() != PATH {
         return Err(StatusCode::NOT_FOUND);
     }
     let header =
         |name: &str| request.headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let status = |denied| match denied {
-        Denied::Forbidden(_) => StatusCode::FORBIDDEN,
+        Denied::Forbidden(_) | Denied::Insufficient(..) => StatusCode::FORBIDDEN,
         Denied::Unauthorized(..) => StatusCode::UNAUTHORIZED,
+        Denied::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
     let host = request.url.authority();
     service.guard.check_origin(Some(host), header("origin")).map_err(status)?;
-    service.guard.admit(header("authorization")).map_err(status)
+    service.guard.admit(header("authorization")).await.map_err(status)
 }
 
 /// Answers with a status, and stays until the client has it: it goes down with the connection.
@@ -61,7 +62,7 @@ async fn hold(service: &Arc<Service>, session: Session, principal: Principal) {
     let datagrams = Arc::new(SessionDatagrams::new(session.clone(), options.datagrams));
     let handshake = Handshake { streams: options.streams, datagrams: datagrams.clone() };
     let info = ConnectionInfo {
-        principal,
+        principal: principal.clone(),
         carrier: Some(streams.clone()),
         datagrams: Some(datagrams.clone()),
         negotiation: Some(Arc::new(handshake)),
@@ -81,6 +82,7 @@ async fn hold(service: &Arc<Service>, session: Session, principal: Principal) {
                 over = Box::pin(control.hold(service)) => over,
                 () = Box::pin(strangers::refuse(&session, &connection, &datagrams)) => Over::Lost,
                 () = Box::pin(datagrams.pump(&connection)) => Over::Lost,
+                () = Box::pin(principal.lapsed()) => Over::refused("the token has ended"),
             }
         }
         Ok(Err(_)) => Over::Lost,

@@ -59,8 +59,9 @@ async fn localhost_is_found() {
 /// C-46: where tokens are asked for, only those who have one come in, and calls are theirs.
 #[tokio::test]
 async fn a_token_opens_the_door() {
-    let tokens = || "ada:0123456789abcdef".parse().unwrap();
-    let running = start_with(&Fixture::new().server, |bound| bound.tokens(tokens()));
+    let tokens: mcp_flow_server::Tokens = "ada:0123456789abcdef".parse().unwrap();
+    let verifier = std::sync::Arc::new(tokens);
+    let running = start_with(&Fixture::new().server, |bound| bound.verifier(verifier));
     for token in [None, Some("0123456789abcdee")] {
         let settings = Settings { token: token.map(str::to_owned), ..running.settings() };
         let refused = client::connect(&running.url, settings).await.unwrap_err().to_string();
@@ -73,6 +74,22 @@ async fn a_token_opens_the_door() {
     caller.call(2, "initialize", params).await;
     let reply = caller.call_tool(3, "who").await;
     assert_eq!(reply["result"]["structuredContent"]["principal"], "ada");
+}
+
+/// C-46, INT-115: a session ends when its token is taken back.
+#[tokio::test]
+async fn a_session_ends_with_its_token() {
+    let tokens: mcp_flow_server::Tokens = "ada:0123456789abcdef".parse().unwrap();
+    let tokens = std::sync::Arc::new(tokens);
+    let verifier = tokens.clone();
+    let running = start_with(&Fixture::new().server, |bound| bound.verifier(verifier));
+    let token = Some("0123456789abcdef".to_owned());
+    let settings = Settings { token, ..running.settings() };
+    let (client, mut events) = client::connect(&running.url, settings).await.unwrap();
+    client.send(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await.unwrap();
+    assert!(support::within(events.next()).await.is_some());
+    tokens.find("0123456789abcdef").unwrap().revoke();
+    while support::within(events.next()).await.is_some() {}
 }
 
 /// A server is known by its hash or by who issued its certificate, and a wrong one is not believed.

@@ -8,27 +8,36 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use mcp_flow::admin::Admin;
 use mcp_flow::console::Console;
-use mcp_flow::http::{self, Tls, Tokens};
-use mcp_flow::{Principal, stdio, webtransport};
+use mcp_flow::http::{self, Tls};
+use mcp_flow::{Permissions, Principal, stdio, webtransport};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::arguments::LogLevel;
+use crate::configuration::{File, ServeSection, origin};
 use crate::offer::Offer;
-use crate::workflows;
+use crate::reload::Reload;
+use crate::{guarded, log, workflows};
 
 /// Serve clients over Streamable HTTP, HTTP+SSE, WebSocket and WebTransport on one port
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct Serve {
-    /// Where to listen; port 0 picks a free one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433")]
-    listen: SocketAddr,
+    /// Read settings from this TOML file; what is said here wins
+    ///
+    /// SIGHUP has it read again. `mcp-flow config` checks and shows it.
+    #[arg(long, value_name = "FILE", env = "MCP_FLOW_CONFIG")]
+    config: Option<PathBuf>,
+
+    /// Where to listen, 127.0.0.1:4433 if nothing is said; port 0 picks a free one
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
 
     /// Print where everything is, as one line of JSON, when ready
     #[arg(long)]
     json: bool,
 
-    /// Listen on an address others can reach without encryption
+    /// Listen on an address others can reach without encryption, and without asking who they are
     #[arg(long)]
     insecure: bool,
 
@@ -77,100 +86,125 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
 
+    /// How long running calls may take to finish once the server is asked to end; 30 if nothing is
+    /// said
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    drain_seconds: Option<u64>,
+
     #[command(flatten)]
     offer: Offer,
 }
 
-impl Default for Serve {
-    fn default() -> Self {
-        Self {
-            listen: SocketAddr::from(([127, 0, 0, 1], 4433)),
-            json: false,
-            insecure: false,
-            tls_certificate: None,
-            tls_key: None,
-            token_file: None,
-            admins: Vec::new(),
-            no_console: false,
-            hosts: Vec::new(),
-            origins: Vec::new(),
-            public_url: None,
-            no_webtransport: false,
-            tcp: None,
-            unix: None,
-            offer: Offer::default(),
-        }
-    }
-}
-
 impl Serve {
-    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let unencrypted = Some(self.listen).filter(|_| self.tls_certificate.is_none());
-        let addresses = [unencrypted, self.tcp];
-        let open = addresses.into_iter().flatten().find(|address| !address.ip().is_loopback());
-        if let Some(open) = open.filter(|_| !self.insecure) {
-            anyhow::bail!(
-                "{open} can be reached by others, and what they send would not be encrypted.\n\
-                 Give a certificate with --tls-certificate and --tls-key, listen on 127.0.0.1, or \
-                 say --insecure if something else encrypts it, such as a proxy."
-            );
-        }
+    pub(crate) fn run(mut self, log_level: Option<LogLevel>) -> anyhow::Result<ExitCode> {
+        let mut file = File::read_or_default(self.config.as_deref())?;
+        log::set_level(log_level.unwrap_or(file.log.level));
+        self.add_to(&mut file.serve);
+        file.identity.token_file = self.token_file.clone().or(file.identity.token_file);
+        let offer = std::mem::take(&mut self.offer).or(file.offer.clone());
+        refuse_open(&file)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(self.serve())?;
+        runtime.block_on(self.serve(file, offer, log_level))?;
         Ok(ExitCode::SUCCESS)
     }
 
+    /// Puts what the command line says over what the file says. Lists add up.
+    fn add_to(&mut self, serve: &mut ServeSection) {
+        serve.listen = self.listen.unwrap_or(serve.listen);
+        serve.insecure |= self.insecure;
+        if self.tls_certificate.is_some() {
+            serve.tls_certificate = self.tls_certificate.take();
+            serve.tls_key = self.tls_key.take();
+        }
+        serve.hosts.append(&mut self.hosts);
+        serve.allow_origins.append(&mut self.origins);
+        serve.public_url = self.public_url.take().or(serve.public_url.take());
+        serve.console &= !self.no_console;
+        serve.webtransport &= !self.no_webtransport;
+        serve.tcp = self.tcp.or(serve.tcp);
+        serve.unix = self.unix.take().or(serve.unix.take());
+        serve.drain_seconds = self.drain_seconds.unwrap_or(serve.drain_seconds);
+    }
+
     /// Everyone on this machine may look after a server that asks nobody who they are; otherwise
-    /// only those who are named may.
-    fn admin(&self, asks_nobody: bool) -> Admin {
-        let addresses = [Some(self.listen), self.tcp];
-        let is_private = addresses.into_iter().flatten().all(|address| address.ip().is_loopback());
-        let everyone = asks_nobody && is_private;
-        let admins = self.admins.clone();
+    /// only those who are named may, or to whom a rule gives it.
+    fn admin(&self, file: &File, permissions: Option<&Permissions>) -> Admin {
+        let is_private = file.serve.open_addresses().next().is_none();
+        let everyone = !file.identity.is_configured() && is_private;
+        let (admins, permissions) = (self.admins.clone(), permissions.cloned());
         Admin::new(move |principal| {
             let is_local = *principal == Principal::local();
-            (everyone && is_local) || admins.iter().any(|name| name == principal.name())
+            let is_given = || permissions.as_ref().is_some_and(|rules| rules.of(principal).admin());
+            (everyone && is_local)
+                || admins.iter().any(|name| name == principal.name())
+                || is_given()
         })
     }
 
     /// Takes all addresses before it serves any, so that what cannot be had is known at once.
-    async fn serve(self) -> anyhow::Result<()> {
-        let tokens = self.token_file.as_deref().map(Tokens::read).transpose()?;
-        let offered = self.offer.server(false)?;
-        let admin = self.admin(tokens.is_none());
+    async fn serve(
+        self,
+        file: File,
+        offer: Offer,
+        log_level: Option<LogLevel>,
+    ) -> anyhow::Result<()> {
+        let gate = guarded::gate(&file)?;
+        // Without a file there will never be rules, and nothing to look at with every call.
+        let permissions = self.config.as_ref().map(|_| guarded::permissions(&file));
+        let drain_seconds = self.drain_seconds;
+        let limits = move |offer: &Offer, file: &File| {
+            let drain = drain_seconds.unwrap_or(file.serve.drain_seconds);
+            offer.limits(file.limits.limits(drain), false)
+        };
+        let offered = offer.server(limits(&offer, &file))?;
+        let admin = self.admin(&file, permissions.as_ref());
         let admin = match &offered.sessions {
             Some(sessions) => admin.sessions_of(sessions),
             None => admin,
         };
-        let server = admin.add_to(offered.server).build()?;
+        let server = match &permissions {
+            Some(permissions) => offered.server.permissions(permissions.clone()),
+            None => offered.server,
+        };
+        let server = admin.add_to(server).build()?;
         let _following = workflows::follow(&offered.workflows, &server);
         let signal = stdio::stop_signal().context("signals cannot be watched")?;
-        let tls = match (&self.tls_certificate, &self.tls_key) {
+        let reload = Reload {
+            path: self.config.clone(),
+            file: file.clone(),
+            log_level,
+            token_file: self.token_file.clone(),
+            limits: Box::new(move |file| limits(&offer, file)),
+            gate: gate.clone(),
+            permissions,
+            server: server.clone(),
+        };
+        let ServeSection { listen, tls_certificate, tls_key, hosts, .. } = &file.serve;
+        let tls = match (tls_certificate, tls_key) {
             (Some(certificate), Some(key)) => Tls::from_pem(certificate, key)?,
-            _ => Tls::self_made(&self.hosts)?,
+            _ => Tls::self_made(hosts)?,
         };
         let tls = Arc::new(tls);
-        let (http, flow) = bind(self.listen, (!self.no_webtransport).then_some(&tls)).await?;
-        let options = http::Options {
-            hosts: self.hosts.clone(),
-            origins: self.origins.clone(),
-            public_url: self.public_url,
+        let (http, flow) = bind(*listen, file.serve.webtransport.then_some(&tls)).await?;
+        let (hosts, origins) = (hosts.clone(), file.serve.allow_origins.clone());
+        let mut http = http.options(http::Options {
+            hosts: hosts.clone(),
+            origins: origins.clone(),
+            public_url: file.serve.public_url.clone(),
             ..http::Options::default()
-        };
-        let mut http = http.options(options);
+        });
         let mut flow = flow.map(|flow| {
-            let (hosts, origins) = (self.hosts, self.origins);
             flow.options(webtransport::Options { hosts, origins, ..Default::default() })
         });
-        if let Some(tokens) = tokens {
-            http = http.tokens(tokens.clone());
-            flow = flow.map(|flow| flow.tokens(tokens));
+        if let Some(gate) = &gate {
+            http = http.verifier(gate.clone());
+            flow = flow.map(|flow| flow.verifier(gate.clone()));
         }
-        let is_encrypted = self.tls_certificate.is_some();
+        let is_encrypted = file.serve.tls_certificate.is_some();
         if is_encrypted {
             http = http.tls(tls.clone())?;
         }
-        if !self.no_console {
+        if file.serve.console {
             http = http.pages(console(flow.as_ref().map(|_| tls)));
         }
         let mut places = places(http.address(), is_encrypted);
@@ -179,13 +213,13 @@ impl Serve {
             places["certificateHash"] = flow.certificate_hash().into();
         }
         let mut lines = Vec::new();
-        if let Some(address) = self.tcp {
+        if let Some(address) = file.serve.tcp {
             let bound = stdio::listen::tcp(address).await;
             let bound = bound.with_context(|| format!("cannot listen on TCP {address}"))?;
             places["tcp"] = bound.address().map(|address| address.to_string()).into();
             lines.push(bound);
         }
-        if let Some(path) = &self.unix {
+        if let Some(path) = &file.serve.unix {
             places["unix"] = path.display().to_string().into();
             let bound = stdio::listen::unix(path).await;
             let place = || format!("cannot make the Unix socket {}", path.display());
@@ -208,7 +242,17 @@ impl Serve {
             tasks.spawn(async move { flow.serve(&server, stopped).await });
         }
         tasks.spawn(async move { http.serve(&server, until(stopped)).await });
+        let beside = tokio::spawn(async move {
+            let fresh = async {
+                match &gate {
+                    Some(gate) => gate.keep_keys_fresh().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::join!(reload.run(), fresh)
+        });
         signal.await;
+        beside.abort();
         stop.send_replace(true);
         tasks.join_all().await;
         if let Some(sessions) = &offered.sessions {
@@ -216,6 +260,39 @@ impl Serve {
         }
         Ok(())
     }
+}
+
+/// What others can reach is encrypted and asks who they are, unless it is said that it need not.
+fn refuse_open(file: &File) -> anyhow::Result<()> {
+    let ServeSection { insecure, tls_certificate, listen, tcp, .. } = &file.serve;
+    if *insecure {
+        if let Some(open) = file.serve.open_addresses().next()
+            && !file.identity.is_configured()
+        {
+            tracing::warn!("{open} can be reached by others, and nobody is asked who they are");
+        }
+        return Ok(());
+    }
+    let unencrypted = Some(*listen).filter(|_| tls_certificate.is_none());
+    let is_open = |address: &SocketAddr| !address.ip().is_loopback();
+    if let Some(open) = [unencrypted, *tcp].into_iter().flatten().find(is_open) {
+        anyhow::bail!(
+            "{open} can be reached by others, and what they send would not be encrypted.\n\
+             Give a certificate with --tls-certificate and --tls-key, listen on 127.0.0.1, or \
+             say --insecure if something else encrypts it, such as a proxy."
+        );
+    }
+    if let Some(open) = file.serve.open_addresses().next()
+        && !file.identity.is_configured()
+        && !file.identity.anonymous
+    {
+        anyhow::bail!(
+            "{open} can be reached by others, and nobody would be asked who they are.\n\
+             Say in the configuration who is let in ([identity], see docs/configuration.md), give \
+             tokens with --token-file, or say identity.anonymous = true if everyone may come."
+        );
+    }
+    Ok(())
 }
 
 /// The console, which tells browsers by which certificate they know the server; in a debug build
@@ -255,16 +332,6 @@ async fn bind(
                 return Err(error).context(hint);
             }
         }
-    }
-}
-
-/// Origins are compared as browsers send them, so anything else would never match.
-fn origin(text: &str) -> Result<String, String> {
-    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    let is_host = |host: &str| !host.is_empty() && !host.contains(['/', '?', '#', '@', '*', ' ']);
-    match host {
-        Some(host) if is_host(host) => Ok(text.to_owned()),
-        _ => Err("write scheme, host and port as a browser does: https://app.example:8443".into()),
     }
 }
 
@@ -314,19 +381,4 @@ fn print_line(line: &Value) -> anyhow::Result<()> {
     use std::io::Write;
     let mut out = std::io::stdout();
     writeln!(out, "{line}").and_then(|()| out.flush()).context("standard output is closed")
-}
-
-#[cfg(test)]
-mod tests {
-    /// MCP-049: an origin that no browser would send is a mistake, and no wildcard lets all in.
-    #[test]
-    fn origins_are_written_as_browsers_do() {
-        for good in ["https://app.example", "http://localhost:5173", "http://[::1]:80"] {
-            assert_eq!(super::origin(good).as_deref(), Ok(good));
-        }
-        for bad in ["", "app.example", "https://", "https://app.example/", "*", "https://*", "null"]
-        {
-            assert!(super::origin(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! `mcp-flow stdio`: serve the program that started this one.
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -9,9 +10,10 @@ use clap::{CommandFactory, ValueEnum};
 use mcp_flow::workflow::LookupTools;
 use mcp_flow::{Ended, Revision, ServerBuilder, VersionPolicy};
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, LogLevel};
+use crate::configuration::File;
 use crate::offer::Offer;
-use crate::workflows;
+use crate::{guarded, log, workflows};
 
 /// Serve one client over standard input and output
 #[derive(Debug, Default, clap::Args)]
@@ -28,6 +30,10 @@ pub(crate) struct Stdio {
     #[arg(long, value_name = "REVISION", value_parser = handshake_revision)]
     minimum_version: Option<Revision>,
 
+    /// Read settings from this TOML file; what is said here wins
+    #[arg(long, value_name = "FILE", env = "MCP_FLOW_CONFIG")]
+    config: Option<PathBuf>,
+
     #[command(flatten)]
     offer: Offer,
 }
@@ -43,42 +49,54 @@ enum Profile {
 }
 
 impl Stdio {
-    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(mut self, log_level: Option<LogLevel>) -> anyhow::Result<ExitCode> {
+        let file = File::read_or_default(self.config.as_deref())?;
+        log::set_level(log_level.unwrap_or(file.log.level));
+        let principal = guarded::by_environment(&file)?;
+        self.offer = std::mem::take(&mut self.offer).or(file.offer.clone());
         if std::io::stdin().is_terminal() {
             eprintln!("{TERMINAL_HELP}");
         }
-        let (server, workflows) = match self.builder() {
+        let (server, workflows) = match self.builder(&file) {
             Ok(served) => served,
             Err(error) if self.profile == Profile::Workflowlookup => {
                 return workflows::refuse(&error);
             }
             Err(error) => return Err(error),
         };
+        let server = match &self.config {
+            Some(_) => server.permissions(guarded::permissions(&file)),
+            None => server,
+        };
         let server = server.build()?;
         let _following = workflows::follow(&workflows, &server);
-        Ok(match mcp_flow::stdio::run(&server).context("stdio")? {
+        Ok(match mcp_flow::stdio::run_as(&server, principal).context("stdio")? {
             Ended::Drained | Ended::Exit { after_shutdown: true } => ExitCode::SUCCESS,
             _ => ExitCode::FAILURE,
         })
     }
 
-    fn builder(&self) -> anyhow::Result<(ServerBuilder, LookupTools)> {
+    fn builder(&self, file: &File) -> anyhow::Result<(ServerBuilder, LookupTools)> {
         let strict = self.profile == Profile::Workflowlookup;
         if strict && self.minimum_version.is_some() {
             let conflict = "the workflowlookup profile speaks 2024-11-05 and nothing else; \
                             leave --minimum-version out";
             Arguments::command().error(ErrorKind::ArgumentConflict, conflict).exit();
         }
+        let limits = |in_order| {
+            let limits = file.limits.limits(file.serve.drain_seconds);
+            self.offer.limits(limits, in_order)
+        };
         let versions = match self.profile {
             Profile::Standard => VersionPolicy::Negotiate { minimum: self.minimum_version },
             Profile::Workflowlookup => VersionPolicy::Only(Revision::V2024_11_05),
         };
         let (server, workflows) = match self.profile {
             Profile::Standard => {
-                let offered = self.offer.server(self.ordered)?;
+                let offered = self.offer.server(limits(self.ordered))?;
                 (offered.server, offered.workflows)
             }
-            Profile::Workflowlookup => self.offer.lookup_server()?,
+            Profile::Workflowlookup => self.offer.lookup_server(limits(true))?,
         };
         Ok((server.versions(versions), workflows))
     }
@@ -108,6 +126,7 @@ mod tests {
     use mcp_flow::ContentForm;
 
     use crate::arguments::{Arguments, Command};
+    use crate::configuration::File;
 
     /// C-26: whoever needs the forms of seed 002 can have them.
     #[test]
@@ -123,7 +142,7 @@ mod tests {
             else {
                 panic!("{arguments:?} is not understood as stdio")
             };
-            let (server, _) = stdio.builder().unwrap();
+            let (server, _) = stdio.builder(&File::default()).unwrap();
             assert_eq!(server.build().unwrap().content_form(), form);
         }
     }

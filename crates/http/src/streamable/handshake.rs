@@ -26,7 +26,7 @@ pub(super) async fn answer(
 ) -> Answer {
     match (text(headers, SESSION), &incoming) {
         (Some(id), _) => match service.sessions.find(id, &principal) {
-            Some(session) => exchange(service, session, incoming, frame).await,
+            Some(session) => exchange(service, session, incoming, frame, &principal).await,
             None => unknown_session(),
         },
         (None, Incoming::Message(Message::Notification(_) | Message::Response(_))) => {
@@ -93,6 +93,7 @@ async fn exchange(
     session: Arc<Session>,
     incoming: Incoming<'_>,
     frame: &[u8],
+    principal: &Principal,
 ) -> Answer {
     session.touch();
     if !session.connection.accepts_input() {
@@ -100,7 +101,7 @@ async fn exchange(
     }
     let keep_alive = service.options.keep_alive;
     let is_batch = matches!(incoming, Incoming::Batch(_));
-    let exchange = session.connection.exchange(incoming, frame);
+    let exchange = session.connection.exchange(incoming, frame, principal);
     let primes = session.primes();
     let first = match exchange.take_output() {
         // Most answers are there already, and need no clock.

@@ -3,18 +3,21 @@
 //!
 //! They must say the same, so that nobody on the way was misled.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{HeaderMap, HeaderName};
 use mcp_flow_proto::error::HEADER_MISMATCH;
 use mcp_flow_proto::{Kind, Raw, Request, Revision, RpcError, method};
-use mcp_flow_server::{Server, Tool};
+use mcp_flow_server::{Principal, Server, Tool};
 
 use super::headers::{VERSION, text};
 
 /// Whether the headers say the same as the body, and the body says what each request must.
 pub(super) fn check(
     server: &Server,
+    principal: &Principal,
     headers: &HeaderMap,
     request: &Request<'_>,
 ) -> Result<(), RpcError> {
@@ -32,10 +35,15 @@ pub(super) fn check(
     if known && meta.client_capabilities.is_none() {
         return Err(missing("clientCapabilities"));
     }
-    check_name(server, headers, request)
+    check_name(server, principal, headers, request)
 }
 
-fn check_name(server: &Server, headers: &HeaderMap, request: &Request<'_>) -> Result<(), RpcError> {
+fn check_name(
+    server: &Server,
+    principal: &Principal,
+    headers: &HeaderMap,
+    request: &Request<'_>,
+) -> Result<(), RpcError> {
     let members = match &*request.method {
         method::TOOLS_CALL | method::PROMPTS_GET => {
             request.params.common().map(|[_, name, arguments, ..]| [name, arguments])
@@ -50,7 +58,8 @@ fn check_name(server: &Server, headers: &HeaderMap, request: &Request<'_>) -> Re
     if request.method != method::TOOLS_CALL {
         return Ok(());
     }
-    match server.find_tool(&name) {
+    let may_call = |tool: &Arc<Tool>| server.may(principal, tool.kind(), &tool.definition().name);
+    match server.find_tool(&name).filter(may_call) {
         Some(tool) => check_arguments(headers, &tool, arguments),
         None => Ok(()),
     }

@@ -30,7 +30,7 @@ pub(super) async fn answer(
         Incoming::Message(Message::Notification(_)) => return empty(StatusCode::ACCEPTED),
         _ => return bad_request("a client of this revision sends requests and notifications only"),
     };
-    if let Err(error) = mirror::check(&service.server, headers, request) {
+    if let Err(error) = mirror::check(&service.server, &principal, headers, request) {
         let (id, status) = (Some(&request.id), StatusCode::BAD_REQUEST);
         return refusal_to(status, id, &error, Revision::V2026_07_28);
     }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
@@ -40,8 +41,8 @@ enum Over {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
-    pub(super) async fn begin(stream: S, connection: Connection, service: &Service) -> Self {
-        let limit = service.server.limits().frame;
+    pub(super) async fn begin(stream: S, connection: Connection) -> Self {
+        let limit = connection.limits().frame;
         let settings = WebSocketConfig::default()
             .max_message_size(Some(limit))
             .max_frame_size(Some(limit))
@@ -64,6 +65,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     /// Moves messages both ways until one end has enough.
     pub(super) async fn hold(mut self, service: &Service) {
         let mut told = false;
+        let principal = self.connection.principal().clone();
+        let mut lapsed = pin!(principal.lapsed());
         let over = loop {
             self.connection.advance();
             if self.outgoing.is_empty() {
@@ -93,6 +96,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
                     }
                 }
                 () = self.connection.changed() => {}
+                () = &mut lapsed => {
+                    break Over::closed(CloseCode::Policy, "the token has ended");
+                }
                 () = service.ending.cancelled(), if !told => {
                     told = true;
                     self.connection.end_of_input();

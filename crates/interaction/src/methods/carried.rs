@@ -6,6 +6,7 @@
 use mcp_flow_engine::{EngineError, Standing, Stateless, View};
 use mcp_flow_flow::State;
 use mcp_flow_proto::RpcError;
+use mcp_flow_server::permissions::Kind;
 use mcp_flow_server::{Context, Outcome, ServerBuilder};
 use serde_json::{Value, json};
 
@@ -29,7 +30,7 @@ pub(super) fn add_to(interaction: &Interaction, server: ServerBuilder) -> Server
 async fn start(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
     let start = read(&context, &mut fields)?;
     let flow = start.flow.clone();
-    if !interaction.inner.flows.contains_key(&flow) {
+    if !interaction.inner.flows.contains_key(&flow) || !context.may(Kind::Flow, &flow) {
         return Err(no_such_flow(&context, &flow));
     }
     check_given(&context, &start)?;
@@ -50,6 +51,7 @@ async fn start(interaction: Interaction, context: Context, mut fields: Fields) -
 
 async fn respond(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
     let brought = Brought::take(&mut fields)?;
+    brought.check(&interaction, &context).await?;
     let Some(response) = fields.object("response")? else {
         return Err(fields.fault("response", "is required"));
     };
@@ -67,6 +69,7 @@ async fn respond(interaction: Interaction, context: Context, mut fields: Fields)
 
 async fn proceed(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
     let brought = Brought::take(&mut fields)?;
+    brought.check(&interaction, &context).await?;
     let sessions = sessions(&interaction)?;
     let view = sessions.view(&brought.token, &owner(&context)).await;
     let view = view.and_then(going_on).map_err(|error| brought.refused(sessions, &error))?;
@@ -76,6 +79,7 @@ async fn proceed(interaction: Interaction, context: Context, mut fields: Fields)
 
 async fn complete(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
     let brought = Brought::take(&mut fields)?;
+    brought.check(&interaction, &context).await?;
     fields.object("result")?;
     fields.optional_text("summary")?;
     let (sessions, owner) = (sessions(&interaction)?, owner(&context));
@@ -97,6 +101,7 @@ async fn complete(interaction: Interaction, context: Context, mut fields: Fields
 
 async fn cancel(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
     let brought = Brought::take(&mut fields)?;
+    brought.check(&interaction, &context).await?;
     let reason = fields.optional_text("reason")?;
     let sessions = sessions(&interaction)?;
     let cancelled = sessions.cancel(&brought.token, &owner(&context), reason).await;
@@ -106,6 +111,7 @@ async fn cancel(interaction: Interaction, context: Context, mut fields: Fields) 
 
 async fn get_state(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
     let brought = Brought::take(&mut fields)?;
+    brought.check(&interaction, &context).await?;
     let (sessions, owner) = (sessions(&interaction)?, owner(&context));
     let session = sessions.inspect(&brought.token, &owner).await;
     let session = session.map_err(|error| brought.refused(sessions, &error))?;
@@ -145,6 +151,20 @@ impl Brought {
             (Some(token), id) => Ok(Self { token, name: id.unwrap_or_default(), as_token: true }),
             (None, Some(id)) => Ok(Self { token: id.clone(), name: id, as_token: false }),
             (None, None) => Err(fields.fault("sessionId", "or sessionToken is required")),
+        }
+    }
+
+    /// Refuses a session of a flow that the caller may not use, as if it were none.
+    async fn check(&self, interaction: &Interaction, context: &Context) -> Result<(), RpcError> {
+        if context.may_all(Kind::Flow) {
+            return Ok(());
+        }
+        let sessions = sessions(interaction)?;
+        let session = sessions.inspect(&self.token, &owner(context)).await;
+        let session = session.map_err(|error| self.refused(sessions, &error))?;
+        match context.may(Kind::Flow, &session.summary().flow) {
+            true => Ok(()),
+            false => Err(about(SESSION_NOT_FOUND, &self.name)),
         }
     }
 

@@ -5,6 +5,7 @@ use mcp_flow_flow::event::{Ending, FaultName};
 use mcp_flow_flow::{Owner, State, Violation};
 use mcp_flow_proto::error::UNKNOWN_TOOL;
 use mcp_flow_proto::{Raw, RpcError};
+use mcp_flow_server::permissions::Kind;
 use mcp_flow_server::{Context, Outcome};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -23,7 +24,8 @@ pub(super) async fn start(
 ) -> Outcome {
     let start = read(&context, &mut fields)?;
     let flow = start.flow.clone();
-    let Some(offered) = interaction.inner.flows.get(&flow) else {
+    let offered = interaction.inner.flows.get(&flow).filter(|_| context.may(Kind::Flow, &flow));
+    let Some(offered) = offered else {
         return Err(no_such_flow(&context, &flow));
     };
     check_given(&context, &start)?;
@@ -123,7 +125,8 @@ pub(super) fn refuse_timeout(view: &View) -> Result<(), RpcError> {
 /// No tool of this name, or one that asks nothing (C-44).
 pub(super) fn no_such_flow(context: &Context, name: &str) -> RpcError {
     let short: String = name.chars().take(128).collect();
-    if context.server().find_tool(name).is_some() {
+    let tool = context.server().find_tool(name);
+    if tool.is_some_and(|tool| context.may(tool.kind(), &tool.definition().name)) {
         return RpcError::new(NOT_INTERACTIVE)
             .message(format!("Not interactive: {short}"))
             .with("reason", "tool")

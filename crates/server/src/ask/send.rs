@@ -32,7 +32,7 @@ impl Ask<'_> {
             let key = self.key.unwrap_or_else(|| automatic_key(method));
             input(self.context, key, InputRequest { method, params }).await?
         } else {
-            let limits = self.context.server().limits();
+            let limits = self.context.limits();
             let limit = match method {
                 method::ROOTS_LIST => limits.client_request_time,
                 _ => limits.answer_time,

@@ -60,7 +60,7 @@ impl Shared {
     /// The elements, if a batch may come now and is not too long.
     fn batch_elements<'a>(&self, batch: Raw<'a>) -> Result<Vec<Raw<'a>>, String> {
         let peer = self.state().lifecycle.peer().cloned();
-        let limit = self.server.limits().batch;
+        let limit = self.limits.batch;
         match peer {
             None => Err("a batch is not allowed before initialize".to_owned()),
             Some(peer) if !peer.revision.features().batches => {

@@ -36,7 +36,7 @@ impl Client {
         method: &str,
         params: &(impl Serialize + Sync),
     ) -> Result<T, ClientError> {
-        let limit = self.shared.server.limits().client_request_time;
+        let limit = self.shared.limits.client_request_time;
         self.request_within(limit, method, params).await
     }
 

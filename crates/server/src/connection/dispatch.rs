@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use mcp_flow_proto::error::{DUPLICATE_ID, NOT_INITIALIZED, SHUTTING_DOWN};
+use mcp_flow_proto::error::{ACCESS_DENIED, DUPLICATE_ID, NOT_INITIALIZED, SHUTTING_DOWN};
 use mcp_flow_proto::model::{CancelParams, RequestMeta};
 use mcp_flow_proto::webtransport::StreamError;
 use mcp_flow_proto::{
@@ -143,11 +143,12 @@ impl Shared {
     /// Runs one request that has its place.
     fn start(self: &Arc<Self>, request: Request<'_>, route: Route, size: usize) {
         let Request { id, method, params, meta } = request;
-        let begun = self.server.watching().map(|_| Begun::new(&method, params, size));
+        let begun = Begun::new(self.server.detail(), &method, params, size);
         let refuse = |peer: Option<&Peer>, revision, error: &RpcError| {
             self.reply_now(&route, &id, revision, error);
-            if let (Some(begun), Some(observer)) = (&begun, self.server.observer()) {
-                begun.tell(observer, &self.info, peer, &id, Err(error));
+            if let Some(begun) = &begun {
+                let (observers, principal) = (self.server.observers(), self.principal_of(&route));
+                begun.tell(observers, &self.info, principal, peer, &id, Err(error));
             }
         };
         let (peer, meta) = match self.identify(&method, params, meta) {
@@ -155,7 +156,10 @@ impl Shared {
             Err((error, revision)) => return refuse(None, revision, &error),
         };
         let revision = peer.as_ref().map_or(Revision::BASE, |peer| peer.revision);
-        let handler = match self.find(&method, peer.as_deref()) {
+        if !self.principal_of(&route).is_good() {
+            return refuse(peer.as_deref(), revision, &lapsed());
+        }
+        let handler = match self.find(&method, peer.as_deref(), &route) {
             Ok(handler) => handler,
             Err(error) => return refuse(peer.as_deref(), revision, &error),
         };
@@ -212,13 +216,21 @@ impl Shared {
         Ok(Peer { revision, client: meta.client_info.take(), capabilities })
     }
 
-    fn find(&self, method: &str, peer: Option<&Peer>) -> Result<Found<'_>, RpcError> {
+    fn find(
+        &self,
+        method: &str,
+        peer: Option<&Peer>,
+        route: &Route,
+    ) -> Result<Found<'_>, RpcError> {
         let router = self.server.router();
         match peer {
             Some(peer) if method == method::SHUTDOWN && !peer.revision.is_stateless() => {
                 Ok(Found::Shutdown)
             }
             Some(peer) => match router.find(method, peer.revision) {
+                Some(_) if !self.may_call_directly(method, route) => {
+                    Err(RpcError::method_not_found(method))
+                }
                 Some(handler) => Ok(Found::Handler(handler)),
                 None if method == method::SERVER_DISCOVER => Err(needs_meta()),
                 None => Err(RpcError::method_not_found(method)),
@@ -228,6 +240,16 @@ impl Shared {
                 RpcError::new(NOT_INITIALIZED).details("Send initialize before other requests.")
             }),
         }
+    }
+
+    /// A method that has the name of a tool is that tool, and given by the same rules.
+    fn may_call_directly(&self, method: &str, route: &Route) -> bool {
+        if self.server.permissions().is_none() {
+            return true;
+        }
+        let tool = self.server.find_tool(method);
+        let principal = self.principal_of(route);
+        tool.is_none_or(|tool| self.server.may(principal, tool.kind(), &tool.definition().name))
     }
 
     /// Acts on a notification. Faulty and unknown ones are ignored (MCP-013).
@@ -308,7 +330,7 @@ impl Shared {
     }
 
     pub(crate) fn is_in_order(&self) -> bool {
-        self.server.limits().concurrency == 1
+        self.limits.concurrency == 1
     }
 
     fn raise_message(&self, message: &Message<'_>) {
@@ -337,6 +359,12 @@ fn acts_on_arrival(method: &str) -> bool {
 
 pub(super) fn shutting_down() -> RpcError {
     RpcError::new(SHUTTING_DOWN).details("The connection is shutting down; open another.")
+}
+
+/// The credential the connection was opened with is good no more (C-46).
+fn lapsed() -> RpcError {
+    RpcError::new(ACCESS_DENIED)
+        .details("The token of this connection has ended; connect again with another.")
 }
 
 fn needs_meta() -> RpcError {

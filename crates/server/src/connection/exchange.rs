@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use super::batch::BatchReply;
 use super::outbound::{Hint, Outbound};
 use super::{Connection, Segment, Shared};
+use crate::identity::Principal;
 
 /// The replies to one frame, and what is sent about them before they are complete.
 ///
@@ -26,9 +27,18 @@ pub struct Exchange {
 impl Connection {
     /// Takes up what a frame holds; the replies do not leave by [`output`](Connection::output) but
     /// by the exchange returned. Something else must keep driving the connection meanwhile.
-    pub fn exchange(&self, incoming: Incoming<'_>, frame: &[u8]) -> Exchange {
+    ///
+    /// Its calls are made for this principal, whose credential may be another than the one the
+    /// connection was opened with.
+    pub fn exchange(
+        &self,
+        incoming: Incoming<'_>,
+        frame: &[u8],
+        principal: &Principal,
+    ) -> Exchange {
         let lane = Arc::new(Lane::new(&self.shared.outbound));
-        let route = Route { lane: Some(lane.clone()), batch: None };
+        let principal = Some(principal.clone());
+        let route = Route { lane: Some(lane.clone()), batch: None, principal };
         self.shared.receive_decoded(incoming, frame, route);
         Exchange { shared: self.shared.clone(), lane }
     }
@@ -133,9 +143,16 @@ pub(crate) struct Route {
     lane: Option<Arc<Lane>>,
     /// The batch its reply is part of.
     pub(super) batch: Option<Arc<BatchReply>>,
+    /// Whom it is for, if its transport says so with every frame.
+    principal: Option<Principal>,
 }
 
 impl Route {
+    /// Whom what goes this way is for, unless that is whoever the connection is for.
+    pub(crate) fn principal(&self) -> Option<&Principal> {
+        self.principal.as_ref()
+    }
+
     /// Asks for what carries the exchange to be closed for now, where something does.
     pub(crate) fn ask_for_closing(&self) {
         if let Some(lane) = &self.lane {
@@ -145,12 +162,12 @@ impl Route {
 
     /// The same way, for a part of a batch.
     pub(super) fn within(&self, batch: &Arc<BatchReply>) -> Self {
-        Self { lane: self.lane.clone(), batch: Some(batch.clone()) }
+        Self { batch: Some(batch.clone()), ..self.clone() }
     }
 
     /// The way a whole batch goes.
     pub(super) fn without_batch(&self) -> Self {
-        Self { lane: self.lane.clone(), batch: None }
+        Self { batch: None, ..self.clone() }
     }
 
     /// Keeps something until what is sent next by this route has left; gives it back where that is

@@ -126,7 +126,7 @@ pub(crate) struct AlreadyInitialized;
 impl Shared {
     /// No more requests are taken up; what is running may finish within its time.
     pub(super) fn begin_ending(&self) {
-        let drain_time = self.server.limits().drain_time;
+        let drain_time = self.limits.drain_time;
         self.state().lifecycle.begin_ending(drain_time);
         // The client will not answer any more, so nothing should wait for it.
         self.client.close();
@@ -145,7 +145,7 @@ impl Shared {
     /// As [`begin_ending`](Self::begin_ending), because the client asked for it; its request, if
     /// it was one, is answered when all is done (C-20).
     pub(super) fn shut_down(&self, shutdown: Option<Context>) {
-        let drain_time = self.server.limits().drain_time;
+        let drain_time = self.limits.drain_time;
         let mut state = self.state();
         let ending = state.lifecycle.begin_ending(drain_time);
         ending.shutdown_requested = true;

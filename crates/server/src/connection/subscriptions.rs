@@ -19,6 +19,7 @@ use super::dispatch::shutting_down;
 use super::{Route, Shared};
 use crate::context::Context;
 use crate::handler::Outcome;
+use crate::permissions::Kind;
 use crate::resource::subscribers::Subscription;
 
 /// Who listens on one connection, and what they have not been told yet.
@@ -128,7 +129,7 @@ impl Shared {
     ) {
         let mut state = self.state();
         state.subscriptions.prune();
-        let most = self.server.limits().subscriptions;
+        let most = self.limits.subscriptions;
         let is_full = state.subscriptions.listening.len() >= most;
         let resources = resources.and_then(|resources| {
             if is_full {
@@ -185,7 +186,7 @@ impl Shared {
 
     /// Whether so many more resources may be subscribed to.
     fn check_room(&self, subscriptions: &Subscriptions, more: usize) -> Result<(), RpcError> {
-        let most = self.server.limits().resource_subscriptions;
+        let most = self.limits.resource_subscriptions;
         if more == 0 || subscriptions.count() + more <= most {
             return Ok(());
         }
@@ -258,8 +259,11 @@ impl Shared {
         }
     }
 
-    /// Tells those who have subscribed to a resource that it has changed.
+    /// Tells those who have subscribed to a resource that it has changed, if they still may.
     fn tell_update(&self, subscriptions: &Subscriptions, uri: &str) {
+        if !self.may(Kind::Resource, uri) {
+            return;
+        }
         if subscriptions.resources.contains_key(uri) {
             let params = UpdatedParams { uri, meta: None };
             self.tell(&Route::default(), method::RESOURCES_UPDATED, &params);

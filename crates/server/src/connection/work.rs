@@ -45,7 +45,7 @@ impl Shared {
     /// Lets a call go on as a task that its connection can stop.
     fn spawn(self: &Arc<Self>, context: Context, mut place: Place, work: Work) {
         place.count_bytes();
-        let limit = self.server.limits().call_time;
+        let limit = self.limits.call_time;
         let ticket = self.state().calls.run(context.clone());
         let outcome = Err(RpcError::internal());
         let answer = Answer { shared: self.clone(), context: context.clone(), ticket, outcome };

@@ -85,7 +85,7 @@ impl Context {
     }
 
     fn within_limit(&self, payload: Payload) -> Outcome {
-        let (size, limit) = (payload.bytes.len(), self.server().limits().result_bytes);
+        let (size, limit) = (payload.bytes.len(), self.limits().result_bytes);
         if size <= limit { Ok(payload) } else { self.refuse_result(size, limit) }
     }
 

@@ -26,7 +26,8 @@ fn list_page(context: &Context, params: Params<'_>) -> Outcome {
         catalog.access(context, &prompt.definition().name) >= Access::See
     });
     let page = page.ok_or_else(bad_cursor)?;
-    let scope = if catalog.has_access_rules() { "private" } else { "public" };
+    let is_same_for_all = !catalog.has_access_rules() && server.permissions().is_none();
+    let scope = if is_same_for_all { "public" } else { "private" };
     context.reply(&ListResult {
         name: "prompts",
         entries: page.entries.iter().map(|prompt| prompt.definition().wire(revision)).collect(),

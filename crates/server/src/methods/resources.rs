@@ -114,7 +114,9 @@ fn list_cursor(
 
 /// Who may share a list: everyone, unless it may be another for another caller.
 fn scope(context: &Context) -> &'static str {
-    if context.server().catalog().has_access_rules() { "private" } else { "public" }
+    let server = context.server();
+    let is_same_for_all = !server.catalog().has_access_rules() && server.permissions().is_none();
+    if is_same_for_all { "public" } else { "private" }
 }
 
 pub(super) fn read(context: &Context, params: Params<'_>) -> Reply {
@@ -182,7 +184,7 @@ async fn reply(context: &Context, uri: &str, contents: Contents) -> Outcome {
     let standing =
         standing.map(|standing| mcp_flow_proto::model::Standing { ttl_ms: 0, ..standing });
     let payload = context.reply(&ReadResult { contents: &entries, revision, standing })?;
-    let (size, limit) = (payload.bytes.len(), context.server().limits().result_bytes);
+    let (size, limit) = (payload.bytes.len(), context.limits().result_bytes);
     if size > limit { Err(too_large(uri, Some(size as u64), limit)) } else { Ok(payload) }
 }
 
@@ -192,7 +194,7 @@ async fn deliver_entry(
     uri: &str,
     entry: ResourceContents,
 ) -> Result<ResourceContents, RpcError> {
-    if context.carrier().is_none() || entry.body.len() <= context.server().limits().inline_bytes {
+    if context.carrier().is_none() || entry.body.len() <= context.limits().inline_bytes {
         return Ok(entry);
     }
     let bytes = match entry.body {

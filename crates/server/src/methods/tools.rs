@@ -22,8 +22,9 @@ fn list_page(context: &Context, params: Params<'_>) -> Outcome {
         .decode()
         .map_err(|error| RpcError::invalid_params(format!("cursor must be a string: {error}")))?;
     let tools = server.tools();
-    let page = tools.page(cursor.as_deref(), server.limits().page, |_| true);
+    let page = tools.page(cursor.as_deref(), server.limits().page, |tool| context.may_call(tool));
     let page = page.ok_or_else(bad_cursor)?;
+    let is_same_for_all = server.permissions().is_none();
     let in_full = server.dialect() == Dialect::Seed004;
     let entries = page.entries.iter().map(|tool| {
         let definition = tool.definition();
@@ -34,7 +35,7 @@ fn list_page(context: &Context, params: Params<'_>) -> Outcome {
         name: "tools",
         entries: entries.collect(),
         next_cursor: page.next_cursor,
-        standing: standing(context, "public"),
+        standing: standing(context, if is_same_for_all { "public" } else { "private" }),
     })
 }
 
@@ -49,7 +50,7 @@ pub(super) fn call(context: &Context, params: Params<'_>) -> Reply {
     };
     // Taken out of the list before it is called: a tool may add and remove tools.
     let tool = server.tools().find(&call.name).cloned();
-    match tool {
+    match tool.filter(|tool| context.may_call(tool)) {
         Some(tool) => context.call_tool(tool, call.arguments),
         None => Reply::Ready(Err(RpcError::unknown_tool(&call.name))),
     }

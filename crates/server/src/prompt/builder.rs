@@ -90,7 +90,7 @@ impl PromptBuilder {
             return Err(BadPrompt::Secret { name: name(), argument });
         }
         let function: Box<Function> = Box::new(move |context, shape, texts| {
-            let (size, limit) = (template.length(&texts), context.server().limits().result_bytes);
+            let (size, limit) = (template.length(&texts), context.limits().result_bytes);
             if size > limit {
                 return Ok(Reply::Ready(Err(too_large(size, limit))));
             }

@@ -8,6 +8,7 @@ use mcp_flow_proto::error::ACCESS_DENIED;
 
 use super::{AddPromptsError, BadPrompt, IntoPrompts, Prompt};
 use crate::context::Context;
+use crate::permissions::Kind;
 use crate::registry::{Entry, Registry};
 use crate::resource::Access;
 
@@ -57,12 +58,16 @@ impl PromptCatalog {
         self.has_completions.load(Ordering::Acquire)
     }
 
-    /// What a caller may do with a prompt.
+    /// What a caller may do with a prompt: what the application allows, if the rules of the server
+    /// do not forbid it.
     pub(crate) fn access(&self, caller: &Context, name: &str) -> Access {
+        if !caller.may(Kind::Prompt, name) {
+            return Access::None;
+        }
         self.access.as_ref().map_or(Access::Read, |access| access(caller, name))
     }
 
-    /// Whether what one caller may do may differ from what another may.
+    /// Whether the application has a say in who may do what.
     pub(crate) fn has_access_rules(&self) -> bool {
         self.access.is_some()
     }

@@ -6,7 +6,9 @@ use mcp_flow_proto::model::Topics;
 
 use super::{BadPrompt, IntoPrompts, Prompt};
 use crate::builder::{Server, ServerBuilder};
+use crate::connections::Change;
 use crate::context::Context;
+use crate::permissions::Kind;
 use crate::registry::RegisterError;
 use crate::resource::Access;
 
@@ -22,8 +24,11 @@ impl Server {
     /// assert!(server.remove_prompt("late"));
     /// ```
     pub fn add_prompts(&self, prompts: impl IntoPrompts) -> Result<(), AddPromptsError> {
-        if self.prompts().add(prompts.into_prompts()?)? {
-            self.announce(PROMPTS);
+        let prompts = prompts.into_prompts()?;
+        let names: Vec<_> = prompts.iter().map(|prompt| prompt.definition().name.clone()).collect();
+        if self.prompts().add(prompts)? {
+            let names = names.iter().map(String::as_str).collect();
+            self.announce(&Change { topics: PROMPTS, names: Some((Kind::Prompt, names)) });
         }
         Ok(())
     }
@@ -32,7 +37,7 @@ impl Server {
     pub fn remove_prompt(&self, name: &str) -> bool {
         let removed = self.prompts().remove(name);
         if removed {
-            self.announce(PROMPTS);
+            self.announce(&Change { topics: PROMPTS, names: Some((Kind::Prompt, vec![name])) });
         }
         removed
     }

@@ -16,6 +16,7 @@ use super::watch::{Change, Watch};
 use super::{Access, Offered, Reading, Resource, ResourceAccess, ResourceTemplate};
 use crate::builder::Server;
 use crate::context::Context;
+use crate::permissions::Kind;
 use crate::registry::{RegisterError, Registry};
 
 /// What a server offers to be read.
@@ -103,12 +104,16 @@ impl Catalog {
         found.ok_or_else(|| RpcError::invalid_params("ref.uri is no template of resources"))
     }
 
-    /// What a caller may do with a resource.
+    /// What a caller may do with a resource: what the application allows, if the rules of the
+    /// server do not forbid it.
     pub(crate) fn access(&self, caller: &Context, uri: &str) -> Access {
+        if !caller.may(Kind::Resource, uri) {
+            return Access::None;
+        }
         self.access.as_ref().map_or(Access::Read, |access| access.access(caller, uri))
     }
 
-    /// Whether what one caller may do may differ from what another may.
+    /// Whether the application has a say in who may do what.
     pub(crate) fn has_access_rules(&self) -> bool {
         self.access.is_some()
     }
@@ -188,7 +193,7 @@ impl Catalog {
                 let Some(server) = server.upgrade() else { return };
                 match change {
                     Change::Resource(uri) => server.resource_changed(uri),
-                    Change::List => server.resource_list_changed(),
+                    Change::List => server.resource_list_changed(Vec::new()),
                 }
             })
         };
@@ -210,6 +215,12 @@ impl Catalog {
             return Err(not_found());
         }
         let found = self.find(uri).ok_or_else(not_found)?;
+        // A file answers to several spellings; the rules are about the one it is listed under.
+        if matches!(found, Found::File)
+            && self.roots.spellings(uri).any(|uri| !caller.may(Kind::Resource, &uri))
+        {
+            return Err(not_found());
+        }
         if access == Access::See {
             // Only what is listed may be known to be there.
             let is_there = !matches!(found, Found::File) || self.roots.open_uri(uri).is_ok();

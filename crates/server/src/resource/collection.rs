@@ -14,6 +14,16 @@ pub enum Offered {
     Template(ResourceTemplate),
 }
 
+impl Offered {
+    /// Its URI, or the text of the template.
+    pub(crate) fn uri(&self) -> &str {
+        match self {
+            Self::Resource(resource) => &resource.definition().uri,
+            Self::Template(template) => &template.definition().uri_template,
+        }
+    }
+}
+
 /// What resources can be added from: one resource or template, several, or something that has some.
 ///
 /// ```

@@ -126,6 +126,11 @@ impl Roots {
         self.locate(uri).next().is_some()
     }
 
+    /// The URIs that the file of a URI would be listed under.
+    pub(crate) fn spellings(&self, uri: &str) -> impl Iterator<Item = String> {
+        self.locate(uri).map(|(root, path)| root.uri(&path))
+    }
+
     fn locate(&self, uri: &str) -> impl Iterator<Item = (&Arc<Root>, PathBuf)> {
         let path = uri::path_of(uri);
         self.all.iter().filter_map(move |root| {

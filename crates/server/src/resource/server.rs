@@ -4,6 +4,8 @@ use mcp_flow_proto::model::Topics;
 
 use super::{BadResource, IntoResources, ResourceAccess, Roots};
 use crate::builder::{Server, ServerBuilder};
+use crate::connections::Change;
+use crate::permissions::Kind;
 use crate::registry::RegisterError;
 
 impl Server {
@@ -20,8 +22,9 @@ impl Server {
     pub fn add_resources(&self, resources: impl IntoResources) -> Result<(), AddResourcesError> {
         let resources = resources.into_resources()?;
         if !resources.is_empty() {
+            let uris: Vec<_> = resources.iter().map(|offered| offered.uri().to_owned()).collect();
             self.catalog().add(resources)?;
-            self.resource_list_changed();
+            self.resource_list_changed(uris.iter().map(String::as_str).collect());
         }
         Ok(())
     }
@@ -31,7 +34,7 @@ impl Server {
     pub fn remove_resource(&self, uri: &str) -> bool {
         let removed = self.catalog().remove(uri);
         if removed {
-            self.resource_list_changed();
+            self.resource_list_changed(vec![uri]);
         }
         removed
     }
@@ -43,8 +46,9 @@ impl Server {
         self.catalog().subscribers().tell(uri);
     }
 
-    pub(crate) fn resource_list_changed(&self) {
-        self.announce(RESOURCES);
+    /// Tells those of a change who may see one of these; no names mean any.
+    pub(crate) fn resource_list_changed(&self, uris: Vec<&str>) {
+        self.announce(&Change { topics: RESOURCES, names: Some((Kind::Resource, uris)) });
     }
 }
 

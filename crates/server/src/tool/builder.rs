@@ -14,6 +14,7 @@ use super::schema::Schema;
 use super::{Function, IntoToolOutput, Tool, mirrored};
 use crate::context::Context;
 use crate::handler::Reply;
+use crate::permissions::Kind;
 
 /// A tool being described; finished by [`handler`](Self::handler), [`quick`](Self::quick) or
 /// [`blocking`](Self::blocking).
@@ -27,6 +28,7 @@ pub struct ToolBuilder {
     output_schema: Option<Value>,
     /// How the output schema is listed, if otherwise than it is checked.
     listed_output: Option<Map<String, Value>>,
+    kind: Kind,
 }
 
 impl ToolBuilder {
@@ -39,7 +41,15 @@ impl ToolBuilder {
             listed_schema: None,
             output_schema: None,
             listed_output: None,
+            kind: Kind::Tool,
         }
+    }
+
+    /// As what of a kind it is given to principals by the rules of a server, by its name.
+    /// [`Kind::Tool`] unless something else is said.
+    pub fn granted_as(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
     }
 
     /// A name for people.
@@ -184,7 +194,8 @@ impl ToolBuilder {
         let mirrored = mirrored::find(&input);
         self.definition.input_schema = input;
         self.definition.output_schema = self.listed_output.or(output);
-        Ok(Tool { definition: self.definition, schema, output_schema, mirrored, function })
+        let (definition, kind) = (self.definition, self.kind);
+        Ok(Tool { definition, schema, output_schema, mirrored, kind, function })
     }
 }
 

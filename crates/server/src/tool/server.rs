@@ -6,6 +6,7 @@ use mcp_flow_proto::model::Topics;
 
 use super::{BadTool, IntoTools, Tool, ToolNames};
 use crate::builder::{Server, ServerBuilder};
+use crate::connections::Change;
 use crate::registry::RegisterError;
 
 impl Server {
@@ -23,10 +24,14 @@ impl Server {
     pub fn add_tools(&self, tools: impl IntoTools) -> Result<(), AddToolsError> {
         let tools = tools.into_tools()?;
         if !tools.is_empty() {
+            let names: Vec<_> =
+                tools.iter().map(|tool| (tool.kind(), tool.definition().name.clone())).collect();
             let added = self.tools_mut().add(tools);
             added.map_err(|(error, _unused)| error)?;
             self.note_tools();
-            self.announce(TOOLS);
+            for (kind, name) in &names {
+                self.announce(&Change { topics: TOOLS, names: Some((*kind, vec![name])) });
+            }
         }
         Ok(())
     }
@@ -36,8 +41,9 @@ impl Server {
     pub fn remove_tool(&self, name: &str) -> bool {
         // Dropped after the lock is released: what a tool holds may reach for the server again.
         let removed = self.tools_mut().remove(name);
-        if removed.is_some() {
-            self.announce(TOOLS);
+        if let Some(tool) = &removed {
+            let names = Some((tool.kind(), vec![&*tool.definition().name]));
+            self.announce(&Change { topics: TOOLS, names });
         }
         removed.is_some()
     }

@@ -105,7 +105,7 @@ impl Talk {
         let agreed = self.info.extensions.get::<Agreed>().unwrap();
         let revision = *agreed.0.lock().unwrap();
         let batches = revision.is_some_and(|revision| revision.features().batches);
-        if batches { self.connection.server().limits().batch } else { 0 }
+        if batches { self.connection.limits().batch } else { 0 }
     }
 }
 

@@ -1,0 +1,71 @@
+//! `mcp-flow config`: looking at a configuration file before a server does.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use mcp_flow::TokenHash;
+
+use crate::configuration::File;
+use crate::{guarded, show};
+
+/// Check and show configuration files, and make tokens for them
+#[derive(Debug, clap::Args)]
+pub(crate) struct Config {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Say what is wrong with a file, if anything is
+    Check {
+        /// The file
+        #[arg(value_name = "FILE", env = "MCP_FLOW_CONFIG")]
+        file: PathBuf,
+    },
+    /// Print everything that is set, by a file or by default; without secrets
+    Show {
+        /// The file; the defaults alone without
+        #[arg(value_name = "FILE", env = "MCP_FLOW_CONFIG")]
+        file: Option<PathBuf>,
+    },
+    /// Print what a file may hold, as JSON Schema
+    Schema,
+    /// Make a random token, and what a file says of it
+    Token {
+        /// The principal it is for
+        name: String,
+    },
+}
+
+impl Config {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        match self.what {
+            What::Check { file } => {
+                guarded::check(&File::read(&file)?)?;
+                show::print(&format!("{} is good\n", file.display()))?;
+            }
+            What::Show { file } => {
+                let file = File::read_or_default(file.as_deref())?.without_secrets();
+                show::print(&toml::to_string_pretty(&file)?)?;
+            }
+            What::Schema => {
+                show::print(&format!("{:#}\n", File::schema()))?;
+            }
+            What::Token { name } => {
+                mcp_flow::identity::check_name(&name).map_err(anyhow::Error::msg)?;
+                let mut secret = [0; 32];
+                getrandom::fill(&mut secret)
+                    .map_err(|_| anyhow::anyhow!("the system has no randomness"))?;
+                let token = URL_SAFE_NO_PAD.encode(secret);
+                let hash = TokenHash::of(&token);
+                eprintln!("The token is on standard output, and nowhere else. For the file:\n");
+                eprintln!("[[identity.tokens]]\nname = {name:?}\nsha256 = \"{hash}\"\n");
+                show::print(&format!("{token}\n"))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,60 @@
+//! `[offer]`: what is served.
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::resolved;
+use crate::offer::{Form, Spelling};
+use crate::store::StoreUrl;
+
+/// What is served, by `serve` and by `stdio`.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct OfferSection {
+    /// Directories whose files are resources, and read by the tool `read_file`.
+    pub(crate) roots: Vec<PathBuf>,
+    /// Directories of workflows, besides the usual ones; later ones win.
+    pub(crate) workflows: Vec<PathBuf>,
+    /// Where conversations are kept: `redb:PATH`, or `memory:` to lose them at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub(crate) store: Option<StoreUrl>,
+    /// Whether clients carry their conversations in signed tokens, and nothing is kept here.
+    pub(crate) stateless: bool,
+    /// With `stateless`: whether one number is kept for each conversation, to refuse old tokens.
+    pub(crate) replay_guard: bool,
+    /// Whether flows hold conversations; otherwise they are tools that need every value upfront.
+    pub(crate) interaction: bool,
+    /// Under which names tools are listed.
+    pub(crate) tool_names: Spelling,
+    /// Whose way of writing images, links and embedded resources to follow.
+    pub(crate) content: Form,
+}
+
+impl Default for OfferSection {
+    fn default() -> Self {
+        Self {
+            roots: Vec::new(),
+            workflows: Vec::new(),
+            store: None,
+            stateless: false,
+            replay_guard: false,
+            interaction: true,
+            tool_names: Spelling::default(),
+            content: Form::default(),
+        }
+    }
+}
+
+impl OfferSection {
+    pub(super) fn resolve(&mut self, folder: &Path) {
+        let store = match &mut self.store {
+            Some(StoreUrl::Redb(path)) => Some(path),
+            _ => None,
+        };
+        let paths = self.roots.iter_mut().chain(&mut self.workflows).chain(store);
+        paths.for_each(|path| resolved(path, folder));
+    }
+}

@@ -1,0 +1,73 @@
+//! Taking up a changed configuration on SIGHUP, without dropping a connection.
+//!
+//! Identity, permissions, limits and the log level change at once, all of them or none. What else
+//! has changed is named, and waits for the next start.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use mcp_flow::identity::Gate;
+use mcp_flow::{Limits, Permissions, Server};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::arguments::LogLevel;
+use crate::configuration::File;
+use crate::{guarded, log};
+
+/// What can change while a server runs, and where it is read from.
+pub(crate) struct Reload {
+    pub(crate) path: Option<PathBuf>,
+    /// What the server was started with.
+    pub(crate) file: File,
+    /// The command line's say.
+    pub(crate) log_level: Option<LogLevel>,
+    pub(crate) token_file: Option<PathBuf>,
+    pub(crate) limits: Box<dyn Fn(&File) -> Limits + Send + Sync>,
+    pub(crate) gate: Option<Arc<Gate>>,
+    pub(crate) permissions: Option<Permissions>,
+    pub(crate) server: Server,
+}
+
+impl Reload {
+    /// Reloads whenever the process gets SIGHUP.
+    pub(crate) async fn run(self) {
+        let mut hangup = match signal(SignalKind::hangup()) {
+            Ok(hangup) => hangup,
+            Err(error) => return tracing::warn!(%error, "SIGHUP cannot be watched"),
+        };
+        while hangup.recv().await.is_some() {
+            match self.reload() {
+                Ok(()) => tracing::info!("the configuration was reloaded"),
+                Err(error) => {
+                    tracing::error!("the configuration was not reloaded: {error:#}");
+                }
+            }
+        }
+    }
+
+    fn reload(&self) -> anyhow::Result<()> {
+        let mut file = File::read_or_default(self.path.as_deref())?;
+        file.identity.token_file = self.token_file.clone().or(file.identity.token_file);
+        // The one thing that can fail comes first, so that nothing is done by halves.
+        match (&self.gate, file.identity.is_configured()) {
+            (Some(gate), true) => gate.replace(guarded::settings(&file)?)?,
+            (None, false) => {}
+            (Some(_), false) => {
+                anyhow::bail!("identity cannot be switched off while running; restart for that")
+            }
+            (None, true) => {
+                anyhow::bail!("identity cannot be switched on while running; restart for that")
+            }
+        }
+        if let Some(permissions) = &self.permissions {
+            permissions.replace(&guarded::permissions(&file));
+            self.server.permissions_changed();
+        }
+        self.server.set_limits((self.limits)(&file));
+        log::set_level(self.log_level.unwrap_or(file.log.level));
+        for key in self.file.fixed_differences(&file) {
+            tracing::warn!("{key} has changed, which counts from the next start");
+        }
+        Ok(())
+    }
+}

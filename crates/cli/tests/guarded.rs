@@ -1,0 +1,305 @@
+//! Identity, permissions and configuration, with the real program.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+
+const ADA: &str = "ada-0123456789abcdef";
+const BOB: &str = "bob-0123456789abcdef";
+
+/// INT-115, MCP-091: SIGHUP takes up who is let in and who may use what, without dropping those who
+/// stay; a file with a mistake changes nothing.
+#[test]
+fn a_reload_changes_who_may_do_what() {
+    let folder = folder(&[("ada", ADA), ("bob", BOB)], "tools = [\"calculator.*\"]");
+    let mut served = Served::start(folder.path(), &[]);
+    let mut ada = served.stream(ADA);
+    let mut bob = served.stream(BOB);
+    let many = served.tools(BOB);
+    assert!(many.len() > 1 && many.iter().all(|name| name.starts_with("calculator.")));
+    assert_eq!(served.post(None, &list()).0, 401);
+
+    std::fs::write(folder.path().join("flow.toml"), "[serv]").unwrap();
+    served.reload("not reloaded");
+    assert_eq!(served.tools(BOB), many);
+
+    write(folder.path(), &[("bob", BOB)], "tools = [\"calculator.add\"]");
+    served.reload("was reloaded");
+    assert_eq!(served.tools(BOB), ["calculator.add"]);
+    assert_eq!(served.post(Some(ADA), &list()).0, 401);
+    let mut rest = String::new();
+    ada.0.read_to_string(&mut rest).unwrap();
+    let refused = served.post(Some(BOB), &call("calculator.divide")).1;
+    let unknown = served.post(Some(BOB), &call("calculator.absent")).1;
+    assert_eq!(refused["error"]["data"]["name"], unknown["error"]["data"]["name"]);
+
+    // The stream of the one who stays was open all the time: it still has a session to post to.
+    let posted = json!({"jsonrpc": "2.0", "id": 7, "method": "ping"});
+    assert_eq!(served.post_to(&bob.1, Some(BOB), &posted).0, 202);
+    let mut line = String::new();
+    while !line.contains("\"id\":7") {
+        line.clear();
+        assert!(bob.0.read_line(&mut line).unwrap() > 0, "the stream has ended");
+    }
+    served.end();
+}
+
+/// C-46: what others can reach is not opened unless it is known who they are.
+#[test]
+fn an_open_address_needs_identity() {
+    let folder = tempfile::tempdir().unwrap();
+    let certificate = certificate_for(folder.path());
+    let listen = "[serve]\nlisten = \"0.0.0.0:0\"\nwebtransport = false\n";
+    let tls = format!("{listen}{certificate}");
+    for (text, told) in [(listen.to_owned(), "encrypted"), (tls, "asked who they are")] {
+        std::fs::write(folder.path().join("flow.toml"), text).unwrap();
+        let output = run(folder.path(), &["serve", "--config", "flow.toml"], &[]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(told) && output.stdout.is_empty(), "{error}");
+    }
+}
+
+/// MCP-072: over stdio the environment says who is calling; a wrong token is refused at initialize.
+#[test]
+fn the_environment_says_who_calls() {
+    let folder = folder(&[("ada", ADA)], "tools = [\"calculator.add\"]");
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}}});
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
+    for (token, expected) in [(Some(ADA), Some(1)), (None, Some(0)), (Some("wrong"), None)] {
+        let mut command = command(folder.path(), &["stdio", "--config", "flow.toml"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        if let Some(token) = token {
+            command.env("MCP_FLOW_TOKEN", token);
+        }
+        let mut program = command.spawn().unwrap();
+        write!(program.stdin.take().unwrap(), "{hello}\n{list}\n").unwrap();
+        let output = program.wait_with_output().unwrap();
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let replies: Vec<Value> =
+            lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        match expected {
+            Some(tools) => {
+                assert_eq!(replies[1]["result"]["tools"].as_array().unwrap().len(), tools);
+            }
+            None => assert_eq!(replies[0]["error"]["data"]["name"], "ACCESS_DENIED", "{lines}"),
+        }
+    }
+}
+
+/// A file can be checked and shown before a server reads it, and tokens are made for it.
+#[test]
+fn files_are_checked_and_shown() {
+    let folder = folder(&[("ada", ADA)], "tools = [\"*\"]");
+    let good = run(folder.path(), &["config", "check", "flow.toml"], &[]);
+    assert!(good.status.success());
+    let shown = run(folder.path(), &["config", "show", "flow.toml"], &[]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("drain_seconds = 30") && !shown.contains(ADA), "{shown}");
+    for (text, told) in [
+        ("[serve]\nlissten = \"127.0.0.1:1\"", "line 2, column 1"),
+        ("[[identity.tokens]]\nname = \"a\"\nsha256 = \"x\"", "64 hexadecimal digits"),
+        ("[[identity.tokens]]\nname = \"a\"\ntoken_env = \"NOT_THERE\"", "NOT_THERE"),
+        ("[[identity.tokens]]\nname = \"a\"\ntoken_file = \"nowhere\"", "nowhere"),
+    ] {
+        std::fs::write(folder.path().join("bad.toml"), text).unwrap();
+        let bad = run(folder.path(), &["config", "check", "bad.toml"], &[]);
+        let error = String::from_utf8(bad.stderr).unwrap();
+        assert_eq!(bad.status.code(), Some(2), "{error}");
+        assert!(error.contains(told), "{error}");
+    }
+    let made = run(folder.path(), &["config", "token", "eve"], &[]);
+    let (token, told) =
+        (String::from_utf8(made.stdout).unwrap(), String::from_utf8(made.stderr).unwrap());
+    let entry = told.split_once("[[").unwrap().1;
+    std::fs::write(folder.path().join("flow.toml"), format!("[[{entry}")).unwrap();
+    let served = Served::start(folder.path(), &[]);
+    assert_eq!(served.post(Some(token.trim()), &list()).0, 200);
+    served.end();
+}
+
+/// Options of the command line win over the file; a token file is read again, too.
+#[test]
+fn the_command_line_wins() {
+    let folder = folder(&[], "");
+    std::fs::write(folder.path().join("tokens"), format!("ada:{ADA}\n")).unwrap();
+    let text = "[serve]\nlisten = \"127.0.0.1:1\"\nconsole = false\n[log]\nlevel = \"info\"\n";
+    std::fs::write(folder.path().join("flow.toml"), text).unwrap();
+    let mut served = Served::start(folder.path(), &["--token-file", "tokens"]);
+    assert_eq!(served.post(Some(ADA), &list()).0, 200);
+    std::fs::write(folder.path().join("tokens"), format!("bob:{BOB}\n")).unwrap();
+    served.reload("was reloaded");
+    assert_eq!((served.post(Some(ADA), &list()).0, served.post(Some(BOB), &list()).0), (401, 200));
+    served.end();
+}
+
+/// A folder with a file that lets these in, and gives everyone who is called something this.
+fn folder(tokens: &[(&str, &str)], gives: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), tokens, gives);
+    folder
+}
+
+fn write(folder: &Path, tokens: &[(&str, &str)], gives: &str) {
+    let mut text = String::from("[log]\nlevel = \"info\"\n[offer]\nstore = \"memory:\"\n");
+    for (name, token) in tokens {
+        std::fs::write(folder.join(name), token).unwrap();
+        text += &format!("[[identity.tokens]]\nname = \"{name}\"\ntoken_file = \"{name}\"\n");
+    }
+    if !gives.is_empty() {
+        text += &format!("[[permissions]]\nprincipals = [\"ada\", \"bob\"]\n{gives}\n");
+    }
+    std::fs::write(folder.join("flow.toml"), text).unwrap();
+}
+
+/// Keys for TLS, in the words of a configuration file.
+fn certificate_for(folder: &Path) -> String {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(folder.join("chain.pem"), made.cert.pem()).unwrap();
+    std::fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    "tls_certificate = \"chain.pem\"\ntls_key = \"key.pem\"\n".to_owned()
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.current_dir(folder).args(arguments);
+    command.env_remove("MCP_FLOW_TOKEN").env_remove("MCP_FLOW_CONFIG").env_remove("MCP_FLOW_LOG");
+    command
+}
+
+fn run(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    command(folder, arguments).envs(environment.iter().copied()).output().unwrap()
+}
+
+fn list() -> Value {
+    stateless("tools/list", json!({}))
+}
+
+fn call(tool: &str) -> Value {
+    stateless("tools/call", json!({"name": tool, "arguments": {"a": 1, "b": 1}}))
+}
+
+fn stateless(method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+}
+
+/// A program that serves.
+struct Served {
+    program: Child,
+    stderr: BufReader<ChildStderr>,
+    host: String,
+}
+
+impl Served {
+    fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let fixed = ["serve", "--json", "--listen", "127.0.0.1:0", "--config", "flow.toml"];
+        let mut program = command(folder, &fixed)
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ready: Value = serde_json::from_str(&line).unwrap();
+        let host = ready["http"].as_str().unwrap().trim_start_matches("http://");
+        let host = host.trim_end_matches('/').to_owned();
+        let stderr = BufReader::new(program.stderr.take().unwrap());
+        Self { program, stderr, host }
+    }
+
+    /// Has the file read again, and waits until the program says what came of it.
+    fn reload(&mut self, told: &str) {
+        self.signal("-HUP");
+        let mut line = String::new();
+        while !line.contains("reloaded") {
+            line.clear();
+            assert!(self.stderr.read_line(&mut line).unwrap() > 0, "the program has ended");
+        }
+        assert!(line.contains(told), "{line}");
+    }
+
+    fn end(mut self) {
+        self.signal("-TERM");
+        assert_eq!(self.program.wait().unwrap().code(), Some(0));
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.program.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+
+    fn tools(&self, token: &str) -> Vec<String> {
+        let listed = self.post(Some(token), &list()).1;
+        let tools = listed["result"]["tools"].as_array().unwrap().iter();
+        tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    fn post(&self, token: Option<&str>, message: &Value) -> (u16, Value) {
+        self.post_to("/mcp", token, message)
+    }
+
+    fn post_to(&self, path: &str, token: Option<&str>, message: &Value) -> (u16, Value) {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        let body = message.to_string();
+        let method = message["method"].as_str().unwrap();
+        let name = message["params"]["name"].as_str();
+        let name = name.map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
+        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
+        write!(
+            stream,
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+             Mcp-Method: {method}\r\n{name}{}Content-Length: {}\r\n\r\n{body}",
+            self.host,
+            token.unwrap_or_default(),
+            body.len()
+        )
+        .unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        let status = reply.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = reply.split_once("\r\n\r\n").unwrap().1;
+        (status, serde_json::from_str(body).unwrap_or_default())
+    }
+
+    /// Opens a stream of events, and reads up to where it says where to post to.
+    fn stream(&self, token: &str) -> (BufReader<TcpStream>, String) {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        write!(
+            stream,
+            "GET /sse HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\
+             Accept: text/event-stream\r\n\r\n",
+            self.host
+        )
+        .unwrap();
+        let mut stream = BufReader::new(stream);
+        let mut line = String::new();
+        while !line.starts_with("data:") {
+            line.clear();
+            assert!(stream.read_line(&mut line).unwrap() > 0);
+        }
+        let path = line["data:".len()..].trim().to_owned();
+        (stream, path)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}

@@ -1,0 +1,182 @@
+//! Tokens over HTTP: what clients without a good one are told, and when a good one ends (C-46).
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use mcp_flow_http::{Options, Verifier};
+use mcp_flow_server::identity::{Refused, Terms, Verifying};
+use mcp_flow_server::permissions::{Names, Rule};
+use mcp_flow_server::{Permissions, Principal};
+use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::http::Request;
+use serde_json::json;
+use support::{Running, alone, call, in_session, initialize, start_with};
+
+/// Knows a few tokens, and tells clients where to get others.
+#[derive(Debug)]
+struct Door {
+    ada: Principal,
+    terms: Arc<Terms>,
+}
+
+impl Door {
+    fn new() -> Arc<Self> {
+        let terms = Terms {
+            authorization_servers: vec!["https://login.example".into()],
+            required_scopes: vec!["use".into()],
+            scopes: vec!["use".into(), "admin".into()],
+        };
+        Arc::new(Self { ada: Principal::named("corp:ada").scoped(["use"]), terms: Arc::new(terms) })
+    }
+}
+
+impl Verifier for Door {
+    fn verify<'a>(&'a self, token: &'a str) -> Verifying<'a> {
+        Verifying::Now(match token {
+            "ada" => Ok(self.ada.clone()),
+            "ada-later" => Ok(Principal::named("corp:ada").scoped(["use", "more"])),
+            "poor" => Err(Refused::Scope(vec!["use".into()])),
+            "soon" => return Verifying::Later(Box::pin(async { Err(Refused::Unavailable) })),
+            "brief" => {
+                let end = SystemTime::now() + Duration::from_millis(300);
+                Ok(Principal::named("corp:ada").until(end))
+            }
+            _ => Err(Refused::Unknown),
+        })
+    }
+
+    fn terms(&self) -> Arc<Terms> {
+        self.terms.clone()
+    }
+}
+
+async fn open(door: Arc<Door>, options: Options) -> Running {
+    start_with(&Fixture::new().server, |bound| bound.options(options).verifier(door)).await
+}
+
+fn with(request: Request, token: &str) -> Request {
+    request.header("authorization", &format!("Bearer {token}"))
+}
+
+/// MCP-089: who comes without enough of a token is told what is missing and where to get it.
+#[tokio::test]
+async fn clients_are_told_how_to_get_a_token() {
+    let running = open(Door::new(), Options::default()).await;
+    let base = format!("http://localhost:{}", running.address.port());
+    let host = &base["http://".len()..];
+    let metadata = format!("resource_metadata=\"{base}/.well-known/oauth-protected-resource/mcp\"");
+    for (token, status, challenge) in [
+        (None, 401, format!("Bearer scope=\"use\", {metadata}")),
+        (Some("x"), 401, format!("Bearer error=\"invalid_token\", scope=\"use\", {metadata}")),
+        (
+            Some("poor"),
+            403,
+            format!("Bearer error=\"insufficient_scope\", scope=\"use\", {metadata}"),
+        ),
+        (Some("soon"), 503, String::new()),
+    ] {
+        for path in ["/mcp", "/sse", "/ws", "/metrics"] {
+            let mut request = Request::get(path).header("host", host);
+            if let Some(token) = token {
+                request = with(request, token);
+            }
+            let answer = running.send(request).await;
+            assert_eq!(answer.status, status, "{path} {token:?}");
+            let told = answer.header("www-authenticate").unwrap_or_default();
+            assert_eq!(told, challenge, "{path}");
+        }
+    }
+    let twice = "Bearer ada\r\nauthorization: Bearer ada";
+    let twice = running.send(initialize("2025-11-25").header("authorization", twice)).await;
+    assert_eq!(twice.status, 401, "somebody may have looked at the other one");
+    for path in ["", "/mcp"] {
+        let path = format!("/.well-known/oauth-protected-resource{path}");
+        let mut answer = running.send(Request::get(&path).header("host", host)).await;
+        assert_eq!(answer.status, 200);
+        let told = answer.json().await;
+        assert_eq!(told["resource"], format!("{base}/mcp"));
+        assert_eq!(told["authorization_servers"], json!(["https://login.example"]));
+        assert_eq!(told["scopes_supported"], json!(["use", "admin"]));
+    }
+    // A host that cannot be repeated as it is, is not.
+    let odd = running.send(Request::get("/mcp").header("host", "localhost:1\"x")).await;
+    assert!(!odd.header("www-authenticate").unwrap_or_default().contains("metadata"));
+}
+
+/// What clients are told follows the address they find the server at.
+#[tokio::test]
+async fn the_public_address_is_told() {
+    let options = Options { public_url: Some("https://a.example/x/".into()), ..Options::default() };
+    let running = open(Door::new(), options).await;
+    let answer = running.send(Request::get("/mcp")).await;
+    let told = answer.header("www-authenticate").unwrap();
+    let url = "\"https://a.example/.well-known/oauth-protected-resource/x/mcp\"";
+    assert!(told.ends_with(url), "{told}");
+    let path = "/.well-known/oauth-protected-resource/x/mcp";
+    let told = running.send(Request::get(path)).await.json().await;
+    assert_eq!(told["resource"], "https://a.example/x/mcp");
+}
+
+/// INT-115, C-46: streams and sockets end with the token they were opened with, by its time or by
+/// being taken back.
+#[tokio::test]
+async fn a_connection_ends_with_its_token() {
+    let door = Door::new();
+    let running = open(door.clone(), Options::default()).await;
+    let upgrade = |token| {
+        let request = Request::new("GET", "/ws")
+            .header("connection", "Upgrade")
+            .header("upgrade", "websocket")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", "AAAAAAAAAAAAAAAAAAAAAA==");
+        with(request, token)
+    };
+    for token in ["brief", "ada"] {
+        let mut events = running.send(with(Request::get("/sse"), token)).await;
+        assert_eq!(events.event().await.unwrap().name.as_deref(), Some("endpoint"));
+        let upgraded = running.send(upgrade(token)).await;
+        assert_eq!(upgraded.status, 101);
+        let mut socket = upgraded.into_connection();
+        if token == "ada" {
+            door.ada.revoke();
+        }
+        while events.event().await.is_some() {}
+        // The first byte of a close frame, whose reason is that a policy says so.
+        assert_eq!(socket.byte().await, Some(0x88));
+        socket.byte().await.unwrap();
+        let code = [socket.byte().await.unwrap(), socket.byte().await.unwrap()];
+        assert_eq!(u16::from_be_bytes(code), 1008);
+    }
+}
+
+/// C-53: a session is its principal's, who may come back with a fresh token when the first has
+/// ended, and has the rights of the token it comes with.
+#[tokio::test]
+async fn a_session_outlives_its_token() {
+    let door = Door::new();
+    let rule = |scope: &str, tools| Rule {
+        scopes: vec![scope.into()],
+        tools: Names::new([tools]),
+        ..Rule::default()
+    };
+    let rules = Permissions::new(vec![rule("use", "who"), rule("more", "math.*")]);
+    let server = Fixture::with(|server| server.permissions(rules)).server;
+    let running = start_with(&server, |bound| bound.verifier(door.clone())).await;
+    let opened = running.send(with(initialize("2025-11-25"), "ada")).await;
+    let id = opened.header("mcp-session-id").unwrap().to_owned();
+    door.ada.revoke();
+    let who = in_session(&id, call(1, "who", json!({})));
+    let ended = running.send(with(who.clone(), "ada")).await.json().await;
+    assert_eq!(ended["error"]["data"]["name"], "ACCESS_DENIED", "{ended}");
+    let known = running.send(with(who, "ada-later")).await.json().await;
+    assert_eq!(known["result"]["structuredContent"]["principal"], "corp:ada", "{known}");
+    let add = in_session(&id, call(2, "math.add", json!({"a": 1, "b": 1})));
+    let added = running.send(with(add, "ada-later")).await.json().await;
+    assert_eq!(added["result"]["content"][0]["text"], "2", "{added}");
+    let ended = running.send(with(alone("tools/list", json!({})), "ada")).await.json().await;
+    assert_eq!(ended["error"]["data"]["name"], "ACCESS_DENIED", "{ended}");
+}

@@ -1,0 +1,66 @@
+//! Names by pattern.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use percent_encoding::percent_decode_str;
+use wildmatch::WildMatchPattern;
+
+/// Names, where `*` stands for any characters and `!` takes out again.
+///
+/// Patterns of URIs are compared without their escapes, so that no other spelling of one passes.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    all: bool,
+    exact: HashSet<Box<str>>,
+    wild: Vec<Pattern>,
+    not: Vec<Pattern>,
+}
+
+/// `?` means itself: it is part of URIs.
+type Pattern = WildMatchPattern<'*', '\0'>;
+
+impl Names {
+    /// Those that match one of these patterns and none that begins with `!`.
+    pub fn new<T: AsRef<str>>(patterns: impl IntoIterator<Item = T>) -> Self {
+        let mut names = Self::default();
+        for pattern in patterns {
+            let pattern = without_escapes(pattern.as_ref());
+            match pattern.strip_prefix('!') {
+                Some(not) => names.not.push(Pattern::new(not)),
+                None if pattern == "*" => names.all = true,
+                None if pattern.contains('*') => names.wild.push(Pattern::new(&pattern)),
+                None => _ = names.exact.insert(pattern.into()),
+            }
+        }
+        names
+    }
+
+    /// Every name.
+    pub fn all() -> Self {
+        Self { all: true, ..Self::default() }
+    }
+
+    /// Whether a name is among them.
+    pub fn have(&self, name: &str) -> bool {
+        let is_in = self.all
+            || self.exact.contains(name)
+            || self.wild.iter().any(|pattern| pattern.matches(name));
+        is_in && !self.not.iter().any(|pattern| pattern.matches(name))
+    }
+
+    /// Whether every name is among them.
+    pub fn are_all(&self) -> bool {
+        self.all && self.not.is_empty()
+    }
+
+    /// Whether no name can be among them.
+    pub fn are_none(&self) -> bool {
+        !self.all && self.exact.is_empty() && self.wild.is_empty()
+    }
+}
+
+/// A URI with every character as itself.
+pub(super) fn without_escapes(uri: &str) -> Cow<'_, str> {
+    percent_decode_str(uri).decode_utf8_lossy()
+}
