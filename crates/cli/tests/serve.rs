@@ -73,7 +73,7 @@ fn lines_are_served_on_sockets_too() {
 trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
 
-/// MCP-049: what others could reach is not opened without encryption, unless it is said.
+/// INT-112, MCP-049: what others could reach is not opened without encryption, unless it is said.
 #[test]
 fn an_open_address_needs_a_word() {
     let output = Command::new(PROGRAM)

@@ -163,8 +163,23 @@ impl Peer {
 
     async fn arriving(&mut self) -> Option<Value> {
         let waited = tokio::time::timeout(self.patience, self.messages.recv()).await;
-        waited.unwrap_or_else(|_| {
+        let arrived = waited.unwrap_or_else(|_| {
             panic!("nothing came for {:?}; seen so far: {:?}", self.patience, self.kept)
-        })
+        });
+        arrived.inspect(well_formed)
     }
+}
+
+/// INT-008: whatever a server sends is a message of JSON-RPC 2.0, or several.
+fn well_formed(message: &Value) {
+    if let Value::Array(messages) = message {
+        assert!(!messages.is_empty(), "an empty batch came");
+        return messages.iter().for_each(well_formed);
+    }
+    let has = |name: &str| message.get(name).is_some();
+    assert_eq!(message["jsonrpc"], "2.0", "{message}");
+    let kinds = [has("method"), has("result"), has("error")];
+    assert_eq!(kinds.iter().filter(|kind| **kind).count(), 1, "{message}");
+    assert!(has("id") || has("method"), "a response without id came: {message}");
+    assert!(!has("method") || message["method"].is_string(), "{message}");
 }

@@ -195,3 +195,29 @@ const SESSION_NOT_FOUND: Fault = Fault {
 
 /// How many messages may wait for a conversation, known or beginning.
 const MOST_EARLY: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+    use serde_json::json;
+
+    /// INT-030, INT-046, INT-048: what the server sends is answered as the document says.
+    #[test]
+    fn each_request_has_its_answer() {
+        let result = json!({"success": true, "data": {"name": "Ada"}});
+        for (method, params, answer) in [
+            ("interaction.prompt", json!({"prompt": {}}), json!({"acknowledged": true})),
+            ("interaction.continue", json!({"nextPrompt": {}}), json!({"acknowledged": true})),
+            ("interaction.continue", json!({}), json!({"acknowledged": true})),
+            (
+                "interaction.complete",
+                json!({"sessionId": "s", "result": result, "summary": "done"}),
+                json!({"success": true, "finalResult": {"name": "Ada"}}),
+            ),
+        ] {
+            assert_eq!(read(method, &params).unwrap().1, answer, "{method}");
+        }
+        assert!(read("interaction.prompt", &json!({})).is_none());
+        assert!(read("interaction.other", &json!({})).is_none());
+    }
+}

@@ -161,3 +161,24 @@ fn new_id() -> Result<SessionId, EngineError> {
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::new_id;
+
+    /// INT-070, INT-102: no id comes twice, and each of its 128 bits is as often set as not.
+    #[test]
+    fn ids_cannot_be_guessed() {
+        const IDS: usize = 100_000;
+        let digits = || new_id().unwrap().to_string().split_off("session_".len());
+        let ids: Vec<_> = (0..IDS).map(|_| u128::from_str_radix(&digits(), 16).unwrap()).collect();
+        assert_eq!(ids.iter().collect::<HashSet<_>>().len(), IDS);
+        for bit in 0..u128::BITS {
+            let set = ids.iter().filter(|id| *id >> bit & 1 == 1).count();
+            // Ten standard deviations: chance alone never gets there.
+            assert!(set.abs_diff(IDS / 2) < 1_600, "bit {bit} was set {set} times");
+        }
+    }
+}

@@ -33,8 +33,8 @@ pub async fn the_declaration_is_the_same_everywhere(connect: &Connect) {
     assert_eq!(capabilities.get("experimental"), None);
 }
 
-/// INT-075, INT-002, INT-016 to INT-026, INT-039, INT-047, C-05: start, respond, complete, in every
-/// revision that can be sent requests.
+/// INT-075, INT-002, INT-009, INT-016 to INT-026, INT-039, INT-047 to INT-049, C-05: start, respond,
+/// complete, in every revision that can be sent requests.
 pub async fn a_simple_conversation_takes_three_exchanges(connect: &Connect) {
     for revision in Revision::handshake() {
         let mut peer = ready(connect, revision).await;
@@ -65,8 +65,8 @@ pub async fn a_simple_conversation_takes_three_exchanges(connect: &Connect) {
     }
 }
 
-/// INT-076 to INT-078, INT-028 to INT-031, INT-040: the wizard of the document, the retry in it, and
-/// the reply always ahead of what it leads to.
+/// INT-004 to INT-006, INT-076 to INT-078, INT-028 to INT-031, INT-040: the wizard of the document
+/// over whichever transport this is, the retry in it, and the reply always ahead of what it leads to.
 pub async fn a_wizard_asks_one_question_after_another(connect: &Connect) {
     let mut peer = ready(connect, Revision::V2025_11_25).await;
     for _ in 0..20 {
@@ -175,7 +175,7 @@ pub async fn a_poller_finds_everything_in_results(connect: &Connect) {
     }
 }
 
-/// INT-036 to INT-038, INT-056 to INT-061, INT-101, INT-114, C-11: what a session has become, and
+/// INT-014, INT-036 to INT-038, INT-056 to INT-061, INT-101, INT-114, C-11: what a session has become, and
 /// what is left of it at the end.
 pub async fn the_state_of_a_session_is_told(connect: &Connect) {
     let mut peer = ready(connect, Revision::V2025_11_25).await;
