@@ -12,7 +12,7 @@ use crate::ask::Asker;
 use crate::conversation::Talk;
 use crate::exit::Exit;
 use crate::meter::Meter;
-use crate::reach;
+use crate::reach::{self, Trusted};
 use crate::show::{self, Format, neutral, table};
 use crate::store::{DEFAULT, StoreUrl};
 use crate::target::Target;
@@ -35,6 +35,9 @@ pub(crate) struct Sessions {
         hide_env_values = true
     )]
     token: Option<String>,
+
+    #[command(flatten)]
+    trust: Trusted,
 
     /// The store that has them, while no server uses it: redb:PATH
     #[arg(long, value_name = "URL", global = true)]
@@ -80,7 +83,10 @@ impl Sessions {
         reach::run(async {
             let server = match &self.store {
                 Some(store) => Place::Resting(Resting::open(store)?),
-                None => Place::Remote(Remote::open(&self.url, self.token.as_deref()).await?),
+                None => {
+                    let token = self.token.as_deref();
+                    Place::Remote(Remote::open(&self.url, token, &self.trust).await?)
+                }
             };
             tokio::select! {
                 biased;
@@ -94,7 +100,7 @@ impl Sessions {
         if let Action::Answer { id, value: None } = &self.action {
             let resume = match &self.store {
                 Some(store) => at_rest(&store.to_string()),
-                None => running(&self.url),
+                None => running(&self.url, &self.trust),
             };
             let talk = Talk { asker: &Asker::default(), meter: &Meter::new(), resume };
             let end = match server {
@@ -140,9 +146,9 @@ impl Sessions {
 }
 
 /// What to type to take up a conversation of this server again; the session's name comes last.
-pub(crate) fn resume(target: &Target) -> String {
+pub(crate) fn resume(target: &Target, trusted: &Trusted) -> String {
     match target {
-        Target::Address(address) => running(&address.url),
+        Target::Address(address) => running(&address.url, trusted),
         Target::Command(spawn) => {
             // A server of ours, started with a store of its own, says where it is.
             let mut words = spawn.arguments.iter().map(|word| word.to_string_lossy());
@@ -152,11 +158,15 @@ pub(crate) fn resume(target: &Target) -> String {
     }
 }
 
-fn running(url: &str) -> String {
-    match url {
-        DEFAULT_URL => "mcp-flow sessions answer".to_owned(),
-        url => format!("mcp-flow sessions answer --url {url}"),
+fn running(url: &str, trusted: &Trusted) -> String {
+    let mut line = "mcp-flow sessions answer".to_owned();
+    if url != DEFAULT_URL {
+        line += &format!(" --url {url}");
     }
+    if let Some(hash) = &trusted.certificate_hash {
+        line += &format!(" --certificate-hash {hash}");
+    }
+    line
 }
 
 fn at_rest(store: &str) -> String {
