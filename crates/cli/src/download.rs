@@ -1,6 +1,6 @@
 //! What results carry or refer to, saved as files.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -128,10 +128,11 @@ async fn save_one(
     place(file, folder, &name)
 }
 
-async fn fetch(
+/// Writes what is to be fetched as it comes.
+pub(crate) async fn fetch(
     client: &Client,
     link: &Value,
-    file: &mut std::fs::File,
+    file: &mut impl Write,
     name: &str,
     meter: &Meter,
 ) -> anyhow::Result<()> {

@@ -53,7 +53,7 @@ fn hint(error: &Error) -> Option<&'static str> {
             }
             TransportError::Garbage(_) => Some("Is this an MCP server?"),
             TransportError::Unreachable { what, .. } if what.contains("certificate") => {
-                Some("If you trust it, name the file of its certificate in SSL_CERT_FILE")
+                Some("If you trust it, give its --certificate-hash, or its issuer with --issuers")
             }
             TransportError::Lost(_) => Some("See what the server says of it"),
             _ => Some("Check that it runs, and its address"),
@@ -110,7 +110,7 @@ mod tests {
             |what: &str| TransportError::Unreachable { what: what.to_owned(), source: None };
         for (error, exit, part) in [
             (connect(unreachable("refused")), Exit::Unreachable, "Check that it runs"),
-            (connect(unreachable("bad certificate")), Exit::Unreachable, "SSL_CERT_FILE"),
+            (connect(unreachable("bad certificate")), Exit::Unreachable, "--certificate-hash"),
             (connect(unauthorized), Exit::Denied, "--token"),
             (connect(TransportError::Garbage("x".to_owned())), Exit::Protocol, "MCP server"),
             (server("ACCESS_DENIED"), Exit::Denied, "--token"),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::conversation::Talk;
 use crate::exit::{Exit, Failure};
+use crate::reach::Trusted;
 use crate::store::{DEFAULT, StoreUrl};
 use remote::Remote;
 use resting::Resting;
@@ -28,6 +29,9 @@ pub(crate) struct Whereabouts {
         hide_env_values = true
     )]
     token: Option<String>,
+
+    #[command(flatten)]
+    trust: Trusted,
 
     /// The store that has them, while no server uses it: redb:PATH
     #[arg(long, value_name = "URL", global = true, conflicts_with = "url")]
@@ -57,14 +61,14 @@ impl Whereabouts {
 
     async fn server(&self) -> anyhow::Result<Place> {
         let url = self.url.as_deref().unwrap_or(DEFAULT_URL);
-        Ok(Place::Remote(Remote::open(url, self.token.as_deref()).await?))
+        Ok(Place::Remote(Remote::open(url, self.token.as_deref(), &self.trust).await?))
     }
 
     /// A command, with the options that lead it to the same place.
     pub(crate) fn again(&self, command: &str) -> String {
         match (&self.url, &self.store) {
             (_, Some(store)) => format!("{command} --store {store}"),
-            (Some(url), None) => format!("{command} --url {url}"),
+            (Some(url), None) => format!("{command} --url {url}{}", self.trust.again()),
             (None, None) => command.to_owned(),
         }
     }

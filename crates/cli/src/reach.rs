@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow::client::transport::Connector;
-use mcp_flow::client::{BadTarget, Client, Event, Host, HttpOptions, Program, Stderr};
+use mcp_flow::client::{BadTarget, Client, Event, Host, HttpOptions, Program, Stderr, Trust};
 
 use crate::configuration::Configuration;
 use crate::exit::{Exit, Failure};
@@ -25,6 +25,9 @@ pub(crate) struct Reach {
     /// A header to send with every request, such as "X-Tenant: blue"; may be repeated
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
+
+    #[command(flatten)]
+    pub(crate) trust: Trusted,
 
     /// Where servers have names: a TOML file of ours, or the mcpServers JSON of another host
     ///
@@ -86,8 +89,36 @@ impl Reach {
             Target::Address(address) => {
                 let own = address.headers.clone().into_iter();
                 let headers = own.chain(self.headers.iter().cloned());
-                network(&address.url, headers, self.token.as_deref())
+                network(&address.url, headers, self.token.as_deref(), &self.trust)
             }
+        }
+    }
+}
+
+/// Which server is believed to be the right one.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Trusted {
+    /// Believe the server whose certificate has this SHA-256, as `mcp-flow serve` shows it
+    #[arg(long, value_name = "HEX", value_parser = certificate_hash, global = true)]
+    certificate_hash: Option<String>,
+
+    /// Believe servers whose certificate was issued by one in this PEM file, and no others
+    #[arg(long, value_name = "FILE", conflicts_with = "certificate_hash", global = true)]
+    issuers: Option<PathBuf>,
+}
+
+impl Trusted {
+    fn trust(&self) -> Trust {
+        let hash = self.certificate_hash.as_deref().and_then(|hash| Trust::hash(hash).ok());
+        hash.or_else(|| self.issuers.clone().map(Trust::File)).unwrap_or_default()
+    }
+
+    /// The same, as it is typed.
+    pub(crate) fn again(&self) -> String {
+        match (&self.certificate_hash, &self.issuers) {
+            (Some(hash), _) => format!(" --certificate-hash {hash}"),
+            (None, Some(file)) => format!(" --issuers {}", file.display()),
+            (None, None) => String::new(),
         }
     }
 }
@@ -114,9 +145,10 @@ pub(crate) fn network(
     url: &str,
     headers: impl Iterator<Item = (String, String)>,
     token: Option<&str>,
+    trusted: &Trusted,
 ) -> anyhow::Result<Arc<dyn Connector>> {
     let usage = |problem: BadTarget| Failure::new(Exit::Usage, problem.to_string());
-    let mut options = HttpOptions::new();
+    let mut options = HttpOptions::new().trust(trusted.trust());
     for (name, value) in headers {
         options = options.header(&name, &value).map_err(usage)?;
     }
@@ -194,6 +226,10 @@ pub(crate) async fn interruptible<T>(
 /// What ctrl-c ends in.
 pub(crate) fn interrupted() -> anyhow::Error {
     Failure::new(Exit::Interrupted, "interrupted; what was under way is cancelled").into()
+}
+
+fn certificate_hash(text: &str) -> Result<String, String> {
+    Trust::hash(text).map(|_| text.to_owned()).map_err(|bad| bad.to_string())
 }
 
 fn header(text: &str) -> Result<(String, String), String> {

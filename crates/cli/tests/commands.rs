@@ -98,32 +98,34 @@ fn everything_a_server_offers_is_listed() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("notes.txt"), "one\u{1b}[31m").unwrap();
     let server = Server::start(&["--root", folder.path().to_str().unwrap()]);
-    for place in ["mcp", "sse", "websocket"] {
+    let hash = server.places["certificateHash"].as_str().unwrap();
+    for place in ["mcp", "sse", "websocket", "webtransport"] {
         let target = server.places[place].as_str().unwrap();
+        let run =
+            |words: &[&str], input| run(&[words, &["--certificate-hash", hash]].concat(), input);
         let (out, err, code) = run(&["tools", target, "--format", "json"], "");
         assert_eq!(code, 0, "{place}: {err}");
         let listed: Value = serde_json::from_str(&out).unwrap();
         assert_eq!(listed["tools"][0]["name"], "calculator.add", "{place}");
         let (out, _, _) = run(&["tools", target], "");
         assert!(out.lines().any(|line| line.starts_with("calculator.add")), "{place}: {out}");
+        let (out, _, _) = run(&["prompts", "--format=plain", target], "");
+        assert!(out.contains("analyze_data\tdata\t"), "{out}");
+        let (out, _, _) = run(&["prompt", target, "analyze_data", "data=1 2 3"], "");
+        assert_eq!(out, "user: Analyze this data: 1 2 3\n");
+        let (_, err, code) = run(&["prompt", target, "analyze_data"], "");
+        assert!(code == 2 && err.contains("data=VALUE"), "{err}");
+        let (out, _, _) = run(&["resources", target, "--format=plain"], "");
+        let mut uris = out.lines().filter_map(|line| line.split('\t').next());
+        let uri = uris.find(|uri| uri.starts_with("file:")).unwrap();
+        assert!(uri.ends_with("/notes.txt"), "{out}");
+        let (out, _, _) = run(&["read", target, uri], "");
+        assert_eq!(out, "one␛[31m\n");
+        let (out, _, _) = run(&["read", target, uri, "--raw"], "");
+        assert_eq!(out, "one\u{1b}[31m");
+        let (out, _, code) = run(&["ping", target], "");
+        assert!(code == 0 && out.starts_with("mcp-flow "), "{out}");
     }
-    let target = server.places["mcp"].as_str().unwrap();
-    let (out, _, _) = run(&["prompts", "--format=plain", target], "");
-    assert!(out.contains("analyze_data\tdata\t"), "{out}");
-    let (out, _, _) = run(&["prompt", target, "analyze_data", "data=1 2 3"], "");
-    assert_eq!(out, "user: Analyze this data: 1 2 3\n");
-    let (_, err, code) = run(&["prompt", target, "analyze_data"], "");
-    assert!(code == 2 && err.contains("data=VALUE"), "{err}");
-    let (out, _, _) = run(&["resources", target, "--format=plain"], "");
-    let mut uris = out.lines().filter_map(|line| line.split('\t').next());
-    let uri = uris.find(|uri| uri.starts_with("file:")).unwrap();
-    assert!(uri.ends_with("/notes.txt"), "{out}");
-    let (out, _, _) = run(&["read", target, uri], "");
-    assert_eq!(out, "one␛[31m\n");
-    let (out, _, _) = run(&["read", target, uri, "--raw"], "");
-    assert_eq!(out, "one\u{1b}[31m");
-    let (out, _, code) = run(&["ping", target], "");
-    assert!(code == 0 && out.starts_with("mcp-flow "), "{out}");
 }
 
 /// PAT-024: what is too large for a result is fetched, whole, under a name of its own, and nothing
@@ -134,23 +136,33 @@ fn large_results_are_downloaded() {
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
     std::fs::write(folder.path().join("large.bin"), &bytes).unwrap();
     let server = Server::start(&["--root", folder.path().to_str().unwrap()]);
-    let target = server.places["mcp"].as_str().unwrap();
-    let saved = tempfile::tempdir().unwrap();
-    let into = saved.path().to_str().unwrap();
-    let uri = format!("file://{}/large.bin", folder.path().canonicalize().unwrap().display());
-    for arguments in [
-        &["call", target, "read_file", "path=large.bin", "--output", into][..],
-        &["read", target, &uri, "--output", into],
-    ] {
-        let (_, err, code) = run(arguments, "");
-        assert!(code == 0 && err.contains("saved "), "{code}: {err}");
-    }
-    let mut names: Vec<_> =
-        std::fs::read_dir(into).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    names.sort();
-    assert_eq!(names, ["large-2.bin", "large.bin"]);
-    for name in names {
-        assert!(std::fs::read(saved.path().join(name)).unwrap() == bytes);
+    let hash = server.places["certificateHash"].as_str().unwrap();
+    for (place, expected) in
+        [("mcp", ["large-2.bin", "large.bin"]), ("webtransport", ["large.bin", "stream-1"])]
+    {
+        let target = server.places[place].as_str().unwrap();
+        let saved = tempfile::tempdir().unwrap();
+        let into = saved.path().to_str().unwrap();
+        let uri = format!("file://{}/large.bin", folder.path().canonicalize().unwrap().display());
+        for arguments in [
+            &["call", target, "read_file", "path=large.bin", "--output", into][..],
+            &["read", target, &uri, "--output", into],
+        ] {
+            let (_, err, code) = run(&[arguments, &["--certificate-hash", hash]].concat(), "");
+            assert!(code == 0 && err.contains("saved "), "{place} {code}: {err}");
+        }
+        let mut names: Vec<_> =
+            std::fs::read_dir(into).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, expected);
+        for name in names {
+            assert!(std::fs::read(saved.path().join(name)).unwrap() == bytes);
+        }
+        let raw = Command::new(PROGRAM)
+            .args(["read", target, &uri, "--raw", "--certificate-hash", hash])
+            .output()
+            .unwrap();
+        assert!(raw.stdout == bytes, "{place}: {}", String::from_utf8_lossy(&raw.stderr));
     }
 }
 
@@ -161,18 +173,61 @@ fn a_watched_resource_is_shown_when_it_changes() {
     let path = folder.path().join("notes.txt");
     std::fs::write(&path, "old").unwrap();
     let server = Server::start(&["--root", folder.path().to_str().unwrap()]);
-    let target = server.places["mcp"].as_str().unwrap();
+    let hash = server.places["certificateHash"].as_str().unwrap();
     let uri = format!("file://{}/notes.txt", folder.path().canonicalize().unwrap().display());
-    let mut watching = Command::new(PROGRAM)
-        .args(["watch", target, &uri, "--changes", "1"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
-    assert_eq!(lines.next().unwrap().unwrap(), "old");
-    std::fs::write(&path, "new").unwrap();
-    assert_eq!(lines.next().unwrap().unwrap(), "new");
-    assert_eq!(watching.wait().unwrap().code(), Some(0));
+    for (place, [old, new]) in [("mcp", ["old", "new"]), ("webtransport", ["new", "newest"])] {
+        let target = server.places[place].as_str().unwrap();
+        let mut watching = Command::new(PROGRAM)
+            .args(["watch", target, &uri, "--changes", "1", "--certificate-hash", hash])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), old, "{place}");
+        std::fs::write(&path, new).unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), new, "{place}");
+        assert_eq!(watching.wait().unwrap().code(), Some(0));
+    }
+}
+
+/// INT-087, INT-098: a conversation over WebTransport is held, or left and taken up again, and a
+/// server is believed by its certificate alone.
+#[test]
+fn a_flow_is_held_over_webtransport() {
+    let server = Server::start(&[]);
+    let target = server.places["webtransport"].as_str().unwrap();
+    let hash = server.places["certificateHash"].as_str().unwrap();
+    let trust = ["--certificate-hash", hash];
+    let call = [&trust[..], &["--format=json"]].concat();
+    let (out, err, code) =
+        run(&[&["call", target, "register"], &call[..]].concat(), "Ada\nada@a.example\n");
+    assert_eq!(code, 0, "{err}");
+    let end: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(end["result"]["data"], json!({"name": "Ada", "email": "ada@a.example"}));
+
+    let (_, err, _) = run(&[&["call", target, "register"], &call[..]].concat(), "Ada\n");
+    let left = err.lines().find(|line| line.contains("sessions answer")).unwrap_or(&err);
+    assert!(left.contains(hash), "{err}");
+    let sessions = [&["sessions", "--url", target][..], &call].concat();
+    let (out, err, code) = run(&[&sessions[..], &["list"]].concat(), "");
+    assert_eq!(code, 0, "{err}");
+    let listed: Value = serde_json::from_str(&out).unwrap();
+    let id = listed["sessions"].as_array().unwrap().iter().find_map(|session| {
+        (session["state"] == "waiting_user").then(|| session["sessionId"].as_str().unwrap())
+    });
+    let id = id.unwrap_or_else(|| panic!("{listed}"));
+    let (out, _, _) = run(&[&sessions[..], &["answer", id, "ada@a.example"]].concat(), "");
+    assert!(out.contains("\"success\": true") || out.contains("\"success\":true"), "{out}");
+
+    let wrong = "00".repeat(32);
+    for (trust, exit, part) in
+        [(&["--certificate-hash", &wrong][..], 3, "--certificate-hash"), (&[], 3, "--issuers")]
+    {
+        let (_, err, code) = run(&[&["ping", target], trust].concat(), "");
+        assert!(code == exit && err.contains(part), "{code}: {err}");
+    }
+    let (_, err, code) = run(&["ping", target, "--certificate-hash", "none"], "");
+    assert!(code == 2 && err.contains("64 hexadecimal digits"), "{code}: {err}");
 }
 
 /// C-53: whoever has no token is told so, and whoever has one comes in.
@@ -183,7 +238,13 @@ fn a_closed_door_opens_with_a_token() {
     std::fs::write(&file, "ada:0123456789abcdef0123\n").unwrap();
     let server = Server::start(&["--token-file", file.to_str().unwrap()]);
     let target = server.places["mcp"].as_str().unwrap();
-    for command in [&["ping", target][..], &["sessions", "list", "--url", target]] {
+    let webtransport = server.places["webtransport"].as_str().unwrap();
+    let hash = server.places["certificateHash"].as_str().unwrap();
+    for command in [
+        &["ping", target][..],
+        &["sessions", "list", "--url", target],
+        &["ping", "--certificate-hash", hash, webtransport],
+    ] {
         let (_, err, code) = run(command, "");
         assert!(code == 5 && err.contains("--token"), "{code}: {err}");
         let with = [command, &["--token", "0123456789abcdef0123"]].concat();

@@ -151,7 +151,7 @@ impl Calling<'_> {
         name: &str,
         arguments: Map<String, Value>,
     ) -> anyhow::Result<ExitCode> {
-        let resume = super::sessions::resume(self.target);
+        let resume = super::sessions::resume(self.target, &self.call.reach.trust);
         let talk = Talk { asker: &self.person.asker, meter: &self.person.meter, resume };
         show_end(&talk.hold(self.client, name, arguments).await?, self.call.reach.format)
     }

@@ -5,14 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use futures_util::StreamExt as _;
 use mcp_flow::client::host::Nobody;
 use mcp_flow::client::{Change, Client, Watched};
 use serde_json::Value;
 
-use crate::download;
+use crate::download::{self, Piece};
 use crate::exit::{Exit, Failure};
 use crate::fault::explain;
 use crate::meter::Meter;
@@ -82,10 +80,14 @@ impl Read {
             }
             return Ok(());
         }
-        match self.raw {
-            true => contents.iter().try_for_each(write_bytes),
-            false => show(&result, self.reach.format),
+        if self.raw {
+            let places = contents.iter().enumerate();
+            for piece in places.filter_map(|(place, it)| download::contents(place + 1, it)) {
+                write_bytes(client, piece).await?;
+            }
+            return Ok(());
         }
+        show(&result, self.reach.format)
     }
 }
 
@@ -152,12 +154,13 @@ fn show(result: &Value, format: Format) -> anyhow::Result<()> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "no client speaks on standard output here")]
-fn write_bytes(contents: &Value) -> anyhow::Result<()> {
+async fn write_bytes(client: &Client, piece: Piece) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
-    let bytes = match (contents["text"].as_str(), contents["blob"].as_str()) {
-        (Some(text), _) => text.as_bytes().to_vec(),
-        (None, Some(blob)) => STANDARD.decode(blob).context("the server sent no base64")?,
-        (None, None) => Vec::new(),
-    };
-    out.write_all(&bytes).and_then(|()| out.flush()).context("standard output is closed")
+    match piece {
+        Piece::Held { data, .. } => out.write_all(&data).context("standard output is closed")?,
+        Piece::Elsewhere { name, link } => {
+            download::fetch(client, &link, &mut out, &name, &Meter::silent()).await?;
+        }
+    }
+    out.flush().context("standard output is closed")
 }

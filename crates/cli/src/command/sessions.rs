@@ -10,7 +10,7 @@ use crate::conversation::Talk;
 use crate::exit::Exit;
 use crate::meter::Meter;
 use crate::place::{DEFAULT_URL, Place, Whereabouts};
-use crate::reach;
+use crate::reach::{self, Trusted};
 use crate::show::{self, Format, neutral, table};
 use crate::store::DEFAULT;
 use crate::target::Target;
@@ -112,9 +112,9 @@ impl Sessions {
 }
 
 /// What to type to take up a conversation of this server again; the session's name comes last.
-pub(crate) fn resume(target: &Target) -> String {
+pub(crate) fn resume(target: &Target, trusted: &Trusted) -> String {
     match target {
-        Target::Address(address) => running(&address.url),
+        Target::Address(address) => running(&address.url, trusted),
         Target::Command(spawn) => {
             // A server of ours, started with a store of its own, says where it is.
             let mut words = spawn.arguments.iter().map(|word| word.to_string_lossy());
@@ -124,11 +124,12 @@ pub(crate) fn resume(target: &Target) -> String {
     }
 }
 
-fn running(url: &str) -> String {
-    match url {
-        DEFAULT_URL => ANSWER.to_owned(),
-        url => format!("{ANSWER} --url {url}"),
+fn running(url: &str, trusted: &Trusted) -> String {
+    let mut line = ANSWER.to_owned();
+    if url != DEFAULT_URL {
+        line += &format!(" --url {url}");
     }
+    line + &trusted.again()
 }
 
 fn at_rest(store: &str) -> String {

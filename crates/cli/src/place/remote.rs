@@ -8,15 +8,19 @@ use serde_json::Value;
 
 use crate::fault::explain;
 use crate::host::Inline;
-use crate::reach;
+use crate::reach::{self, Trusted};
 
 pub(crate) struct Remote {
     pub(super) client: Client,
 }
 
 impl Remote {
-    pub(super) async fn open(url: &str, token: Option<&str>) -> anyhow::Result<Self> {
-        let connector = reach::network(&endpoint(url), std::iter::empty(), token)?;
+    pub(super) async fn open(
+        url: &str,
+        token: Option<&str>,
+        trusted: &Trusted,
+    ) -> anyhow::Result<Self> {
+        let connector = reach::network(&endpoint(url), std::iter::empty(), token, trusted)?;
         Ok(Self { client: reach::open(connector, LIMIT, Inline).await? })
     }
 

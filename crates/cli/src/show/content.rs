@@ -23,6 +23,9 @@ fn piece(piece: &Value) -> String {
             let size = piece["size"].as_u64().map(|size| format!(", {}", bytes(size)));
             format!("[{}: {}{}]", neutral(name), member("uri"), size.unwrap_or_default())
         }
+        Some("ref/stream") => {
+            format!("[{}, too large to show; save it with --output DIR]", member("mimeType"))
+        }
         // Kinds of a later revision, or of the server's own: shown as they are.
         _ => neutral(&piece.to_string()),
     }
@@ -36,6 +39,9 @@ pub(crate) fn contents(resource: &Value) -> String {
     let uri = resource["uri"].as_str().map(neutral).unwrap_or_default();
     let kind = resource["mimeType"].as_str().map(neutral);
     let kind = kind.unwrap_or_else(|| "of unknown kind".to_owned());
+    if resource["blob"].is_null() {
+        return format!("[{uri}: {kind}, too large to show; save it with --output DIR]");
+    }
     format!("[{uri}: {kind}, {}]", size_of_base64(&resource["blob"]))
 }
 

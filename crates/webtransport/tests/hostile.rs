@@ -1,0 +1,138 @@
+//! Clients that do not keep to the rules, or go without a word (WT-006, WT-067, WT-069).
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use mcp_flow_proto::Encoding;
+use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::relay::{Quality, Relay};
+use mcp_flow_webtransport::client;
+use rustls::version::TLS13;
+use serde_json::json;
+use support::{Running, options, start, start_with, within};
+use web_transport_quinn::quinn::crypto::rustls::QuicClientConfig;
+use web_transport_quinn::quinn::{self, ClientConfig, Connection, Endpoint};
+
+/// A connection on which nobody asks for a session is not kept.
+#[tokio::test]
+async fn a_connection_without_a_session_is_let_go() {
+    let short = options(|options| options.handshake_time = Duration::from_millis(300));
+    let running = start_with(&Fixture::new().server, short);
+    let (_endpoint, connection) = dial(&running, "h3").await.unwrap();
+    within(connection.closed()).await;
+    running.connect().await.initialize(&[]).await;
+}
+
+/// WT-067, WT-001: nothing but HTTP/3 is spoken, and QUIC brings TLS 1.3 with it.
+#[tokio::test]
+async fn only_http_3_is_spoken() {
+    let running = start(&Fixture::new().server);
+    for protocol in ["h2", "hq-interop", "mcp-flow"] {
+        let refused = dial(&running, protocol).await.map(|_| ()).unwrap_err().to_string();
+        assert!(
+            refused.contains("no application protocol") || refused.contains("120"),
+            "{refused}"
+        );
+    }
+    running.connect().await.initialize(&[]).await;
+}
+
+/// A client that is gone without a word makes room for the next.
+#[tokio::test]
+async fn a_client_that_vanishes_makes_room() {
+    let one = options(|options| {
+        (options.connections, options.idle_time) = (1, Duration::from_millis(500));
+    });
+    let mut running = start_with(&Fixture::new().server, one);
+    let direct = running.url.clone();
+    let server = ([127, 0, 0, 1], running.port).into();
+    let relay = Relay::start(server, Quality { delay: Duration::ZERO, loss: 0.0 }).await;
+    running.url = format!("https://{}/mcp-flow", relay.address());
+    let mut caller = running.connect().await;
+    caller.initialize(&[]).await;
+    assert!(client::connect(&direct, running.settings()).await.is_err(), "there is room for one");
+    drop(relay);
+    let room = async {
+        while client::connect(&direct, running.settings()).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(room).await;
+}
+
+/// WT-069: as many streams as a client likes to open, it has few at once.
+#[tokio::test]
+async fn open_streams_are_few() {
+    let running = start(&Fixture::new().server);
+    let mut caller = running.connect().await;
+    caller.initialize(&[]).await;
+    let connection: &Connection = caller.client.session();
+    let connection = connection.clone();
+    let (mut one_way, mut both_ways) = (Vec::new(), Vec::new());
+    while let Some(stream) = connection.open_uni().now_or_never() {
+        one_way.push(stream.unwrap());
+        assert!(one_way.len() <= 16);
+    }
+    while let Some(stream) = connection.open_bi().now_or_never() {
+        both_ways.push(stream.unwrap());
+        assert!(both_ways.len() <= 8);
+    }
+    // What they hold before anyone reads it is bounded for all of them together.
+    let mut taken = 0;
+    let chunk = vec![0; 64 * 1024];
+    for stream in &mut one_way {
+        while let Some(Ok(written)) = stream.write(&chunk).now_or_never() {
+            taken += written;
+            assert!(taken <= 16 * 1024 * 1024, "it has no end");
+        }
+    }
+    assert_eq!(caller.call(2, "ping", json!({})).await["result"], json!({}));
+}
+
+/// WT-040, WT-047, WT-069: what is sent on every channel at once and means nothing disturbs neither
+/// the other sessions nor, past what is answered, its own.
+#[tokio::test]
+async fn garbage_disturbs_nobody() {
+    let running = start(&Fixture::new().server);
+    let mut other = running.connect().await;
+    other.initialize(&[Encoding::Cbor]).await;
+    let mut caller = running.connect().await;
+    caller.initialize(&[]).await;
+    let session = caller.client.session().clone();
+    let garbage = |round: u8| -> Vec<u8> { (0..=255).map(|byte: u8| byte ^ round).collect() };
+    for round in 0..20_u8 {
+        caller.client.send_unseen(&garbage(round)).await.unwrap();
+        let _ = session.send_datagram(garbage(round).into());
+        let mut stream = session.open_uni().await.unwrap();
+        // It may be stopped before all of it is sent.
+        let _ = stream.write_all(&garbage(round)).await;
+        let _ = stream.finish();
+        if let Some(Ok((mut send, _))) = session.open_bi().now_or_never() {
+            let _ = send.write_all(&garbage(round)).await;
+        }
+        let pong = other.call(u32::from(round) + 2, "ping", json!({})).await;
+        assert_eq!(pong["result"], json!({}), "{round}");
+    }
+    let told = caller.message(|message| message["error"]["code"] == -32700).await;
+    assert_eq!(told["id"], json!(null));
+    assert_eq!(caller.call(2, "ping", json!({})).await["result"], json!({}));
+}
+
+/// A bare QUIC connection that would speak this protocol.
+async fn dial(
+    running: &Running,
+    protocol: &str,
+) -> Result<(Endpoint, Connection), quinn::ConnectionError> {
+    let tls = running.settings().trust.client_config(&[&TLS13], &[protocol]).unwrap();
+    let config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    let server = ([127, 0, 0, 1], running.port).into();
+    let connecting = endpoint.connect_with(config, server, "localhost").unwrap();
+    let connection = connecting.await?;
+    Ok((endpoint, connection))
+}
