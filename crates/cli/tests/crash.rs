@@ -4,7 +4,11 @@
 
 use std::path::Path;
 
-use mcp_flow_testkit::crash::{Pushed, Rounds, survive};
+use mcp_flow::webtransport::client::{Event, Settings, Trust, connect};
+use mcp_flow_testkit::Peer;
+use mcp_flow_testkit::crash::{Asked, Heard, Pushed, Rounds, Talk, survive};
+use serde_json::Value;
+use tokio::sync::mpsc;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
@@ -18,4 +22,54 @@ async fn rounds_survive_kills() {
 #[tokio::test]
 async fn pushed_questions_survive_kills() {
     survive::<Pushed>(Path::new(PROGRAM)).await;
+}
+
+/// MCP-094, INT-098: the same over the control stream of WebTransport.
+#[tokio::test]
+async fn questions_on_a_control_stream_survive_kills() {
+    survive::<OnControlStream>(Path::new(PROGRAM)).await;
+}
+
+/// A conversation whose questions come over WebTransport.
+struct OnControlStream(Pushed);
+
+impl Talk for OnControlStream {
+    async fn connect(places: &Value) -> Option<Self> {
+        let trust = Trust::hash(places["certificateHash"].as_str().unwrap()).unwrap();
+        let url = places["webtransport"].as_str().unwrap();
+        let (client, mut events) = connect(url, Settings::new(trust)).await.ok()?;
+        let (frames, mut to_send) = mpsc::unbounded_channel::<Vec<u8>>();
+        let (received, messages) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    frame = to_send.recv() => match frame {
+                        Some(frame) if client.send(&frame).await.is_ok() => {}
+                        // The test has enough, or the program is gone.
+                        _ => return client.close(),
+                    },
+                    event = events.next() => match event {
+                        Some(Event::Message { bytes, .. }) => {
+                            let _ = received.send(serde_json::from_slice(&bytes).unwrap());
+                        }
+                        Some(_) => {}
+                        None => return,
+                    },
+                }
+            }
+        });
+        Some(Self(Pushed::over(Peer::new(frames, messages)).await?))
+    }
+
+    async fn begin(&mut self, flow: &str, params: &Value) -> Option<Heard> {
+        self.0.begin(flow, params).await
+    }
+
+    async fn answer(&mut self, asked: &Asked, text: &str) -> Option<Heard> {
+        self.0.answer(asked, text).await
+    }
+
+    async fn look(&mut self, asked: &Asked) -> Option<Heard> {
+        self.0.look(asked).await
+    }
 }
