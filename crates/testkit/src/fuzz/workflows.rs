@@ -37,7 +37,7 @@ fn go_through(workflow: &Workflow) {
                 done.remove(&*task.id);
             }
         }
-        context = in_round(&context, round.as_ref());
+        context = in_round(&context, round.as_ref()).into_owned();
         assert!(
             !guidance(workflow, task, round.as_ref(), &context).is_empty(),
             "it says something"
