@@ -40,28 +40,20 @@ impl Arguments {
             write(&workflows, number, "First")?;
         }
         let begun = Instant::now();
-        let arguments = ["stdio", "--store", "memory:", "--workflows", "many"];
-        let mut server = Server::start(&program, &folder, &arguments)?;
+        let mut server = Server::start(&program, &folder, OLDEST)?;
         let loaded = begun.elapsed();
         let memory = Memory::settled(server.child.id())?;
-
-        let add = json!({"name": "calculator.add", "arguments": {"a": 2, "b": 3}});
-        let add = server.cost(&add, self.calls)?;
-        let next = json!({"name": "workflow_next", "arguments": {
-            "workflowId": "flow-00001", "completedSteps": ["step-0"], "context": {"task": "T-1"}}});
-        let next = server.cost(&next, self.calls)?;
-
+        let old = server.compare(self.calls)?;
         let reloaded = server.reload(&workflows)?;
+        drop(server);
+        let new = Server::start(&program, &folder, LATER)?.compare(self.calls)?;
         Ok(format!(
             "{} workflows load in {:.2} s (hold: 2), {:.0} MB (hold: 200)\n\
-             workflow_next {:.2} us, calculator.add {:.2} us of CPU: {:.2}x (hold: 4)\n\
+             {OLDEST}: {old}\n{LATER}: {new}\n\
              one changed file counts after {:.1} ms (hold: 50)",
             self.files,
             loaded.as_secs_f64(),
             megabytes(memory.resident),
-            micros(next, self.calls),
-            micros(add, self.calls),
-            next.as_secs_f64() / add.as_secs_f64(),
             reloaded.as_secs_f64() * 1000.0,
         ))
     }
@@ -93,9 +85,9 @@ struct Server {
 
 impl Server {
     /// Starts a server and waits until it has answered.
-    fn start(program: &Path, folder: &Path, arguments: &[&str]) -> anyhow::Result<Self> {
+    fn start(program: &Path, folder: &Path, revision: &str) -> anyhow::Result<Self> {
         let mut child = Command::new(program)
-            .args(arguments)
+            .args(["stdio", "--store", "memory:", "--workflows", "many"])
             .current_dir(folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -103,9 +95,26 @@ impl Server {
         let input = child.stdin.take().context("the server has no input")?;
         let output = BufReader::new(child.stdout.take().context("the server has no output")?);
         let mut server = Self { child, input, output };
-        let params = json!({"protocolVersion": "2024-11-05", "capabilities": {}});
-        server.call("initialize", &params)?;
+        let client = json!({"name": "benches", "version": "1.0.0"});
+        let params = json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": client});
+        let opened = server.call("initialize", &params)?;
+        ensure!(opened["result"]["protocolVersion"] == revision, "{opened}");
         Ok(server)
+    }
+
+    /// What the next step costs beside a small call.
+    fn compare(&mut self, calls: usize) -> anyhow::Result<String> {
+        let add = json!({"name": "calculator.add", "arguments": {"a": 2, "b": 3}});
+        let add = self.cost(&add, calls)?;
+        let next = json!({"name": "workflow_next", "arguments": {
+            "workflowId": "flow-00001", "completedSteps": ["step-0"], "context": {"task": "T-1"}}});
+        let next = self.cost(&next, calls)?;
+        Ok(format!(
+            "workflow_next {:.2} us, calculator.add {:.2} us of CPU: {:.2}x (hold: 4)",
+            micros(next, calls),
+            micros(add, calls),
+            next.as_secs_f64() / add.as_secs_f64(),
+        ))
     }
 
     fn call(&mut self, method: &str, params: &Value) -> anyhow::Result<Value> {
@@ -166,3 +175,5 @@ impl Drop for Server {
 
 const IN_FLIGHT: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
+const OLDEST: &str = "2024-11-05";
+const LATER: &str = "2025-11-25";

@@ -89,7 +89,8 @@ async fn runs_are_looked_after_from_the_command_line() {
     let listed: Value = serde_json::from_str(&listed).unwrap();
     let runs = listed["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 3);
-    let fresh = runs.iter().find(|run| run["done"] == json!([])).unwrap();
+    let is_fresh = |run: &&Value| run["status"] == "step" && run["done"] == json!([]);
+    let fresh = runs.iter().find(is_fresh).unwrap();
     let waiting = fresh["runId"].as_str().unwrap().to_owned();
     let (said, code) = place
         .workflow(&["--url", &server.url, "resume", &waiting], "done\nwork\nn\nbetter\ny\nall\n");

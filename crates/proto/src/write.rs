@@ -3,6 +3,8 @@
 //! Payloads arrive encoded; these functions put the envelope around them, in the same encoding,
 //! without decoding or copying them twice.
 
+mod text;
+
 use serde::Serialize;
 
 use crate::error::RpcError;
@@ -168,14 +170,31 @@ pub fn batch(out: &mut Vec<u8>, encoding: Encoding, messages: &[Vec<u8>]) {
 /// The same as [`CallResult`](crate::model::CallResult) would be written, in a fraction of the
 /// time: this is what most calls of most tools return.
 pub fn text_result(text: &str, server_info: Option<&str>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len() + server_info.map_or(0, str::len) + 192);
+    call_result(text, None, server_info)
+}
+
+/// The result of a call that returned data, as JSON: the data, and the same as a text for clients
+/// that know no other. Otherwise as [`text_result`].
+pub fn structured_result(json: &str, server_info: Option<&str>) -> Vec<u8> {
+    call_result(json, Some(json), server_info)
+}
+
+fn call_result(text: &str, structured: Option<&str>, server_info: Option<&str>) -> Vec<u8> {
+    let lengths = [Some(text), structured, server_info].map(|part| part.map_or(0, str::len));
+    // Quotes in the text of data take a byte more each.
+    let mut out = Vec::with_capacity(lengths.iter().sum::<usize>() + text.len() / 8 + 224);
     out.push(b'{');
     if server_info.is_some() {
         out.extend_from_slice(br#""resultType":"complete","#);
     }
     out.extend_from_slice(br#""content":[{"type":"text","text":"#);
-    serde_json::to_writer(&mut out, text).expect("memory can be written to");
-    out.extend_from_slice(br#"}],"isError":false"#);
+    text::quoted(&mut out, text);
+    out.extend_from_slice(b"}]");
+    if let Some(structured) = structured {
+        out.extend_from_slice(br#","structuredContent":"#);
+        out.extend_from_slice(structured.as_bytes());
+    }
+    out.extend_from_slice(br#","isError":false"#);
     if let Some(server_info) = server_info {
         out.extend_from_slice(br#","_meta":{"io.modelcontextprotocol/serverInfo":"#);
         out.extend_from_slice(server_info.as_bytes());
@@ -239,7 +258,7 @@ fn known<T: Serialize + ?Sized>(encoding: Encoding, value: &T) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{batch, error, notification, request, result, text_result};
+    use super::{batch, error, notification, request, result, structured_result, text_result};
     use crate::error::RpcError;
     use crate::model::{CallResult, Content, ContentForm, ContentList};
     use crate::raw::{Encoding, Raw};
@@ -247,23 +266,26 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_text_result_is_written_like_any_other() {
+    fn texts_and_data_are_written_like_any_other_result() {
         let info = json!({"name": "test", "version": "1"});
         let meta = json!({"io.modelcontextprotocol/serverInfo": info});
-        for text in ["", "5", "a \"quoted\"\n\u{1}\u{e9}"] {
-            let items = &[Content::text(text)][..];
+        let data = json!({"a": "b \"c\"\n\u{e9}"});
+        let texts = ["", "5", "a \"quoted\"\n\u{1}\u{e9}"].map(|text| (text.to_owned(), None));
+        for (text, data) in texts.into_iter().chain([(data.to_string(), Some(&data))]) {
+            let items = &[Content::text(text.as_str())][..];
             for revision in [Revision::BASE, Revision::V2026_07_28] {
                 let alone = revision.is_stateless();
                 let result = CallResult {
                     result_type: alone.then_some("complete"),
                     content: ContentList { items, revision, form: ContentForm::default() },
-                    structured_content: None,
+                    structured_content: data,
                     is_error: false,
                     error_message: None,
                     meta: meta.as_object().filter(|_| alone),
                 };
                 let info = alone.then(|| info.to_string());
-                let written = text_result(text, info.as_deref());
+                let write = if data.is_some() { structured_result } else { text_result };
+                let written = write(&text, info.as_deref());
                 assert_eq!(written, serde_json::to_vec(&result).unwrap());
             }
         }

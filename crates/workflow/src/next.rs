@@ -3,6 +3,7 @@
 mod guidance;
 mod rounds;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::Value;
@@ -78,12 +79,13 @@ pub fn next<'a>(
 }
 
 /// A context with what a round adds to it.
-pub fn in_round(context: &Context, round: Option<&Round<'_>>) -> Context {
+pub fn in_round<'c>(context: &'c Context, round: Option<&Round<'_>>) -> Cow<'c, Context> {
+    let Some(round) = round else { return Cow::Borrowed(context) };
     let mut context = context.clone();
-    for (name, value) in round.into_iter().flat_map(Round::variables) {
+    for (name, value) in round.variables() {
         context.insert(name.to_owned(), value);
     }
-    context
+    Cow::Owned(context)
 }
 
 /// A text of a context that says how many there are of something.

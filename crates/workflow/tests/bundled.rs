@@ -47,7 +47,7 @@ fn every_bundled_workflow_can_be_walked_to_its_end() {
                                 done.remove(&task.id);
                             }
                         }
-                        context = in_round(&context, Some(round));
+                        context = in_round(&context, Some(round)).into_owned();
                     }
                     let told = guidance(&workflow, task, round.as_ref(), &context);
                     assert!(!told.contains("{{"), "{}: {told}", workflow.id);

@@ -39,6 +39,25 @@ impl Context {
         self.reply_output(&ToolOutput::text(text))
     }
 
+    /// Encodes data that a tool has as JSON already, and the same as a text, the quick way where
+    /// there is one. Callers whose revision knows no data get the text. What the tool's output
+    /// schema promises is for the tool to keep.
+    pub fn reply_structured(&self, json: String) -> Outcome {
+        if !self.revision().features().structured_content {
+            return self.reply_text(json);
+        }
+        let server = self.server();
+        let plain =
+            self.call.shared.encoding() == Encoding::Json && server.output_filters().is_empty();
+        if plain {
+            let info = self.revision().is_stateless().then(|| server.info_text());
+            let bytes = write::structured_result(&json, info);
+            return self.within_limit(Payload::new(bytes, Encoding::Json));
+        }
+        let structured = serde_json::from_str(&json).ok();
+        self.reply_output(&ToolOutput { structured, ..ToolOutput::text(json) })
+    }
+
     /// Encodes a tool's output as the caller's revision has it, after the server's filters. One
     /// that is too large to be sent becomes a failure that says so.
     pub fn reply_output(&self, output: &ToolOutput) -> Outcome {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use mcp_flow_workflow::next::{Next, guidance, in_round, next};
-use mcp_flow_workflow::{Context, Format, Reading, Verdict, Workflow};
+use mcp_flow_workflow::{Context, Format, Problem, Reading, Verdict, Workflow};
 
 /// The first byte says whether the rest is JSON or YAML.
 ///
@@ -18,7 +18,7 @@ pub fn run(data: &[u8]) {
         assert!(!problem.message.is_empty(), "a problem says what it is");
     }
     let Some(workflow) = reading.workflow else {
-        assert!(reading.problems.iter().any(|one| one.is_error()), "nothing is refused silently");
+        assert!(reading.problems.iter().any(Problem::is_error), "nothing is refused silently");
         return;
     };
     let written = serde_json::to_string(&workflow).expect("a workflow can be written");
@@ -37,7 +37,7 @@ fn go_through(workflow: &Workflow) {
                 done.remove(&*task.id);
             }
         }
-        context = in_round(&context, round.as_ref());
+        context = in_round(&context, round.as_ref()).into_owned();
         assert!(
             !guidance(workflow, task, round.as_ref(), &context).is_empty(),
             "it says something"

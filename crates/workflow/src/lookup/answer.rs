@@ -1,6 +1,5 @@
 //! What a tool of this crate answers: JSON that is written once.
 
-use mcp_flow_proto::Revision;
 use mcp_flow_server::{Context, IntoToolOutput, Outcome, ToolOutput};
 use serde::Serialize;
 use serde_json::Value;
@@ -11,8 +10,10 @@ pub(crate) struct Answer(String);
 
 impl Answer {
     pub(crate) fn of(result: &(impl Serialize + ?Sized)) -> Self {
-        // Texts, numbers and lists of them can always be written.
-        Self(serde_json::to_string(result).unwrap_or_default())
+        let mut json = Vec::with_capacity(USUAL_LENGTH);
+        // Texts, numbers and lists of them can always be written, and JSON is text.
+        let written = serde_json::to_writer(&mut json, result).ok();
+        Self(written.and_then(|()| String::from_utf8(json).ok()).unwrap_or_default())
     }
 
     pub(crate) fn into_json(self) -> String {
@@ -29,11 +30,10 @@ impl IntoToolOutput for Answer {
         ToolOutput { structured: Some(self.value()), ..ToolOutput::text(self.0) }
     }
 
-    /// The text of it is all that older revisions have a place for.
     fn reply(self, context: &Context) -> Outcome {
-        if context.revision() < Revision::V2025_06_18 {
-            return context.reply_text(self.0);
-        }
-        context.reply_output(&self.into_tool_output())
+        context.reply_structured(self.0)
     }
 }
+
+/// About how long an answer is.
+const USUAL_LENGTH: usize = 2 * 1024;

@@ -18,7 +18,9 @@ pub(super) async fn list(place: &Place, format: Format) -> anyhow::Result<ExitCo
         let id = session["sessionId"].as_str().unwrap_or_default();
         let mut run = status(place, id).await?;
         // What is needed to go on with it is nobody's business here.
-        run.as_object_mut().map(|run| run.remove("token"));
+        if let Some(run) = run.as_object_mut() {
+            run.remove("token");
+        }
         runs.push(run);
     }
     if format == Format::Json {
