@@ -282,7 +282,7 @@ impl Served {
         write!(
             stream,
             "GET /sse HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\
-             Accept: text/event-stream\r\n\r\n",
+             Accept: text/event-stream\r\nConnection: close\r\n\r\n",
             self.host
         )
         .unwrap();

@@ -42,7 +42,7 @@ impl Verifier for Door {
             "poor" => Err(Refused::Scope(vec!["use".into()])),
             "soon" => return Verifying::Later(Box::pin(async { Err(Refused::Unavailable) })),
             "brief" => {
-                let end = SystemTime::now() + Duration::from_millis(300);
+                let end = SystemTime::now() + Duration::from_millis(1500);
                 Ok(Principal::named("corp:ada").until(end))
             }
             _ => Err(Refused::Unknown),

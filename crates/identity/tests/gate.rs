@@ -65,7 +65,7 @@ async fn wrong_tokens_are_refused() {
         signer.sign(&claims)
     };
     let header = |header: Value| signer.sign_with(&header, &claims());
-    let unknown = || Err(Refused::Unknown);
+    let unknown = || Err::<Principal, _>(Refused::Unknown);
     assert!(verify(&gate, &signer.sign(&claims())).await.is_ok());
     let (head, rest) =
         signer.sign(&claims()).split_once('.').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
