@@ -14,7 +14,7 @@ use crate::engine::{Core, Engine};
 use crate::limits::Limits;
 use crate::live::Live;
 use crate::notice::Hub;
-use crate::quota::Counts;
+use crate::quota::{Counts, Rates};
 use crate::sweep::{Graves, Stalled};
 
 /// Sets up an [`Engine`].
@@ -69,6 +69,7 @@ impl EngineBuilder {
             clock: self.clock,
             hub: Arc::new(Hub::default()),
             counts: Counts::default(),
+            rates: Rates::default(),
             graves: Graves::default(),
             stalled: Stalled::default(),
             tasks: TaskTracker::new(),

@@ -13,8 +13,6 @@ use tokio::sync::Notify;
 use crate::definition::{Definition, FlowFuture};
 use crate::error::EngineError;
 use crate::flow::{Flow, FlowError, Reason};
-use crate::limits::Limits;
-use crate::quota::Bucket;
 use crate::shared::Shared;
 use crate::view::View;
 
@@ -40,7 +38,6 @@ pub(crate) struct Slot {
     pub(crate) definition: Option<Arc<Definition>>,
     future: Mutex<Option<FlowFuture>>,
     waker: Waker,
-    bucket: Mutex<Option<Bucket>>,
 }
 
 /// Says that a flow can go on.
@@ -89,7 +86,6 @@ impl Slot {
             used: AtomicU64::new(0),
             definition,
             future: Mutex::new(None),
-            bucket: Mutex::new(None),
         }
     }
 
@@ -157,16 +153,6 @@ impl Slot {
             let message = "the flow ended while its question was open";
             self.shared.fail(Fault::new(FaultName::Failed, message));
         }
-    }
-
-    /// Takes one request out of what this session may still do now.
-    pub(crate) fn take_rate(&self, limits: &Limits) -> Result<(), EngineError> {
-        let Some(rate) = limits.rate else { return Ok(()) };
-        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
-        bucket
-            .get_or_insert_with(|| Bucket::new(rate))
-            .take(rate)
-            .map_err(|retry_after| EngineError::RateLimited { retry_after })
     }
 
     pub(crate) fn session(&self) -> Session {

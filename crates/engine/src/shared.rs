@@ -173,7 +173,7 @@ impl Shared {
             Known::New => {
                 let command = Command::Ask {
                     key: key.to_owned(),
-                    prompt: prompt.clone(),
+                    prompt: Arc::new(prompt.clone()),
                     progress: inner.progress.clone(),
                 };
                 match inner.session.decide(command, now, &self.limits.bounds) {

@@ -33,6 +33,9 @@ impl Core {
         let now = self.clock.now();
         self.hub.sweep(now);
         self.live.sweep(self.limits.linger);
+        if let Some(rate) = self.limits.rate {
+            self.rates.sweep(rate);
+        }
         self.take_up_stalled().await;
         loop {
             let due = self.store.due(now, PAGE).await?;

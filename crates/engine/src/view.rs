@@ -1,5 +1,7 @@
 //! What is told of a session.
 
+use std::sync::Arc;
+
 use mcp_flow_flow::event::Ended;
 use mcp_flow_flow::prompt::{Progress, Prompt};
 use mcp_flow_flow::{Session, SessionId, State, Timestamp, Violation};
@@ -38,7 +40,7 @@ pub struct OpenQuestion {
     /// The key of the question.
     pub key: String,
     /// The question.
-    pub prompt: Prompt,
+    pub prompt: Arc<Prompt>,
     /// How far the flow has come.
     pub progress: Option<Progress>,
     /// What was wrong with the last answer.

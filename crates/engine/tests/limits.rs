@@ -211,18 +211,24 @@ async fn failed_starts_take_no_place() {
     engine.start(start("register")).await.unwrap();
 }
 
-/// INT-107: a burst above the limit is told when to come back; other sessions do not notice.
+/// INT-107: a burst above the limit is told when to come back; other sessions do not notice, and
+/// leaving memory between answers wins nothing.
 #[tokio::test(start_paused = true)]
 async fn sessions_have_a_rate() {
+    have_a_rate(Limits::default()).await;
+    have_a_rate(forgetful()).await;
+}
+
+async fn have_a_rate(limits: Limits) {
     let rate = Some(Rate { burst: 3, per_second: 2.0 });
-    let engine =
-        builder(Arc::new(MemoryStore::new())).limits(Limits { rate, ..Limits::default() }).build();
+    let engine = builder(Arc::new(MemoryStore::new())).limits(Limits { rate, ..limits }).build();
     let (one, two) = (
         engine.start(start("register")).await.unwrap().id,
         engine.start(start("register")).await.unwrap().id,
     );
     for _ in 0..3 {
         engine.respond(one, &me(), json!("x").into()).await.unwrap();
+        engine.sweep().await.unwrap();
     }
     let refused = engine.respond(one, &me(), json!("Ada").into()).await.unwrap_err();
     let EngineError::RateLimited { retry_after } = refused else { panic!("{refused:?}") };

@@ -3,6 +3,8 @@
 //! The journal is the state: everything else about a session is folded from it. Events are only
 //! ever added, in the order they happened. Their JSON form is what stores keep.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -107,8 +109,9 @@ pub struct Started {
 pub struct Asked {
     /// The key of the question.
     pub key: String,
-    /// The question.
-    pub prompt: Prompt,
+    /// The question. Shared: the journal, the session and those who look at it all have it.
+    #[serde(with = "shared")]
+    pub prompt: Arc<Prompt>,
     /// How far the flow had come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
@@ -255,4 +258,24 @@ pub enum FaultName {
     TooMuchData,
     /// An operation of the flow took too long.
     Timeout,
+}
+
+/// What is shared in memory is written like what is not.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<T: Serialize, S: Serializer>(
+        value: &Arc<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.as_ref().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<T>, D::Error> {
+        T::deserialize(deserializer).map(Arc::new)
+    }
 }

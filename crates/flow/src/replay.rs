@@ -1,6 +1,7 @@
 //! A journal for a flow that runs again from the top.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use serde_json::Value;
@@ -24,7 +25,7 @@ pub struct Replay {
 struct Past {
     key: String,
     /// None if there is nothing to compare: it was answered from the start, or asked in this run.
-    prompt: Option<Prompt>,
+    prompt: Option<Arc<Prompt>>,
     answer: Option<Value>,
 }
 
@@ -104,7 +105,7 @@ impl Replay {
         if past.key != key {
             return Known::NotYet;
         }
-        if past.prompt.as_ref().is_some_and(|recorded| recorded != prompt) {
+        if past.prompt.as_ref().is_some_and(|recorded| **recorded != *prompt) {
             return Known::Differs(self.divergence(Some((key, prompt))));
         }
         if past.answer.is_none() {
@@ -163,7 +164,7 @@ impl Replay {
         Divergence {
             turn: self.turn,
             recorded_key: past.map_or_else(String::new, |past| past.key.clone()),
-            recorded: message(past.and_then(|past| past.prompt.as_ref())),
+            recorded: message(past.and_then(|past| past.prompt.as_deref())),
             asked_key: now.map_or_else(String::new, |(key, _)| key.to_owned()),
             asked: now.map_or_else(|| "the end".to_owned(), |(_, prompt)| message(Some(prompt))),
         }

@@ -2,6 +2,7 @@
 
 mod apply;
 mod decide;
+mod size;
 #[cfg(test)]
 mod tests;
 

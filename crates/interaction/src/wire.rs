@@ -237,7 +237,7 @@ fn past(number: usize, turn: &Turn) -> Value {
     json!({
         "turnId": number,
         "key": asked.key,
-        "prompt": plain(&asked.prompt),
+        "prompt": plain(&*asked.prompt),
         "response": response,
         "timestamp": answered.at,
     })

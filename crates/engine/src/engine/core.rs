@@ -19,7 +19,7 @@ use crate::error::EngineError;
 use crate::limits::Limits;
 use crate::live::Live;
 use crate::notice::{Hub, Subscription};
-use crate::quota::Counts;
+use crate::quota::{Counts, Rates};
 use crate::run::Slot;
 use crate::shared::{Setting, Shared, Taken};
 use crate::sweep::{Graves, Stalled};
@@ -33,6 +33,7 @@ pub(crate) struct Core {
     pub(crate) hub: Arc<Hub>,
     pub(crate) live: Live,
     pub(crate) counts: Counts,
+    pub(crate) rates: Rates,
     pub(crate) graves: Graves,
     pub(crate) stalled: Stalled,
     pub(crate) tasks: TaskTracker,
@@ -54,6 +55,7 @@ impl Core {
             hub: Arc::new(Hub::default()),
             live: Live::new(self.limits.live),
             counts: Counts::default(),
+            rates: Rates::default(),
             graves: Graves::default(),
             stalled: Stalled::default(),
             tasks: TaskTracker::new(),
@@ -75,7 +77,10 @@ impl Core {
             check_size("metadata", self.limits.metadata, &response.answer.metadata)?;
         }
         let slot = self.slot(id, owner).await?;
-        slot.take_rate(&self.limits)?;
+        if let Some(rate) = self.limits.rate {
+            let taken = self.rates.take(id, rate);
+            taken.map_err(|retry_after| EngineError::RateLimited { retry_after })?;
+        }
         let turn = self.take_turn(&slot).await;
         if slot.is_dead() {
             return Err(StoreError::Conflict(id).into());

@@ -1,9 +1,8 @@
 //! Events onto a session: the transition table of the protocol (INT-062 to INT-069, C-42).
 
-use serde::Serialize;
 use serde_json::Map;
 
-use super::{Session, State, Turn};
+use super::{Session, State, Turn, size};
 use crate::Timestamp;
 use crate::event::{Ended, Ending, Event, Limit, Started};
 
@@ -20,7 +19,7 @@ impl Session {
     pub fn replay(events: &[Event]) -> Result<Option<Self>, Damaged> {
         let Some((first, rest)) = events.split_first() else { return Ok(None) };
         let mut session = match first {
-            Event::Started(started) => Self::begin(started.clone(), size(first)),
+            Event::Started(started) => Self::begin(started.clone(), size::of(first)),
             Event::Ended(ended) => Self::tombstone(ended.clone()),
             _ => return Err(Damaged { place: 0 }),
         };
@@ -33,7 +32,7 @@ impl Session {
     /// A session of which nothing is known but how it started.
     pub fn start(started: Started) -> Self {
         let event = Event::Started(started);
-        let size = size(&event);
+        let size = size::of(&event);
         let Event::Started(started) = event else { unreachable!("it was just made") };
         Self::begin(started, size)
     }
@@ -79,7 +78,7 @@ impl Session {
             return Err(damaged);
         }
         self.length += 1;
-        self.size = self.size.saturating_add(size(&event));
+        self.size = self.size.saturating_add(size::of(&event));
         self.touched = self.touched.max(event.at());
         match event {
             Event::Started(_) => return Err(damaged),
@@ -157,24 +156,6 @@ impl Ending {
             Self::Expired(Limit::Inactivity | Limit::Duration) | Self::Failed(_) => State::Error,
         }
     }
-}
-
-/// How many bytes an event takes when written.
-pub(super) fn size(event: &impl Serialize) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // Counting cannot fail, and events have nothing JSON cannot say.
-    let _ = serde_json::to_writer(&mut count, event);
-    count.0
 }
 
 /// Times never run backwards within a session, whatever the clock does.

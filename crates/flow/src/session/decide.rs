@@ -1,11 +1,12 @@
 //! Commands to a session: what each causes, or why it cannot be.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::apply::{not_before, size};
-use super::{Session, State};
+use super::apply::not_before;
+use super::{Session, State, size};
 use crate::event::{Answered, Asked, Ended, Ending, Event, Fault, FaultName, Limit, Outcome};
 use crate::prompt::{Progress, Prompt};
 use crate::{Timestamp, Violation};
@@ -20,7 +21,7 @@ pub enum Command {
         /// The key of the question.
         key: String,
         /// The question.
-        prompt: Prompt,
+        prompt: Arc<Prompt>,
         /// How far the flow has come.
         progress: Option<Progress>,
     },
@@ -138,7 +139,7 @@ impl Session {
         // Questions and answers have bounds of their own; what a flow does of itself has none.
         let added = match &event {
             Event::Ended(_) => return Ok(event),
-            Event::StepDone { .. } | Event::DataSet { .. } => size(&event),
+            Event::StepDone { .. } | Event::DataSet { .. } => size::of(&event),
             _ => 0,
         };
         if self.length >= bounds.events || self.size.saturating_add(added) > bounds.bytes {
@@ -168,7 +169,7 @@ impl Session {
     fn ask(
         &self,
         key: String,
-        prompt: Prompt,
+        prompt: Arc<Prompt>,
         progress: Option<Progress>,
         at: Timestamp,
         bounds: &Bounds,
@@ -185,9 +186,10 @@ impl Session {
         }
         let given = self.started.params.get(&key).filter(|value| !value.is_null());
         // A value counts once: a flow that asks again wants another answer.
-        let fresh =
-            !self.given.contains(&key) && !self.history.iter().any(|turn| turn.asked.key == key);
-        let violation = match given.filter(|_| fresh).map(|value| prompt.check(value)) {
+        let is_fresh = |_: &&Value| {
+            !self.given.contains(&key) && !self.history.iter().any(|turn| turn.asked.key == key)
+        };
+        let violation = match given.filter(is_fresh).map(|value| prompt.check(value)) {
             Some(Ok(value)) => return Event::Given { key, value, at },
             Some(Err(violation)) => Some(violation),
             None => None,

@@ -254,7 +254,7 @@ fn moves() -> impl Strategy<Value = Move> {
 fn command(step: &Move) -> Command {
     let ask = |key: &str, prompt: &crate::Prompt| Command::Ask {
         key: key.to_owned(),
-        prompt: prompt.clone(),
+        prompt: prompt.clone().into(),
         progress: None,
     };
     match step {

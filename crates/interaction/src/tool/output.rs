@@ -58,7 +58,7 @@ pub(super) fn missing(flow: &str, given: &Map<String, Value>, open: &OpenQuestio
         prompt.message,
         kind(prompt),
     );
-    let question = serde_json::to_value(prompt).unwrap_or_default();
+    let question = serde_json::to_value(&**prompt).unwrap_or_default();
     Failure::new("INPUT_REQUIRED", message)
         .with("missing", json!([{"key": key, "prompt": question}]))
         .with("example", example)
