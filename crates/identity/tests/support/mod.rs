@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 /// A key and its name.
-pub struct Signer {
+pub(crate) struct Signer {
     name: String,
     key: Key,
 }
@@ -27,20 +27,20 @@ enum Key {
 }
 
 impl Signer {
-    pub fn ed25519(name: &str) -> Self {
+    pub(crate) fn ed25519(name: &str) -> Self {
         let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
         let key = Key::Ed(Ed25519KeyPair::from_pkcs8(key.as_ref()).unwrap());
         Self { name: name.to_owned(), key }
     }
 
-    pub fn p256(name: &str) -> Self {
+    pub(crate) fn p256(name: &str) -> Self {
         let (way, chance) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
         let key = EcdsaKeyPair::generate_pkcs8(way, &chance).unwrap();
         let key = Key::P256(EcdsaKeyPair::from_pkcs8(way, key.as_ref(), &chance).unwrap());
         Self { name: name.to_owned(), key }
     }
 
-    pub fn sign(&self, claims: &Value) -> String {
+    pub(crate) fn sign(&self, claims: &Value) -> String {
         let algorithm = match self.key {
             Key::Ed(_) => "EdDSA",
             Key::P256(_) => "ES256",
@@ -48,7 +48,7 @@ impl Signer {
         self.sign_with(&json!({"alg": algorithm, "kid": self.name, "typ": "at+jwt"}), claims)
     }
 
-    pub fn sign_with(&self, header: &Value, claims: &Value) -> String {
+    pub(crate) fn sign_with(&self, header: &Value, claims: &Value) -> String {
         let message = message(header, claims);
         let signature = match &self.key {
             Key::Ed(key) => key.sign(message.as_bytes()).as_ref().to_vec(),
@@ -60,14 +60,14 @@ impl Signer {
     }
 
     /// A token whose secret is the public key, which everyone has.
-    pub fn sign_as_hmac(&self, claims: &Value) -> String {
+    pub(crate) fn sign_as_hmac(&self, claims: &Value) -> String {
         let message = message(&json!({"alg": "HS256", "kid": self.name}), claims);
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, self.public());
         let signature = ring::hmac::sign(&key, message.as_bytes());
         format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    pub fn jwk(&self) -> Value {
+    pub(crate) fn jwk(&self) -> Value {
         let public = self.public();
         match self.key {
             Key::Ed(_) => json!({
@@ -91,7 +91,7 @@ impl Signer {
 }
 
 /// A token that says it needs no signature.
-pub fn unsigned(header: &Value, claims: &Value) -> String {
+pub(crate) fn unsigned(header: &Value, claims: &Value) -> String {
     format!("{}.", message(header, claims))
 }
 
@@ -100,7 +100,7 @@ fn message(header: &Value, claims: &Value) -> String {
     format!("{}.{}", encode(header), encode(claims))
 }
 
-pub fn issuer(keys: KeySource) -> IssuerSettings {
+pub(crate) fn issuer(keys: KeySource) -> IssuerSettings {
     IssuerSettings {
         name: "corp".into(),
         issuer: "https://login.example".into(),
@@ -115,7 +115,7 @@ pub fn issuer(keys: KeySource) -> IssuerSettings {
     }
 }
 
-pub fn keys_file(folder: &Path, signers: &[&Signer]) -> PathBuf {
+pub(crate) fn keys_file(folder: &Path, signers: &[&Signer]) -> PathBuf {
     let path = folder.join("keys.json");
     std::fs::write(&path, keys(signers)).unwrap();
     path
@@ -127,14 +127,14 @@ fn keys(signers: &[&Signer]) -> String {
 }
 
 /// Serves keys over HTTP, and counts how often it is asked.
-pub struct KeyServer {
+pub(crate) struct KeyServer {
     port: u16,
     keys: Arc<Mutex<String>>,
     asked: Arc<AtomicUsize>,
 }
 
 impl KeyServer {
-    pub async fn start(signers: &[&Signer]) -> Self {
+    pub(crate) async fn start(signers: &[&Signer]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (served, asked) = (Arc::new(Mutex::new(keys(signers))), Arc::new(AtomicUsize::new(0)));
@@ -154,15 +154,15 @@ impl KeyServer {
         Self { port, keys: served, asked }
     }
 
-    pub fn source(&self) -> KeySource {
+    pub(crate) fn source(&self) -> KeySource {
         KeySource::Url(format!("http://127.0.0.1:{}/keys", self.port), Trust::System)
     }
 
-    pub fn serve(&self, signers: &[&Signer]) {
+    pub(crate) fn serve(&self, signers: &[&Signer]) {
         *self.keys.lock().unwrap() = keys(signers);
     }
 
-    pub fn asked(&self) -> usize {
+    pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 }
