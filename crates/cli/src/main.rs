@@ -9,6 +9,7 @@ mod diagnostics;
 mod download;
 mod exit;
 mod fault;
+mod figures;
 mod given;
 mod host;
 mod log;

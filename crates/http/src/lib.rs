@@ -38,4 +38,5 @@ pub use listen::{BindError, Bound, bind};
 pub use mcp_flow_server::{TokenError, Tokens};
 pub use mcp_flow_tls::{Tls, TlsError};
 pub use options::Options;
+pub use metrics::Figures;
 pub use pages::{Page, Pages};

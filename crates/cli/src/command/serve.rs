@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::figures::Conversations;
 use crate::offer::Offer;
 use crate::workflows;
 
@@ -172,6 +173,9 @@ impl Serve {
         }
         if !self.no_console {
             http = http.pages(console(flow.as_ref().map(|_| tls)));
+        }
+        if let Some(sessions) = &offered.sessions {
+            http = http.figures(Conversations(sessions.clone()));
         }
         let mut places = places(http.address(), is_encrypted);
         if let Some(flow) = &flow {
