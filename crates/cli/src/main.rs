@@ -10,6 +10,7 @@ mod diagnostics;
 mod download;
 mod exit;
 mod fault;
+mod figures;
 mod given;
 mod guarded;
 mod host;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use mcp_flow::Revision;
+use mcp_flow_testkit::http::Request;
 use mcp_flow_testkit::process::Program;
 use serde_json::{Value, json};
 
@@ -77,6 +78,47 @@ async fn interrupted_work_is_taken_up_by_servers_only() {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
         server.kill();
+    }
+}
+
+/// INT-074: the number of conversations is known after a restart, and falls when one expires though
+/// nobody asks for it.
+#[tokio::test]
+async fn conversations_are_counted_as_they_come_and_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("redb:{}", folder.path().join("journal.redb").display());
+    let (mut program, mut peer) = Program::start(PROGRAM, &["stdio", "--store", &store]);
+    peer.initialize(Revision::V2025_11_25).await;
+    peer.call("interaction.start", json!({"toolName": "register"})).await;
+    program.kill().await;
+
+    let (_server, url) = serve(&store);
+    let address = url.strip_prefix("http://").and_then(|url| url.strip_suffix("/mcp")).unwrap();
+    let address = address.parse().unwrap();
+    let counted = async || {
+        let text = Request::new("GET", "/metrics").send(address).await.text().await;
+        ["waiting", "processing", "ended"].map(|state| {
+            let name = format!("mcp_flow_conversations{{state=\"{state}\"}} ");
+            let line = text.lines().find_map(|line| line.strip_prefix(&name));
+            line.unwrap_or_else(|| panic!("no {name}in {text}")).parse::<u64>().unwrap()
+        })
+    };
+    assert_eq!(counted().await, [1, 0, 0]);
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"}}});
+    let answer = Request::post("/mcp", message).send(address).await;
+    let session = answer.header("mcp-session-id").unwrap().to_owned();
+    let message = json!({"jsonrpc": "2.0", "id": 2, "method": "interaction.start",
+        "params": {"toolName": "register", "timeout": 4000}});
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    for (message, status) in [(initialized, 202), (message, 200)] {
+        let request = Request::post("/mcp", message).header("mcp-session-id", &session);
+        assert_eq!(request.send(address).await.status, status);
+    }
+    assert_eq!(counted().await, [2, 0, 0]);
+    while counted().await != [1, 0, 1] {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
 }
 

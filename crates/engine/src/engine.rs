@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mcp_flow_flow::event::{Ending, Fault};
-use mcp_flow_flow::store::{Filter, Listed, Page};
+use mcp_flow_flow::store::{Census, Filter, Listed, Page};
 use mcp_flow_flow::{Command, Owner, Session, SessionId, Store, Timestamp};
 use tokio::time::{Instant, timeout_at};
 
@@ -157,6 +157,12 @@ impl Engine {
     /// after the engine.
     pub async fn list_all(&self, filter: Filter, page: Page) -> Result<Vec<Listed>, EngineError> {
         Ok(self.core.store.list(filter, page).await?)
+    }
+
+    /// How many sessions there are, of everyone, by where they stand: for those who look after the
+    /// engine. What expires is not counted any more, whether or not anyone asks for it (INT-074).
+    pub async fn census(&self) -> Result<Census, EngineError> {
+        Ok(self.core.store.census().await?)
     }
 
     /// How much sessions may take.

@@ -34,6 +34,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Names up to `most` sessions whose deadline has come at `time`, the longest overdue first.
     fn due(&self, time: Timestamp, most: usize) -> Reply<'_, Vec<SessionId>>;
 
+    /// Counts sessions, without looking at each of them.
+    fn census(&self) -> Reply<'_, Census>;
+
     /// Forgets a session altogether. One that is not there is already forgotten.
     fn erase(&self, id: SessionId) -> Reply<'_, ()>;
 }
@@ -118,6 +121,24 @@ pub struct Page {
     pub after: Option<SessionId>,
     /// How many at most.
     pub most: usize,
+}
+
+/// How many sessions there are, by where they stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Those that wait for an answer.
+    pub waiting: u64,
+    /// Those at work.
+    pub working: u64,
+    /// Those that are over and still remembered.
+    pub ended: u64,
+}
+
+impl Census {
+    /// Of so many sessions in all, those that are neither at work nor over wait.
+    pub const fn of(all: u64, working: u64, ended: u64) -> Self {
+        Self { waiting: all.saturating_sub(working).saturating_sub(ended), working, ended }
+    }
 }
 
 /// One session in a list.

@@ -38,5 +38,6 @@ mod websocket;
 pub use listen::{BindError, Bound, bind};
 pub use mcp_flow_server::{TokenError, Tokens, Verifier};
 pub use mcp_flow_tls::{Tls, TlsError};
+pub use metrics::Figures;
 pub use options::Options;
 pub use pages::{Page, Pages};

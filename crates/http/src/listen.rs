@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use crate::metrics::Connected;
+use crate::metrics::{Connected, Figures};
 use crate::options::Options;
 use crate::pages::Pages;
 use crate::patience::Patient;
@@ -34,6 +34,7 @@ pub struct Bound {
     verifier: Option<Arc<dyn Verifier>>,
     tls: Option<(Arc<Tls>, Acceptor)>,
     pages: Option<Box<dyn Pages>>,
+    figures: Option<Box<dyn Figures>>,
 }
 
 /// Takes a port; port 0 means any that is free.
@@ -55,7 +56,7 @@ pub async fn bind(address: SocketAddr) -> Result<Bound, BindError> {
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let options = Options::default();
-    Ok(Bound { listener, address, options, verifier: None, tls: None, pages: None })
+    Ok(Bound { listener, address, options, verifier: None, tls: None, pages: None, figures: None })
 }
 
 impl Bound {
@@ -94,12 +95,21 @@ impl Bound {
         self
     }
 
+    /// Shows more numbers at `/metrics` than those of HTTP.
+    #[must_use]
+    pub fn figures(mut self, figures: impl Figures) -> Self {
+        self.figures = Some(Box::new(figures));
+        self
+    }
+
     /// Serves clients until `stop` completes, then lets what is running finish within its time.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
         let (hosts, origins) = (self.options.hosts.clone(), self.options.origins.clone());
         let guard = Guard::new(self.address.ip().is_loopback(), hosts, origins, self.verifier);
         let is_encrypted = self.tls.is_some();
-        let service = Service::new(server.clone(), self.options, guard, is_encrypted, self.pages);
+        let mut service = Service::new(server.clone(), self.options, guard, is_encrypted);
+        (service.pages, service.figures) = (self.pages, self.figures);
+        let service = Arc::new(service);
         if let Some((tls, _)) = &self.tls {
             let (watching, ending) = (tls.clone().watch(), service.ending.clone());
             service.spawn(async move {

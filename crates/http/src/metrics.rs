@@ -1,12 +1,19 @@
 //! What operators ask for: counts in the Prometheus text format.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use hyper::StatusCode;
 
 use crate::departures::Departures;
+
+/// Numbers of what is served, shown at `/metrics` beside those of HTTP itself.
+pub trait Figures: fmt::Debug + Send + Sync + 'static {
+    /// The numbers as they are now, in the Prometheus text format: whole lines, the last one too.
+    fn text(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>>;
+}
 
 /// Counts of one HTTP server.
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ use crate::downloads::{self, Downloads, Links};
 use crate::guard;
 use crate::legacy::{self, LegacySession};
 use crate::metadata;
-use crate::metrics::{Connected, Metrics};
+use crate::metrics::{Connected, Figures, Metrics};
 use crate::options::Options;
 use crate::pages::{self, Pages};
 use crate::session::Session;
@@ -45,20 +45,15 @@ pub(crate) struct Service {
     given_up: CancellationToken,
     tasks: TaskTracker,
     guard: Guard,
-    pages: Option<Box<dyn Pages>>,
+    pub(crate) pages: Option<Box<dyn Pages>>,
+    pub(crate) figures: Option<Box<dyn Figures>>,
 }
 
 impl Service {
-    pub(crate) fn new(
-        server: Server,
-        options: Options,
-        guard: Guard,
-        is_encrypted: bool,
-        pages: Option<Box<dyn Pages>>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(server: Server, options: Options, guard: Guard, is_encrypted: bool) -> Self {
         let downloads = Downloads::new(options.downloads, options.download_life);
         let base = options.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
-        Arc::new(Self {
+        Self {
             links: RwLock::new(Arc::new(Links::new(downloads.clone(), base.to_owned()))),
             downloads,
             scheme: if is_encrypted { "https" } else { "http" },
@@ -71,8 +66,9 @@ impl Service {
             given_up: CancellationToken::new(),
             tasks: TaskTracker::new(),
             guard,
-            pages,
-        })
+            pages: None,
+            figures: None,
+        }
     }
 
     /// Answers one request.
@@ -178,7 +174,11 @@ impl Service {
             ("/metrics", &Method::GET) => {
                 let sessions =
                     [("streamable", self.sessions.count()), ("sse", self.legacy_sessions.count())];
-                text(StatusCode::OK, self.metrics.text(&sessions))
+                let mut figures = self.metrics.text(&sessions);
+                if let Some(more) = &self.figures {
+                    figures += &more.text().await;
+                }
+                text(StatusCode::OK, figures)
             }
             ("/metrics", _) => wrong_method("GET"),
             (path, method) if path.starts_with(downloads::PATH) => {

@@ -132,6 +132,9 @@ impl Tables<'_> {
         } else if was && !is {
             self.working.remove(id)?;
         }
+        if row.head.state.is_final() {
+            self.ended.insert(id, ())?;
+        }
         let indexed = before.and_then(|head| head.indexed);
         let head = Head { indexed: self.index(id, indexed, row.head.deadline)?, ..row.head };
         let value = head.join(&row.body);
@@ -187,6 +190,7 @@ impl Tables<'_> {
         }
         self.remove_rows(id)?;
         self.working.remove(id)?;
+        self.ended.remove(id)?;
         if let Some(indexed) = head.indexed {
             self.deadlines.remove((indexed, id))?;
         }

@@ -14,6 +14,7 @@
 //! | `journal` | id, number of the first event | head of the row, then sealed events |
 //! | `owners` | first half of SHA-256 of the owner, id | nothing |
 //! | `working` | id | nothing: a flow is at work and must be taken up after a crash |
+//! | `ended` | id | nothing: it is over, and only its end is remembered |
 //! | `deadlines` | time, id | nothing: not due before that time |
 //!
 //! The head of a row, little-endian: state (1 byte), number of events up to the end of this row
@@ -40,7 +41,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use mcp_flow_flow::store::{Append, Filter, Listed, Page, Reply, Store, StoreError};
+use mcp_flow_flow::store::{Append, Census, Filter, Listed, Page, Reply, Store, StoreError};
 use mcp_flow_flow::{Event, SessionId, Timestamp};
 use mcp_flow_seal::KeyRing;
 use redb::{Builder, Database, DatabaseError};
@@ -158,6 +159,10 @@ impl Store for RedbStore {
                 self.submit(Write::Reindex(found.early)).await?;
             }
         })
+    }
+
+    fn census(&self) -> Reply<'_, Census> {
+        Box::pin(self.blocking(read::census))
     }
 
     fn erase(&self, id: SessionId) -> Reply<'_, ()> {

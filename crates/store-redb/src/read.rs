@@ -1,13 +1,13 @@
-//! Reading: journals, lists, and what is due.
+//! Reading: journals, lists, numbers, and what is due.
 
-use mcp_flow_flow::store::{Filter, Listed, Page, Phase, Summary};
+use mcp_flow_flow::store::{Census, Filter, Listed, Page, Phase, Summary};
 use mcp_flow_flow::{Event, SessionId, StoreError, Timestamp};
-use redb::{Database, ReadOnlyTable, ReadableDatabase};
+use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTableMetadata};
 
 use crate::database::Shelf;
 use crate::error::failed;
 use crate::row::{self, Head};
-use crate::tables::{DEADLINES, JOURNAL, OWNERS, RowKey, WORKING};
+use crate::tables::{DEADLINES, ENDED, JOURNAL, OWNERS, RowKey, WORKING};
 
 type Journal = ReadOnlyTable<RowKey, &'static [u8]>;
 
@@ -117,6 +117,18 @@ fn candidates(
         }
     }
     Ok(found)
+}
+
+/// How many sessions there are. The tables know how long they are, however long that is.
+pub(crate) fn census(shelf: &Shelf) -> Result<Census, StoreError> {
+    let count = |database: &Database| -> Result<Census, redb::Error> {
+        let reading = database.begin_read()?;
+        let all = reading.open_table(OWNERS)?.len()?;
+        let working = reading.open_table(WORKING)?.len()?;
+        let ended = reading.open_table(ENDED)?.len()?;
+        Ok(Census::of(all, working, ended))
+    };
+    shelf.with(count).map_err(failed)
 }
 
 /// Sessions that are due, and those that only seemed to be.

@@ -7,6 +7,7 @@ pub(crate) const JOURNAL: TableDefinition<'_, RowKey, &[u8]> = TableDefinition::
 pub(crate) const OWNERS: TableDefinition<'_, (OwnerHash, u128), ()> =
     TableDefinition::new("owners");
 pub(crate) const WORKING: TableDefinition<'_, u128, ()> = TableDefinition::new("working");
+pub(crate) const ENDED: TableDefinition<'_, u128, ()> = TableDefinition::new("ended");
 pub(crate) const DEADLINES: TableDefinition<'_, (u64, u128), ()> =
     TableDefinition::new("deadlines");
 
@@ -21,6 +22,7 @@ pub(crate) struct Tables<'a> {
     pub(crate) journal: Table<'a, RowKey, &'static [u8]>,
     pub(crate) owners: Table<'a, (OwnerHash, u128), ()>,
     pub(crate) working: Table<'a, u128, ()>,
+    pub(crate) ended: Table<'a, u128, ()>,
     pub(crate) deadlines: Table<'a, (u64, u128), ()>,
 }
 
@@ -30,6 +32,7 @@ impl<'a> Tables<'a> {
             journal: transaction.open_table(JOURNAL)?,
             owners: transaction.open_table(OWNERS)?,
             working: transaction.open_table(WORKING)?,
+            ended: transaction.open_table(ENDED)?,
             deadlines: transaction.open_table(DEADLINES)?,
         })
     }

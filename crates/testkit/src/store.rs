@@ -21,7 +21,8 @@ use serde_json::{Map, json};
 
 pub use contract::{
     appends_depend_on_the_length, deadlines_come_due, erasing_forgets, lists_come_in_pages,
-    replacing_erases_what_was, what_is_appended_is_read, writers_exclude_each_other,
+    replacing_erases_what_was, sessions_are_counted, what_is_appended_is_read,
+    writers_exclude_each_other,
 };
 pub use model::any_sequence_of_operations_does_what_the_model_does;
 
@@ -34,6 +35,7 @@ macro_rules! store_contract {
             appends_depend_on_the_length,
             replacing_erases_what_was,
             lists_come_in_pages,
+            sessions_are_counted,
             deadlines_come_due,
             erasing_forgets,
             writers_exclude_each_other,

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::arguments::LogLevel;
 use crate::configuration::{File, ServeSection, origin};
+use crate::figures::Conversations;
 use crate::offer::Offer;
 use crate::reload::Reload;
 use crate::{guarded, log, workflows};
@@ -206,6 +207,9 @@ impl Serve {
         }
         if file.serve.console {
             http = http.pages(console(flow.as_ref().map(|_| tls)));
+        }
+        if let Some(sessions) = &offered.sessions {
+            http = http.figures(Conversations(sessions.clone()));
         }
         let mut places = places(http.address(), is_encrypted);
         if let Some(flow) = &flow {

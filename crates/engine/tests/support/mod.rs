@@ -10,7 +10,7 @@ use mcp_flow_engine::{Clock, Definition, Engine, EngineBuilder, Flow, FlowResult
 use mcp_flow_engine::{OpenQuestion, Reply, Standing, Start, View};
 use mcp_flow_flow::event::{Ended, Ending, Fault};
 use mcp_flow_flow::question::{confirm, date, integer, text};
-use mcp_flow_flow::store::{Append, Filter, Listed, Page, Reply as StoreReply};
+use mcp_flow_flow::store::{Append, Census, Filter, Listed, Page, Reply as StoreReply};
 use mcp_flow_flow::{Event, MemoryStore, Owner, SessionId, Store, StoreError, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -74,6 +74,10 @@ impl Store for CrashStore {
         self.kept.due(time, most)
     }
 
+    fn census(&self) -> StoreReply<'_, Census> {
+        self.kept.census()
+    }
+
     fn erase(&self, id: SessionId) -> StoreReply<'_, ()> {
         self.kept.erase(id)
     }
@@ -121,6 +125,10 @@ impl Store for SlowStore {
 
     fn due(&self, time: Timestamp, most: usize) -> StoreReply<'_, Vec<SessionId>> {
         self.kept.due(time, most)
+    }
+
+    fn census(&self) -> StoreReply<'_, Census> {
+        self.kept.census()
     }
 
     fn erase(&self, id: SessionId) -> StoreReply<'_, ()> {

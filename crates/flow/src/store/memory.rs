@@ -7,12 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
 
-use super::{Append, Filter, Listed, Page, Phase, Reply, Store, StoreError, Summary};
-use super::{decode, encode};
+use super::{Append, Census, Filter, Listed, Page, Phase, Reply, Store, StoreError, Summary};
 use crate::event::Event;
 use crate::{Owner, SessionId, Timestamp};
 
-/// Keeps journals in memory, encoded as on disk.
+/// Keeps journals in memory, as they are: nothing is written that nobody will read back.
 ///
 /// Several engines may share one, each holding a reference, to play several processes.
 #[derive(Debug, Default)]
@@ -44,16 +43,12 @@ impl MemoryStore {
 impl Store for MemoryStore {
     fn read(&self, id: SessionId) -> Reply<'_, Vec<Event>> {
         let tables = self.lock();
-        let events = match tables.journals.get(&id) {
-            None => Ok(Vec::new()),
-            Some(journal) => decode(&journal.bytes).map_err(|_| StoreError::Damaged(id)),
-        };
-        Box::pin(ready(events))
+        let events = tables.journals.get(&id).map(|journal| journal.events.clone());
+        Box::pin(ready(Ok(events.unwrap_or_default())))
     }
 
     fn append(&self, append: Append) -> Reply<'_, ()> {
-        let bytes = encode(&append.events);
-        Box::pin(ready(self.lock().append(append, &bytes)))
+        Box::pin(ready(self.lock().append(append)))
     }
 
     fn list(&self, filter: Filter, page: Page) -> Reply<'_, Vec<Listed>> {
@@ -64,6 +59,13 @@ impl Store for MemoryStore {
         let tables = self.lock();
         let due = tables.deadlines.range(..=(time, LAST)).take(most).map(|(_, id)| *id).collect();
         Box::pin(ready(Ok(due)))
+    }
+
+    fn census(&self) -> Reply<'_, Census> {
+        let Tables { journals, working, ended, .. } = &*self.lock();
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let census = Census::of(count(journals.len()), count(working.len()), count(*ended));
+        Box::pin(ready(Ok(census)))
     }
 
     fn erase(&self, id: SessionId) -> Reply<'_, ()> {
@@ -81,40 +83,41 @@ struct Tables {
     ids: BTreeSet<SessionId>,
     owners: BTreeSet<(Owner, SessionId)>,
     working: BTreeSet<SessionId>,
+    /// How many are over.
+    ended: usize,
     deadlines: BTreeSet<(Timestamp, SessionId)>,
 }
 
 #[derive(Debug)]
 struct Journal {
-    length: usize,
-    bytes: Vec<u8>,
+    events: Vec<Event>,
     summary: Summary,
 }
 
 impl Tables {
-    fn append(&mut self, append: Append, bytes: &[u8]) -> Result<(), StoreError> {
+    fn append(&mut self, append: Append) -> Result<(), StoreError> {
         let Append { id, length, events, summary, replace } = append;
-        let known = self.journals.get(&id).map_or(0, |journal| journal.length);
-        if known != length {
-            return Err(StoreError::Conflict(id));
-        }
         match self.journals.get_mut(&id) {
+            None if length > 0 => return Err(StoreError::Conflict(id)),
+            Some(journal) if journal.events.len() != length => {
+                return Err(StoreError::Conflict(id));
+            }
             None => {
                 self.remember(id, &summary);
-                let bytes = bytes.to_vec();
-                self.journals.insert(id, Journal { length: events.len(), bytes, summary });
+                self.journals.insert(id, Journal { events, summary });
             }
             Some(journal) => {
                 if replace {
-                    journal.bytes = bytes.to_vec();
-                    journal.length = events.len();
+                    journal.events = events;
                 } else {
-                    journal.bytes.extend_from_slice(bytes);
-                    journal.length += events.len();
+                    journal.events.extend(events);
                 }
                 let before = std::mem::replace(&mut journal.summary, summary);
                 let summary = &journal.summary;
-                // Whose it is never changes, so only these two have to follow.
+                // Whose it is never changes, so only these have to follow.
+                if summary.state.is_final() && !before.state.is_final() {
+                    self.ended += 1;
+                }
                 if summary.state.is_working() != before.state.is_working() {
                     if summary.state.is_working() {
                         self.working.insert(id);
@@ -141,6 +144,7 @@ impl Tables {
         if summary.state.is_working() {
             self.working.insert(id);
         }
+        self.ended += usize::from(summary.state.is_final());
         if let Some(deadline) = summary.deadline {
             self.deadlines.insert((deadline, id));
         }
@@ -150,6 +154,7 @@ impl Tables {
         self.ids.remove(&id);
         self.owners.remove(&(summary.owner.clone(), id));
         self.working.remove(&id);
+        self.ended -= usize::from(summary.state.is_final());
         if let Some(deadline) = summary.deadline {
             self.deadlines.remove(&(deadline, id));
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcp_flow_flow::store::{Append, Filter, Page, Phase};
+use mcp_flow_flow::store::{Append, Census, Filter, Page, Phase};
 use mcp_flow_flow::{Owner, SessionId, State, StoreError, Timestamp};
 
 use super::{Opened, append, ended, id, noted, started, summary};
@@ -51,6 +51,32 @@ pub async fn replacing_erases_what_was(store: Opened) {
     let live = Filter { owner: Some(Owner::new("ada")), phase: Phase::Live };
     let page = Page { after: None, most: 10 };
     assert_eq!(store.list(live, page).await.unwrap(), []);
+}
+
+/// INT-074: sessions are counted by where they stand, also after they move, end or are forgotten.
+pub async fn sessions_are_counted(store: Opened) {
+    let census = |waiting, working, ended| Census { waiting, working, ended };
+    assert_eq!(store.census().await.unwrap(), census(0, 0, 0));
+    let at = |state, append: Append| Append { summary: summary("ada", state, Some(9)), ..append };
+    let begins = |number| append(id(number), 0, vec![started("ada")]);
+    for (number, state) in [(1, State::Active), (2, State::WaitingUser), (3, State::WaitingUser)] {
+        store.append(at(state, begins(number))).await.unwrap();
+    }
+    assert_eq!(store.census().await.unwrap(), census(2, 1, 0));
+    store.append(at(State::WaitingUser, append(id(1), 1, vec![noted(1)]))).await.unwrap();
+    store.append(at(State::Processing, append(id(2), 1, vec![noted(1)]))).await.unwrap();
+    let end = Append { replace: true, ..append(id(3), 1, vec![ended("ada")]) };
+    store.append(at(State::Error, end)).await.unwrap();
+    assert_eq!(store.census().await.unwrap(), census(1, 1, 1));
+    // One that is refused, and one that begins with its end.
+    assert!(store.append(at(State::Active, begins(1))).await.is_err());
+    let at_once = Append { replace: true, ..append(id(4), 0, vec![ended("ada")]) };
+    store.append(at(State::Completed, at_once)).await.unwrap();
+    assert_eq!(store.census().await.unwrap(), census(1, 1, 2));
+    for number in [1, 2, 3, 4, 5] {
+        store.erase(id(number)).await.unwrap();
+    }
+    assert_eq!(store.census().await.unwrap(), census(0, 0, 0));
 }
 
 /// Lists are complete, in order, by owner and by where sessions stand.
