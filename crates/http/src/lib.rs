@@ -37,6 +37,6 @@ mod websocket;
 pub use listen::{BindError, Bound, bind};
 pub use mcp_flow_server::{TokenError, Tokens};
 pub use mcp_flow_tls::{Tls, TlsError};
-pub use options::Options;
 pub use metrics::Figures;
+pub use options::Options;
 pub use pages::{Page, Pages};
