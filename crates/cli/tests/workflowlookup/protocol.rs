@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// WFL-001, WFL-006, WFL-010, WFL-021, WFL-024, WFL-058, WFL-059, C-48: the six messages.
+/// WFL-001, WFL-006, WFL-010, WFL-011, WFL-019, WFL-021, WFL-022, WFL-024, WFL-058, WFL-059, C-48: the
+/// six messages.
 #[test]
 fn the_sample_session_works_literally() {
     let replies = session(
@@ -32,7 +33,7 @@ fn the_sample_session_works_literally() {
     assert_eq!(replies[2]["result"]["workflows"][0], listed);
 }
 
-/// WFL-007, WFL-008, WFL-009, WFL-014, WFL-015, WFL-016: what may open a session.
+/// WFL-007, WFL-008, WFL-009, WFL-014, WFL-015, WFL-016, WFL-061: what may open a session.
 #[test]
 fn a_session_is_opened_by_the_letter() {
     let open = |params: Value| request("initialize", params);
