@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::command::audit::Audit;
 use crate::command::call::Call;
 use crate::command::config::Config;
 use crate::command::list::{Prompts, Resources, Tools};
@@ -48,6 +49,7 @@ pub(crate) enum Command {
     Sessions(Sessions),
     Workflow(Workflow),
     Config(Config),
+    Audit(Audit),
     Completions(Completions),
     Man(Man),
 }
@@ -115,6 +117,7 @@ Examples:
   mcp-flow sessions answer ID VALUE   answer the question one of them waits with
   mcp-flow workflow list              the workflows that keep agents on the rails
   mcp-flow config check FILE          what is wrong with a configuration file, if anything
+  mcp-flow audit verify FILE          whether a log of who called what is as it was written
   mcp-flow stdio --diagnostics        with echo, sleep, fail and panic for trying a client out
 
 Exit codes:

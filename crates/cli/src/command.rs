@@ -1,5 +1,6 @@
 //! The commands, one module each.
 
+pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod config;
 pub(crate) mod list;
@@ -33,6 +34,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Sessions(sessions) => sessions.run(),
         Command::Workflow(workflow) => workflow.run(),
         Command::Config(config) => config.run(),
+        Command::Audit(audit) => audit.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
     }

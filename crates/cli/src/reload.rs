@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mcp_flow::identity::Gate;
+use mcp_flow::watch::audit::Audit;
 use mcp_flow::{Limits, Permissions, Server};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -25,6 +26,7 @@ pub(crate) struct Reload {
     pub(crate) limits: Box<dyn Fn(&File) -> Limits + Send + Sync>,
     pub(crate) gate: Option<Arc<Gate>>,
     pub(crate) permissions: Option<Permissions>,
+    pub(crate) audit: Option<Audit>,
     pub(crate) server: Server,
 }
 
@@ -36,6 +38,10 @@ impl Reload {
             Err(error) => return tracing::warn!(%error, "SIGHUP cannot be watched"),
         };
         while hangup.recv().await.is_some() {
+            // Whatever becomes of the rest: it may have been moved away already.
+            if let Some(audit) = &self.audit {
+                audit.reopen();
+            }
             match self.reload() {
                 Ok(()) => tracing::info!("the configuration was reloaded"),
                 Err(error) => {

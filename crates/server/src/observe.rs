@@ -30,6 +30,8 @@ pub trait Observer: Send + Sync + 'static {
 pub enum Detail {
     /// Nothing: nobody watches.
     Nothing,
+    /// By which method, how long it took and whether it went well.
+    Figures,
     /// Who asked for what by name, and what came of it.
     Outline,
     /// Also what was sent.
@@ -58,10 +60,25 @@ pub struct Observed<'a> {
     pub request_bytes: usize,
     /// How the result is written.
     pub encoding: Encoding,
-    /// The result, or the error.
+    /// The result, or the error. A call that was cancelled without an answer has the error that
+    /// would say so.
     pub outcome: Result<&'a [u8], &'a RpcError>,
+    /// Whether the result is that of a tool which says that it failed.
+    pub failed: bool,
     /// How long it took from being taken up to being answered.
     pub time: Duration,
+}
+
+impl Observed<'_> {
+    /// What came of it, in a word: `ok`, `failed` if a tool says so of itself, or the name of the
+    /// error. There are a few dozen of them at most.
+    pub fn outcome_name(&self) -> &'static str {
+        match self.outcome {
+            Ok(_) if self.failed => "failed",
+            Ok(_) => "ok",
+            Err(error) => error.name(),
+        }
+    }
 }
 
 /// What is noted of a request when it is taken up.
@@ -94,7 +111,10 @@ impl Begun {
                 beginning(&value.to_string(), LONGEST_PARAMS).into()
             }
         };
-        let named = params.members(["name", "uri", "toolName", "sessionId"]).unwrap_or_default();
+        let named = match detail > Detail::Figures {
+            true => params.members(["name", "uri", "toolName", "sessionId"]).unwrap_or_default(),
+            false => [None; 4],
+        };
         let target = named.into_iter().flatten().find_map(Raw::as_text);
         let target = target.map(|text| beginning(&text, LONGEST_NAME).into());
         let method = beginning(method, LONGEST_NAME).into();
@@ -121,6 +141,7 @@ impl Begun {
             request_bytes: self.size,
             encoding: outcome.map_or(Encoding::Json, |payload| payload.encoding),
             outcome: outcome.map(|payload| &payload.bytes[..]),
+            failed: outcome.is_ok_and(|payload| payload.failed),
             time: self.at.elapsed(),
         };
         observers.iter().for_each(|observer| observer.observe(&observed));

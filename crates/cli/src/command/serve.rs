@@ -91,6 +91,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400))]
     drain_seconds: Option<u64>,
 
+    /// Write down who calls what with which outcome, in this file
+    #[arg(long, value_name = "FILE")]
+    audit: Option<PathBuf>,
+
     #[command(flatten)]
     offer: Offer,
 }
@@ -101,6 +105,7 @@ impl Serve {
         log::set_level(log_level.unwrap_or(file.log.level));
         self.add_to(&mut file.serve);
         file.identity.token_file = self.token_file.clone().or(file.identity.token_file);
+        file.audit.file = self.audit.take().or(file.audit.file);
         let offer = std::mem::take(&mut self.offer).or(file.offer.clone());
         refuse_open(&file)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -166,6 +171,11 @@ impl Serve {
             Some(permissions) => offered.server.permissions(permissions.clone()),
             None => offered.server,
         };
+        let audit = file.audit.open()?;
+        let server = match &audit {
+            Some(audit) => server.observer(audit.clone()),
+            None => server,
+        };
         let server = admin.add_to(server).build()?;
         let _following = workflows::follow(&offered.workflows, &server);
         let signal = stdio::stop_signal().context("signals cannot be watched")?;
@@ -177,6 +187,7 @@ impl Serve {
             limits: Box::new(move |file| limits(&offer, file)),
             gate: gate.clone(),
             permissions,
+            audit: audit.clone(),
             server: server.clone(),
         };
         let ServeSection { listen, tls_certificate, tls_key, hosts, .. } = &file.serve;
@@ -257,6 +268,9 @@ impl Serve {
         tasks.join_all().await;
         if let Some(sessions) = &offered.sessions {
             sessions.engine().shutdown().await;
+        }
+        if let Some(audit) = audit {
+            audit.close();
         }
         Ok(())
     }

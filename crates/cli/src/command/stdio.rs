@@ -34,6 +34,10 @@ pub(crate) struct Stdio {
     #[arg(long, value_name = "FILE", env = "MCP_FLOW_CONFIG")]
     config: Option<PathBuf>,
 
+    /// Write down who calls what with which outcome, in this file
+    #[arg(long, value_name = "FILE")]
+    audit: Option<PathBuf>,
+
     #[command(flatten)]
     offer: Offer,
 }
@@ -50,8 +54,9 @@ enum Profile {
 
 impl Stdio {
     pub(crate) fn run(mut self, log_level: Option<LogLevel>) -> anyhow::Result<ExitCode> {
-        let file = File::read_or_default(self.config.as_deref())?;
+        let mut file = File::read_or_default(self.config.as_deref())?;
         log::set_level(log_level.unwrap_or(file.log.level));
+        file.audit.file = self.audit.take().or(file.audit.file);
         let principal = guarded::by_environment(&file)?;
         self.offer = std::mem::take(&mut self.offer).or(file.offer.clone());
         if std::io::stdin().is_terminal() {
@@ -68,9 +73,18 @@ impl Stdio {
             Some(_) => server.permissions(guarded::permissions(&file)),
             None => server,
         };
+        let audit = file.audit.open()?;
+        let server = match &audit {
+            Some(audit) => server.observer(audit.clone()),
+            None => server,
+        };
         let server = server.build()?;
         let _following = workflows::follow(&workflows, &server);
-        Ok(match mcp_flow::stdio::run_as(&server, principal).context("stdio")? {
+        let ended = mcp_flow::stdio::run_as(&server, principal).context("stdio");
+        if let Some(audit) = audit {
+            audit.close();
+        }
+        Ok(match ended? {
             Ended::Drained | Ended::Exit { after_shutdown: true } => ExitCode::SUCCESS,
             _ => ExitCode::FAILURE,
         })
