@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use mcp_flow_proto::{Encoding, Raw, Revision};
 use mcp_flow_server::Observed;
+use mcp_flow_server::observe::ConnectionCounts;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::admin::now;
-use crate::connections::Connections;
 use crate::figures::{self, Counting, Second};
 
 /// Keeps a bounded number of exchanges and seconds. Off until somebody watches, and again a while
@@ -25,7 +25,7 @@ pub(crate) struct Recorder {
     latest: watch::Sender<u64>,
     /// How many seconds were counted.
     seconds: watch::Sender<u64>,
-    connections: Arc<Connections>,
+    connections: Arc<ConnectionCounts>,
 }
 
 #[derive(Default)]
@@ -67,7 +67,7 @@ struct Exchange {
 }
 
 impl Recorder {
-    pub(crate) fn new(connections: Arc<Connections>) -> Self {
+    pub(crate) fn new(connections: Arc<ConnectionCounts>) -> Self {
         Self {
             on: AtomicBool::new(false),
             state: Mutex::default(),

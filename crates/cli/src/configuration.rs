@@ -44,6 +44,8 @@ pub(crate) struct File {
     pub(crate) offer: OfferSection,
     /// What is said on standard error.
     pub(crate) log: LogSection,
+    /// What is counted at `/metrics`.
+    pub(crate) metrics: MetricsSection,
     /// Who called what, written down.
     pub(crate) audit: AuditSection,
     /// Bounds on what clients can make the server hold or do.
@@ -62,6 +64,14 @@ pub(crate) struct File {
     /// The models that servers may ask for.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) models: BTreeMap<String, ModelEntry>,
+}
+
+/// What is counted at `/metrics`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct MetricsSection {
+    /// Whether calls are counted by tool as well: one series for each tool that is called.
+    pub(crate) tools: bool,
 }
 
 /// What is said on standard error.
@@ -123,6 +133,7 @@ impl File {
                 ("serve", json(&file.serve)),
                 ("offer", json(&file.offer)),
                 ("audit", json(&file.audit)),
+                ("metrics", json(&file.metrics)),
             ];
             let all = sections.into_iter().flat_map(|(section, keys)| {
                 keys.into_iter().map(move |(key, value)| (format!("{section}.{key}"), value))

@@ -22,7 +22,7 @@ use crate::metrics::Connected;
 use crate::options::Options;
 use crate::pages::Pages;
 use crate::patience::Patient;
-use crate::service::Service;
+use crate::service::{Figures, Readiness, Rooms, Service};
 use crate::tls::{self, Acceptor};
 
 /// A port that is taken and not served yet.
@@ -34,6 +34,8 @@ pub struct Bound {
     verifier: Option<Arc<dyn Verifier>>,
     tls: Option<(Arc<Tls>, Acceptor)>,
     pages: Option<Box<dyn Pages>>,
+    figures: Option<Figures>,
+    readiness: Option<Readiness>,
 }
 
 /// Takes a port; port 0 means any that is free.
@@ -55,7 +57,16 @@ pub async fn bind(address: SocketAddr) -> Result<Bound, BindError> {
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let options = Options::default();
-    Ok(Bound { listener, address, options, verifier: None, tls: None, pages: None })
+    Ok(Bound {
+        listener,
+        address,
+        options,
+        verifier: None,
+        tls: None,
+        pages: None,
+        figures: None,
+        readiness: None,
+    })
 }
 
 impl Bound {
@@ -94,12 +105,31 @@ impl Bound {
         self
     }
 
+    /// Adds figures to those at `/metrics`, in the text format of Prometheus.
+    #[must_use]
+    pub fn figures(mut self, figures: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.figures = Some(Figures(Box::new(figures)));
+        self
+    }
+
+    /// Asks this at `/readyz` whether what the server depends on works; the error says in a few words
+    /// what does not.
+    #[must_use]
+    pub fn readiness<F>(mut self, ready: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        self.readiness = Some(Readiness(Box::new(move || Box::pin(ready()))));
+        self
+    }
+
     /// Serves clients until `stop` completes, then lets what is running finish within its time.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
         let (hosts, origins) = (self.options.hosts.clone(), self.options.origins.clone());
         let guard = Guard::new(self.address.ip().is_loopback(), hosts, origins, self.verifier);
         let is_encrypted = self.tls.is_some();
-        let service = Service::new(server.clone(), self.options, guard, is_encrypted, self.pages);
+        let rooms = Rooms { pages: self.pages, figures: self.figures, readiness: self.readiness };
+        let service = Service::new(server.clone(), self.options, guard, is_encrypted, rooms);
         if let Some((tls, _)) = &self.tls {
             let (watching, ending) = (tls.clone().watch(), service.ending.clone());
             service.spawn(async move {

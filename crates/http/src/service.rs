@@ -1,5 +1,7 @@
 //! Which room a request goes to, and what all of them share.
 
+use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -45,7 +47,35 @@ pub(crate) struct Service {
     given_up: CancellationToken,
     tasks: TaskTracker,
     guard: Guard,
-    pages: Option<Box<dyn Pages>>,
+    rooms: Rooms,
+}
+
+/// What is served besides MCP.
+#[derive(Debug)]
+pub(crate) struct Rooms {
+    pub(crate) pages: Option<Box<dyn Pages>>,
+    pub(crate) figures: Option<Figures>,
+    pub(crate) readiness: Option<Readiness>,
+}
+
+/// Figures besides those of HTTP.
+pub(crate) struct Figures(pub(crate) Box<dyn Fn() -> String + Send + Sync>);
+
+/// Whether what the server depends on works.
+pub(crate) struct Readiness(pub(crate) Box<dyn Fn() -> Ready + Send + Sync>);
+
+pub(crate) type Ready = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+impl fmt::Debug for Figures {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Figures")
+    }
+}
+
+impl fmt::Debug for Readiness {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Readiness")
+    }
 }
 
 impl Service {
@@ -54,7 +84,7 @@ impl Service {
         options: Options,
         guard: Guard,
         is_encrypted: bool,
-        pages: Option<Box<dyn Pages>>,
+        rooms: Rooms,
     ) -> Arc<Self> {
         let downloads = Downloads::new(options.downloads, options.download_life);
         let base = options.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
@@ -71,7 +101,7 @@ impl Service {
             given_up: CancellationToken::new(),
             tasks: TaskTracker::new(),
             guard,
-            pages,
+            rooms,
         })
     }
 
@@ -100,7 +130,7 @@ impl Service {
             "/readyz" if self.ending.is_cancelled() => {
                 return text(StatusCode::SERVICE_UNAVAILABLE, "ending\n");
             }
-            "/readyz" => return text(StatusCode::OK, "ready\n"),
+            "/readyz" => return self.readiness().await,
             _ => {}
         }
         // HTTP/2 names the host in the address; everything behind here looks in one place.
@@ -134,7 +164,7 @@ impl Service {
     ) -> Answer {
         // A page is what asks for a token, so it needs none itself.
         let (method, path) = (request.method(), request.uri().path());
-        if let Some(pages) = self.pages.as_deref()
+        if let Some(pages) = self.rooms.pages.as_deref()
             && let Some(page) = pages::answer(pages, method, path, request.headers())
         {
             return page;
@@ -178,7 +208,11 @@ impl Service {
             ("/metrics", &Method::GET) => {
                 let sessions =
                     [("streamable", self.sessions.count()), ("sse", self.legacy_sessions.count())];
-                text(StatusCode::OK, self.metrics.text(&sessions))
+                let mut figures = self.metrics.text(&sessions);
+                if let Some(Figures(more)) = &self.rooms.figures {
+                    figures += &more();
+                }
+                text(StatusCode::OK, figures)
             }
             ("/metrics", _) => wrong_method("GET"),
             (path, method) if path.starts_with(downloads::PATH) => {
@@ -191,6 +225,18 @@ impl Service {
                 body::discard(self, request.into_body());
                 answer
             }
+        }
+    }
+
+    /// Whether work can be done here: what everything depends on is asked, and has little time.
+    async fn readiness(&self) -> Answer {
+        let Some(Readiness(ready)) = &self.rooms.readiness else {
+            return text(StatusCode::OK, "ready\n");
+        };
+        match tokio::time::timeout(READY_TIME, ready()).await {
+            Ok(Ok(())) => text(StatusCode::OK, "ready\n"),
+            Ok(Err(problem)) => text(StatusCode::SERVICE_UNAVAILABLE, problem + "\n"),
+            Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "no answer in time\n"),
         }
     }
 
@@ -263,6 +309,9 @@ impl Service {
         }
     }
 }
+
+/// How long what is depended on may take to say that it works.
+const READY_TIME: Duration = Duration::from_secs(5);
 
 /// 404, with what is where.
 pub(crate) fn nothing_at(path: &str) -> Answer {

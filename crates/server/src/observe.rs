@@ -4,9 +4,14 @@
 //! Nothing is noted of a request unless somebody watches when it is taken up, and no more than they
 //! want to see.
 
+mod counts;
+
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use mcp_flow_proto::{Encoding, Params, Raw, RequestId, RpcError};
+
+pub use counts::{ConnectionCounts, Count};
 
 use crate::connection::ConnectionInfo;
 use crate::handler::Payload;
@@ -51,6 +56,8 @@ pub struct Observed<'a> {
     pub id: &'a RequestId,
     /// What was asked for.
     pub method: &'a str,
+    /// The same, if it is a method of the server and not something a client has made up.
+    pub known: Option<&'static str>,
     /// What it was about: the name of a tool or prompt, the URI of a resource, a flow or a session,
     /// as the client wrote it. Of what is long only the beginning.
     pub target: Option<&'a str>,
@@ -84,7 +91,7 @@ impl Observed<'_> {
 /// What is noted of a request when it is taken up.
 #[derive(Debug)]
 pub(crate) struct Begun {
-    method: Box<str>,
+    method: Cow<'static, str>,
     target: Option<Box<str>>,
     params: Box<str>,
     size: usize,
@@ -96,6 +103,7 @@ impl Begun {
     pub(crate) fn new(
         detail: Detail,
         method: &str,
+        known: impl FnOnce() -> Option<&'static str>,
         params: Params<'_>,
         size: usize,
     ) -> Option<Box<Self>> {
@@ -117,7 +125,10 @@ impl Begun {
         };
         let target = named.into_iter().flatten().find_map(Raw::as_text);
         let target = target.map(|text| beginning(&text, LONGEST_NAME).into());
-        let method = beginning(method, LONGEST_NAME).into();
+        let method = match known() {
+            Some(known) => Cow::Borrowed(known),
+            None => Cow::Owned(beginning(method, LONGEST_NAME).to_owned()),
+        };
         Some(Box::new(Self { method, target, params: params_noted, size, at: Instant::now() }))
     }
 
@@ -136,6 +147,10 @@ impl Begun {
             peer,
             id,
             method: &self.method,
+            known: match self.method {
+                Cow::Borrowed(known) => Some(known),
+                Cow::Owned(_) => None,
+            },
             target: self.target.as_deref(),
             params: &self.params,
             request_bytes: self.size,

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use mcp_flow::admin::Admin;
 use mcp_flow::console::Console;
 use mcp_flow::http::{self, Tls};
+use mcp_flow::watch::metrics::Metrics;
 use mcp_flow::{Permissions, Principal, stdio, webtransport};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -176,7 +177,8 @@ impl Serve {
             Some(audit) => server.observer(audit.clone()),
             None => server,
         };
-        let server = admin.add_to(server).build()?;
+        let metrics = Metrics::new(file.metrics.tools);
+        let server = metrics.add_to(admin.add_to(server)).build()?;
         let _following = workflows::follow(&offered.workflows, &server);
         let signal = stdio::stop_signal().context("signals cannot be watched")?;
         let reload = Reload {
@@ -204,6 +206,7 @@ impl Serve {
             public_url: file.serve.public_url.clone(),
             ..http::Options::default()
         });
+        http = http.figures(move || metrics.text());
         let mut flow = flow.map(|flow| {
             flow.options(webtransport::Options { hosts, origins, ..Default::default() })
         });
