@@ -25,9 +25,8 @@ use crate::command::workflow::Workflow;
 #[command(name = "mcp-flow", version, long_version = VERSIONS)]
 #[command(propagate_version = true, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// How much to say on standard error; warnings and errors, if nothing else is said
-    #[arg(long, global = true, value_enum, env = "MCP_FLOW_LOG")]
-    pub(crate) log_level: Option<LogLevel>,
+    #[command(flatten)]
+    pub(crate) log: LogOptions,
 
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -79,6 +78,31 @@ impl Arguments {
             understood => understood,
         }
     }
+}
+
+/// What the command line says of the log.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct LogOptions {
+    /// How much to say on standard error; warnings and errors, if nothing else is said
+    #[arg(long = "log-level", global = true, value_enum, env = "MCP_FLOW_LOG")]
+    pub(crate) level: Option<LogLevel>,
+
+    /// How to say it; in lines of text, if nothing else is said
+    #[arg(long = "log-format", global = true, value_enum, env = "MCP_FLOW_LOG_FORMAT")]
+    pub(crate) format: Option<LogFormat>,
+}
+
+/// How the log is written.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// For people: lines of text
+    #[default]
+    Text,
+    /// For programs: one JSON object a line
+    Json,
 }
 
 /// How much is said on standard error.

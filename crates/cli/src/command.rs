@@ -21,8 +21,8 @@ use crate::exit::{Exit, Failure};
 /// Runs what was asked for.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command.unwrap_or_else(|| Command::Serve(Box::default())) {
-        Command::Serve(serve) => serve.run(arguments.log_level),
-        Command::Stdio(stdio) => stdio.run(arguments.log_level),
+        Command::Serve(serve) => serve.run(arguments.log),
+        Command::Stdio(stdio) => stdio.run(arguments.log),
         Command::Tools(tools) => tools.run(),
         Command::Resources(resources) => resources.run(),
         Command::Prompts(prompts) => prompts.run(),

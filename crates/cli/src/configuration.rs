@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::approval::{Approvals, ModelEntry};
-use crate::arguments::LogLevel;
+use crate::arguments::{LogFormat, LogLevel};
 use crate::exit::{Exit, Failure};
 
 pub(crate) use audit::AuditSection;
@@ -80,6 +80,8 @@ pub(crate) struct MetricsSection {
 pub(crate) struct LogSection {
     /// The least severe messages that are said.
     pub(crate) level: LogLevel,
+    /// How they are written.
+    pub(crate) format: LogFormat,
 }
 
 impl File {

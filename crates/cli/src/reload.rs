@@ -11,7 +11,7 @@ use mcp_flow::watch::audit::Audit;
 use mcp_flow::{Limits, Permissions, Server};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::arguments::LogLevel;
+use crate::arguments::LogOptions;
 use crate::configuration::File;
 use crate::{guarded, log};
 
@@ -21,7 +21,7 @@ pub(crate) struct Reload {
     /// What the server was started with.
     pub(crate) file: File,
     /// The command line's say.
-    pub(crate) log_level: Option<LogLevel>,
+    pub(crate) log: LogOptions,
     pub(crate) token_file: Option<PathBuf>,
     pub(crate) limits: Box<dyn Fn(&File) -> Limits + Send + Sync>,
     pub(crate) gate: Option<Arc<Gate>>,
@@ -70,7 +70,7 @@ impl Reload {
             self.server.permissions_changed();
         }
         self.server.set_limits((self.limits)(&file));
-        log::set_level(self.log_level.unwrap_or(file.log.level));
+        log::follow(self.log, &file.log);
         for key in self.file.fixed_differences(&file) {
             tracing::warn!("{key} has changed, which counts from the next start");
         }

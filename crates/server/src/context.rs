@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use mcp_flow_proto::error::CANCELLED;
-use mcp_flow_proto::model::{LogLevel, LogMessage, ProgressParams, RequestMeta};
+use mcp_flow_proto::model::{LogLevel, LogMessage, ProgressParams, RequestMeta, TraceContext};
 use mcp_flow_proto::{Raw, RequestId, Revision, RpcError, method, write};
 use serde::Serialize;
 use serde_json::Value;
@@ -41,6 +41,7 @@ struct Call {
     peer: Option<Arc<Peer>>,
     progress_token: Option<RequestId>,
     log_level: Option<LogLevel>,
+    trace: Option<Box<TraceContext>>,
     answered: AtomicBool,
     /// The last progress sent, as bits of an `f64`.
     progress: AtomicU64,
@@ -81,8 +82,9 @@ impl Context {
         size: usize,
         begun: Option<Box<Begun>>,
     ) -> Self {
-        let (progress_token, log_level) =
-            meta.map_or((None, None), |meta| (meta.progress_token, meta.log_level));
+        let (progress_token, log_level, trace) = meta.map_or((None, None, None), |meta| {
+            (meta.progress_token, meta.log_level, meta.trace.map(Box::new))
+        });
         Self {
             call: Arc::new(Call {
                 shared,
@@ -91,6 +93,7 @@ impl Context {
                 peer,
                 progress_token,
                 log_level,
+                trace,
                 answered: AtomicBool::new(false),
                 progress: AtomicU64::new(f64::NEG_INFINITY.to_bits()),
                 cancellation: OnceLock::new(),
@@ -106,6 +109,12 @@ impl Context {
                 refusal: OnceLock::new(),
             }),
         }
+    }
+
+    /// The trace the call belongs to, for what it asks of others: requests to the client carry it
+    /// already.
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.call.trace.as_deref()
     }
 
     /// The id of the request.

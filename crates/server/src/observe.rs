@@ -9,6 +9,7 @@ mod counts;
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
+use mcp_flow_proto::model::TraceContext;
 use mcp_flow_proto::{Encoding, Params, Raw, RequestId, RpcError};
 
 pub use counts::{ConnectionCounts, Count};
@@ -61,6 +62,8 @@ pub struct Observed<'a> {
     /// What it was about: the name of a tool or prompt, the URI of a resource, a flow or a session,
     /// as the client wrote it. Of what is long only the beginning.
     pub target: Option<&'a str>,
+    /// The trace it belongs to, if it says so.
+    pub trace: Option<&'a TraceContext>,
     /// With what, as JSON, if that was to be noted; of what is long only the beginning.
     pub params: &'a str,
     /// The length of the request, in bytes.
@@ -94,6 +97,7 @@ pub(crate) struct Begun {
     method: Cow<'static, str>,
     target: Option<Box<str>>,
     params: Box<str>,
+    trace: Option<TraceContext>,
     size: usize,
     at: Instant,
 }
@@ -105,6 +109,7 @@ impl Begun {
         method: &str,
         known: impl FnOnce() -> Option<&'static str>,
         params: Params<'_>,
+        trace: impl FnOnce() -> Option<TraceContext>,
         size: usize,
     ) -> Option<Box<Self>> {
         if detail == Detail::Nothing {
@@ -129,7 +134,8 @@ impl Begun {
             Some(known) => Cow::Borrowed(known),
             None => Cow::Owned(beginning(method, LONGEST_NAME).to_owned()),
         };
-        Some(Box::new(Self { method, target, params: params_noted, size, at: Instant::now() }))
+        let (trace, at) = (trace(), Instant::now());
+        Some(Box::new(Self { method, target, params: params_noted, trace, size, at }))
     }
 
     pub(crate) fn tell(
@@ -152,6 +158,7 @@ impl Begun {
                 Cow::Owned(_) => None,
             },
             target: self.target.as_deref(),
+            trace: self.trace.as_ref(),
             params: &self.params,
             request_bytes: self.size,
             encoding: outcome.map_or(Encoding::Json, |payload| payload.encoding),

@@ -9,13 +9,14 @@ use anyhow::Context as _;
 use mcp_flow::admin::Admin;
 use mcp_flow::console::Console;
 use mcp_flow::http::{self, Tls};
+use mcp_flow::watch::CallLines;
 use mcp_flow::watch::metrics::Metrics;
 use mcp_flow::{Permissions, Principal, stdio, webtransport};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::arguments::LogLevel;
+use crate::arguments::LogOptions;
 use crate::configuration::{File, ServeSection, origin};
 use crate::offer::Offer;
 use crate::reload::Reload;
@@ -101,16 +102,16 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    pub(crate) fn run(mut self, log_level: Option<LogLevel>) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(mut self, log: LogOptions) -> anyhow::Result<ExitCode> {
         let mut file = File::read_or_default(self.config.as_deref())?;
-        log::set_level(log_level.unwrap_or(file.log.level));
+        log::follow(log, &file.log);
         self.add_to(&mut file.serve);
         file.identity.token_file = self.token_file.clone().or(file.identity.token_file);
         file.audit.file = self.audit.take().or(file.audit.file);
         let offer = std::mem::take(&mut self.offer).or(file.offer.clone());
         refuse_open(&file)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(self.serve(file, offer, log_level))?;
+        runtime.block_on(self.serve(file, offer, log))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -152,7 +153,7 @@ impl Serve {
         self,
         file: File,
         offer: Offer,
-        log_level: Option<LogLevel>,
+        log: LogOptions,
     ) -> anyhow::Result<()> {
         let gate = guarded::gate(&file)?;
         // Without a file there will never be rules, and nothing to look at with every call.
@@ -173,6 +174,7 @@ impl Serve {
             None => offered.server,
         };
         let audit = file.audit.open()?;
+        let server = server.observer(CallLines);
         let server = match &audit {
             Some(audit) => server.observer(audit.clone()),
             None => server,
@@ -184,7 +186,7 @@ impl Serve {
         let reload = Reload {
             path: self.config.clone(),
             file: file.clone(),
-            log_level,
+            log,
             token_file: self.token_file.clone(),
             limits: Box::new(move |file| limits(&offer, file)),
             gate: gate.clone(),

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, ValueEnum};
+use mcp_flow::watch::CallLines;
 use mcp_flow::workflow::LookupTools;
 use mcp_flow::{Ended, Revision, ServerBuilder, VersionPolicy};
 
-use crate::arguments::{Arguments, LogLevel};
+use crate::arguments::{Arguments, LogOptions};
 use crate::configuration::File;
 use crate::offer::Offer;
 use crate::{guarded, log, workflows};
@@ -53,9 +54,9 @@ enum Profile {
 }
 
 impl Stdio {
-    pub(crate) fn run(mut self, log_level: Option<LogLevel>) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(mut self, log: LogOptions) -> anyhow::Result<ExitCode> {
         let mut file = File::read_or_default(self.config.as_deref())?;
-        log::set_level(log_level.unwrap_or(file.log.level));
+        log::follow(log, &file.log);
         file.audit.file = self.audit.take().or(file.audit.file);
         let principal = guarded::by_environment(&file)?;
         self.offer = std::mem::take(&mut self.offer).or(file.offer.clone());
@@ -74,6 +75,7 @@ impl Stdio {
             None => server,
         };
         let audit = file.audit.open()?;
+        let server = server.observer(CallLines);
         let server = match &audit {
             Some(audit) => server.observer(audit.clone()),
             None => server,

@@ -147,7 +147,8 @@ impl Shared {
             None if method == method::SHUTDOWN => Some(method::SHUTDOWN),
             known => known,
         };
-        let begun = Begun::new(self.server.detail(), &method, known, params, size);
+        let trace = || meta.as_ref().ok()?.as_ref()?.trace.clone();
+        let begun = Begun::new(self.server.detail(), &method, known, params, trace, size);
         let refuse = |peer: Option<&Peer>, revision, error: &RpcError| {
             self.reply_now(&route, &id, revision, error);
             if let Some(begun) = &begun {
