@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::audit::Audit;
 use crate::command::call::Call;
 use crate::command::config::Config;
+use crate::command::doctor::Doctor;
 use crate::command::list::{Prompts, Resources, Tools};
 use crate::command::manual::{Completions, Man};
 use crate::command::ping::Ping;
@@ -49,6 +50,7 @@ pub(crate) enum Command {
     Workflow(Workflow),
     Config(Config),
     Audit(Audit),
+    Doctor(Doctor),
     Completions(Completions),
     Man(Man),
 }
@@ -84,11 +86,13 @@ impl Arguments {
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct LogOptions {
     /// How much to say on standard error; warnings and errors, if nothing else is said
-    #[arg(long = "log-level", global = true, value_enum, env = "MCP_FLOW_LOG")]
+    #[arg(id = "log_level", long = "log-level", global = true, value_enum, env = "MCP_FLOW_LOG")]
     pub(crate) level: Option<LogLevel>,
 
     /// How to say it; in lines of text, if nothing else is said
-    #[arg(long = "log-format", global = true, value_enum, env = "MCP_FLOW_LOG_FORMAT")]
+    // The id is not that of the `--format` which some commands have.
+    #[arg(id = "log_format", long = "log-format", global = true)]
+    #[arg(value_enum, env = "MCP_FLOW_LOG_FORMAT")]
     pub(crate) format: Option<LogFormat>,
 }
 
@@ -141,6 +145,7 @@ Examples:
   mcp-flow sessions answer ID VALUE   answer the question one of them waits with
   mcp-flow workflow list              the workflows that keep agents on the rails
   mcp-flow config check FILE          what is wrong with a configuration file, if anything
+  mcp-flow doctor --config FILE       whether a server would find everything it needs
   mcp-flow audit verify FILE          whether a log of who called what is as it was written
   mcp-flow stdio --diagnostics        with echo, sleep, fail and panic for trying a client out
 

@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod config;
+pub(crate) mod doctor;
 pub(crate) mod list;
 pub(crate) mod manual;
 pub(crate) mod ping;
@@ -35,6 +36,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Workflow(workflow) => workflow.run(),
         Command::Config(config) => config.run(),
         Command::Audit(audit) => audit.run(),
+        Command::Doctor(doctor) => doctor.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
     }

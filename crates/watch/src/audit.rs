@@ -20,7 +20,7 @@ mod verify;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -82,7 +82,7 @@ impl Audit {
         let keys = key_file.map(keys).transpose()?;
         let log = Log::open(path, keys)?;
         let (jobs, waiting) = sync_channel(QUEUE);
-        let shared = Arc::new(Shared { lost: AtomicU64::new(0), ending: AtomicBool::new(false) });
+        let shared = Arc::<Shared>::default();
         let writer = Writer::new(log, shared.clone());
         let thread = std::thread::Builder::new().name("audit".to_owned());
         let thread = thread.spawn(move || writer.run(&waiting));
@@ -94,6 +94,11 @@ impl Audit {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.inner.path
+    }
+
+    /// Whether lines can be written, as far as is known.
+    pub fn is_working(&self) -> bool {
+        !self.inner.shared.failing.load(Ordering::Relaxed)
     }
 
     /// Opens the file again by its name, after what is written already: for when it was moved away

@@ -26,7 +26,7 @@ impl Observer for CallLines {
         let ms = exchange.time.as_micros() as f64 / 1000.0;
         tracing::info!(
             target: TARGET,
-            request = ?request,
+            request,
             connection = exchange.connection.number,
             transport = exchange.connection.transport,
             method = exchange.known.unwrap_or("other"),

@@ -73,12 +73,10 @@ impl Metrics {
     /// Has a server counted.
     pub fn add_to(&self, server: ServerBuilder) -> ServerBuilder {
         let counting = self.inner.clone();
-        server.observer(self.clone()).hook(
-            move |connection: &ConnectionInfo, event: &Event<'_>| {
-                counting.connections.note(connection.transport, event);
-                Ok(())
-            },
-        )
+        server.observer(self.clone()).hook(move |connection: &ConnectionInfo, event: &Event<'_>| {
+            counting.connections.note(connection.transport, event);
+            Ok(())
+        })
     }
 
     /// All figures, in the text format of Prometheus.

@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use crate::arguments::LogOptions;
 use crate::configuration::{File, ServeSection, origin};
 use crate::offer::Offer;
+use crate::readiness::Readiness;
 use crate::reload::Reload;
 use crate::{guarded, log, workflows};
 
@@ -149,12 +150,7 @@ impl Serve {
     }
 
     /// Takes all addresses before it serves any, so that what cannot be had is known at once.
-    async fn serve(
-        self,
-        file: File,
-        offer: Offer,
-        log: LogOptions,
-    ) -> anyhow::Result<()> {
+    async fn serve(self, file: File, offer: Offer, log: LogOptions) -> anyhow::Result<()> {
         let gate = guarded::gate(&file)?;
         // Without a file there will never be rules, and nothing to look at with every call.
         let permissions = self.config.as_ref().map(|_| guarded::permissions(&file));
@@ -209,6 +205,8 @@ impl Serve {
             ..http::Options::default()
         });
         http = http.figures(move || metrics.text());
+        let readiness = Readiness::new(offered.kept.clone(), audit.clone());
+        http = http.readiness(move || readiness.clone().check());
         let mut flow = flow.map(|flow| {
             flow.options(webtransport::Options { hosts, origins, ..Default::default() })
         });
@@ -282,7 +280,7 @@ impl Serve {
 }
 
 /// What others can reach is encrypted and asks who they are, unless it is said that it need not.
-fn refuse_open(file: &File) -> anyhow::Result<()> {
+pub(crate) fn refuse_open(file: &File) -> anyhow::Result<()> {
     let ServeSection { insecure, tls_certificate, listen, tcp, .. } = &file.serve;
     if *insecure {
         if let Some(open) = file.serve.open_addresses().next()

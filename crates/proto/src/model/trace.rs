@@ -119,10 +119,9 @@ mod tests {
     #[test]
     fn traces_are_read_as_w3c_writes_them() {
         let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-        for good in [
-            format!("00-{trace}-00f067aa0ba902b7-01"),
-            format!("00-{trace}-00f067aa0ba902b7-00"),
-        ] {
+        for good in
+            [format!("00-{trace}-00f067aa0ba902b7-01"), format!("00-{trace}-00f067aa0ba902b7-00")]
+        {
             assert_eq!(good.parse::<TraceParent>().unwrap().to_string(), good);
         }
         let later = format!("cc-{trace}-00f067aa0ba902b7-01-what-is-this-0");

@@ -57,7 +57,8 @@ impl Client {
         let mut message = Vec::new();
         match self.call.as_ref().and_then(Context::trace) {
             Some(trace) => {
-                let params = traced(serde_json::to_value(params).map_err(EncodeError::from)?, trace);
+                let params =
+                    traced(serde_json::to_value(params).map_err(EncodeError::from)?, trace);
                 write::request(&mut message, encoding, &id, method, &params)?;
             }
             None => write::request(&mut message, encoding, &id, method, params)?,

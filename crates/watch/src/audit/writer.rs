@@ -17,11 +17,14 @@ pub(super) enum Job {
 }
 
 /// What it shares with those who hand it something.
+#[derive(Default)]
 pub(super) struct Shared {
     /// Calls there was no room for, and that were not told of yet.
     pub(super) lost: AtomicU64,
     /// Whether nothing is worth waiting for any more.
     pub(super) ending: AtomicBool,
+    /// Whether lines cannot be written at the moment.
+    pub(super) failing: AtomicBool,
 }
 
 pub(super) struct Writer {
@@ -94,6 +97,7 @@ impl Writer {
                 Ok(more) if more > 0 => (written, failures) = (written + more, 0),
                 result => {
                     failures += 1;
+                    self.shared.failing.store(true, Ordering::Relaxed);
                     let error = result.err().map(|error| error.to_string()).unwrap_or_default();
                     let path = self.log.path().display();
                     if failures == 1 {
@@ -107,6 +111,7 @@ impl Writer {
                 }
             }
         }
+        self.shared.failing.store(failures > 0, Ordering::Relaxed);
         if written > 0 {
             self.unsafe_since.get_or_insert_with(Instant::now);
         }
