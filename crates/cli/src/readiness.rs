@@ -16,8 +16,10 @@ pub(crate) struct Readiness {
     store: Option<Arc<dyn Store>>,
     audit: Option<Audit>,
     /// What was found out last, and when. Everyone may ask, so the disk is not asked each time.
-    known: Arc<Mutex<Option<(Instant, Result<(), String>)>>>,
+    known: Arc<Mutex<Option<Known>>>,
 }
+
+type Known = (Instant, Result<(), String>);
 
 impl Readiness {
     pub(crate) fn new(store: Option<Arc<dyn Store>>, audit: Option<Audit>) -> Self {

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
+use mcp_flow_proto::RpcError;
 use mcp_flow_server::Observed;
 use serde::{Serialize, Serializer};
 
@@ -58,7 +59,7 @@ impl Call {
             method: exchange.method.into(),
             target: exchange.target.map(Into::into),
             outcome: exchange.outcome_name(),
-            code: exchange.outcome.err().map(|error| error.code()),
+            code: exchange.outcome.err().map(RpcError::code),
             time: exchange.time,
         }
     }
