@@ -9,13 +9,13 @@ use mcp_flow_engine::Engine;
 use mcp_flow_interaction::Interaction;
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::ACCESS_DENIED;
+use mcp_flow_server::observe::ConnectionCounts;
 use mcp_flow_server::{
     ConnectionInfo, Context, Detail, Event, Observed, Observer, Principal, ServerBuilder,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::connections::Connections;
 use crate::methods;
 use crate::recorder::Recorder;
 
@@ -31,7 +31,7 @@ pub(crate) struct Inner {
     /// What whoever runs the server says of it.
     pub(crate) about: OnceLock<Value>,
     pub(crate) recorder: Arc<Recorder>,
-    pub(crate) connections: Arc<Connections>,
+    pub(crate) connections: Arc<ConnectionCounts>,
     pub(crate) started: u64,
     watches: Mutex<Watches>,
 }
@@ -45,7 +45,7 @@ struct Watches {
 impl Admin {
     /// Begins with who may see what is not their own.
     pub fn new(may: impl Fn(&Principal) -> bool + Send + Sync + 'static) -> Self {
-        let connections = Arc::<Connections>::default();
+        let connections = Arc::<ConnectionCounts>::default();
         let inner = Inner {
             may: Box::new(may),
             engine: OnceLock::new(),

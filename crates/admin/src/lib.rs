@@ -17,7 +17,6 @@
 //! ```
 
 mod admin;
-mod connections;
 mod figures;
 mod methods;
 mod recorder;

@@ -4,6 +4,7 @@ use mcp_flow_flow::store::{Filter, Page, Phase};
 use mcp_flow_flow::{Owner, SessionId};
 use mcp_flow_interaction::describe_session;
 use mcp_flow_proto::{Params, RpcError};
+use mcp_flow_server::observe::ConnectionCounts;
 use mcp_flow_server::router::Era;
 use mcp_flow_server::{Context, Outcome, Reply, ServerBuilder};
 use serde::Deserialize;
@@ -55,7 +56,7 @@ fn describe(admin: &Admin, context: &Context) -> Outcome {
         told["startedAt"] = inner.started.into();
         told["now"] = now().into();
         told["about"] = inner.about.get().cloned().unwrap_or_default();
-        told["connections"] = inner.connections.tell();
+        told["connections"] = connections(&inner.connections);
         told["limits"] = limits(admin, context);
         told["memory"] = crate::figures::memory().into();
         if let Some(engine) = admin.engine() {
@@ -209,3 +210,12 @@ fn reply(context: &Context, mut result: Value) -> Outcome {
 
 /// How many sessions are listed at once, at most.
 const PAGE: usize = 1000;
+
+/// How many connections there are, by transport.
+fn connections(counts: &ConnectionCounts) -> Value {
+    let told = counts.each().map(|count| {
+        let told = json!({"open": count.open, "total": count.opened});
+        (count.transport.to_owned(), told)
+    });
+    Value::Object(told.collect())
+}

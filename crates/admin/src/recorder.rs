@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use mcp_flow_proto::{Encoding, Raw, Revision};
 use mcp_flow_server::Observed;
+use mcp_flow_server::observe::ConnectionCounts;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::admin::now;
-use crate::connections::Connections;
 use crate::figures::{self, Counting, Second};
 
 /// Keeps a bounded number of exchanges and seconds. Off until somebody watches, and again a while
@@ -25,7 +25,7 @@ pub(crate) struct Recorder {
     latest: watch::Sender<u64>,
     /// How many seconds were counted.
     seconds: watch::Sender<u64>,
-    connections: Arc<Connections>,
+    connections: Arc<ConnectionCounts>,
 }
 
 #[derive(Default)]
@@ -67,7 +67,7 @@ struct Exchange {
 }
 
 impl Recorder {
-    pub(crate) fn new(connections: Arc<Connections>) -> Self {
+    pub(crate) fn new(connections: Arc<ConnectionCounts>) -> Self {
         Self {
             on: AtomicBool::new(false),
             state: Mutex::default(),
@@ -178,10 +178,7 @@ impl Exchange {
     fn new(observed: &Observed<'_>) -> Self {
         let encoding = observed.encoding;
         let (result, error, failed, response_bytes) = match observed.outcome {
-            Ok(bytes) => {
-                let failed = observed.method == "tools/call" && says_failed(encoding, bytes);
-                (Some(beginning(encoding, bytes)), None, failed, bytes.len())
-            }
+            Ok(bytes) => (Some(beginning(encoding, bytes)), None, observed.failed, bytes.len()),
             Err(error) => {
                 let revision = observed.peer.map_or(Revision::BASE, |peer| peer.revision);
                 let told = serde_json::to_value(error.wire(revision)).unwrap_or_default();
@@ -239,16 +236,6 @@ fn beginning(encoding: Encoding, bytes: &[u8]) -> String {
             beginning(Encoding::Json, value.to_string().as_bytes())
         }
     }
-}
-
-/// Whether the result of a tool says that it failed.
-fn says_failed(encoding: Encoding, bytes: &[u8]) -> bool {
-    let raw = match encoding {
-        Encoding::Json => std::str::from_utf8(bytes).map(Raw::Json).ok(),
-        Encoding::Cbor => Some(Raw::Cbor(bytes)),
-    };
-    let said = raw.and_then(|raw| raw.members(["isError"]).ok()).and_then(|[said]| said);
-    said.and_then(|said| said.decode().ok()).unwrap_or_default()
 }
 
 /// How many exchanges are kept; with what is kept of each, a few megabytes at most.

@@ -7,8 +7,10 @@ use clap::{Parser, Subcommand, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::command::audit::Audit;
 use crate::command::call::Call;
 use crate::command::config::Config;
+use crate::command::doctor::Doctor;
 use crate::command::list::{Prompts, Resources, Tools};
 use crate::command::manual::{Completions, Man};
 use crate::command::ping::Ping;
@@ -24,9 +26,8 @@ use crate::command::workflow::Workflow;
 #[command(name = "mcp-flow", version, long_version = VERSIONS)]
 #[command(propagate_version = true, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// How much to say on standard error; warnings and errors, if nothing else is said
-    #[arg(long, global = true, value_enum, env = "MCP_FLOW_LOG")]
-    pub(crate) log_level: Option<LogLevel>,
+    #[command(flatten)]
+    pub(crate) log: LogOptions,
 
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     Sessions(Sessions),
     Workflow(Workflow),
     Config(Config),
+    Audit(Audit),
+    Doctor(Doctor),
     Completions(Completions),
     Man(Man),
 }
@@ -77,6 +80,33 @@ impl Arguments {
             understood => understood,
         }
     }
+}
+
+/// What the command line says of the log.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct LogOptions {
+    /// How much to say on standard error; warnings and errors, if nothing else is said
+    #[arg(id = "log_level", long = "log-level", global = true, value_enum, env = "MCP_FLOW_LOG")]
+    pub(crate) level: Option<LogLevel>,
+
+    /// How to say it; in lines of text, if nothing else is said
+    // The id is not that of the `--format` which some commands have.
+    #[arg(id = "log_format", long = "log-format", global = true)]
+    #[arg(value_enum, env = "MCP_FLOW_LOG_FORMAT")]
+    pub(crate) format: Option<LogFormat>,
+}
+
+/// How the log is written.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// For people: lines of text
+    #[default]
+    Text,
+    /// For programs: one JSON object a line
+    Json,
 }
 
 /// How much is said on standard error.
@@ -115,6 +145,8 @@ Examples:
   mcp-flow sessions answer ID VALUE   answer the question one of them waits with
   mcp-flow workflow list              the workflows that keep agents on the rails
   mcp-flow config check FILE          what is wrong with a configuration file, if anything
+  mcp-flow doctor --config FILE       whether a server would find everything it needs
+  mcp-flow audit verify FILE          whether a log of who called what is as it was written
   mcp-flow stdio --diagnostics        with echo, sleep, fail and panic for trying a client out
 
 Exit codes:

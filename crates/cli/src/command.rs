@@ -1,7 +1,9 @@
 //! The commands, one module each.
 
+pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod config;
+pub(crate) mod doctor;
 pub(crate) mod list;
 pub(crate) mod manual;
 pub(crate) mod ping;
@@ -20,8 +22,8 @@ use crate::exit::{Exit, Failure};
 /// Runs what was asked for.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command.unwrap_or_else(|| Command::Serve(Box::default())) {
-        Command::Serve(serve) => serve.run(arguments.log_level),
-        Command::Stdio(stdio) => stdio.run(arguments.log_level),
+        Command::Serve(serve) => serve.run(arguments.log),
+        Command::Stdio(stdio) => stdio.run(arguments.log),
         Command::Tools(tools) => tools.run(),
         Command::Resources(resources) => resources.run(),
         Command::Prompts(prompts) => prompts.run(),
@@ -33,6 +35,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Sessions(sessions) => sessions.run(),
         Command::Workflow(workflow) => workflow.run(),
         Command::Config(config) => config.run(),
+        Command::Audit(audit) => audit.run(),
+        Command::Doctor(doctor) => doctor.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
     }

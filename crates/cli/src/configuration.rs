@@ -5,6 +5,7 @@
 //! other hosts' JSON files may hold as well. No section has room for a secret: tokens are hashes,
 //! files or names of environment variables. `docs/configuration.md` describes every key.
 
+mod audit;
 mod explain;
 mod identity;
 mod limits;
@@ -21,9 +22,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::approval::{Approvals, ModelEntry};
-use crate::arguments::LogLevel;
+use crate::arguments::{LogFormat, LogLevel};
 use crate::exit::{Exit, Failure};
 
+pub(crate) use audit::AuditSection;
 pub(crate) use identity::{Algorithm, IdentitySection, IssuerEntry, TokenEntry};
 pub(crate) use limits::LimitsSection;
 pub(crate) use offer::OfferSection;
@@ -42,6 +44,10 @@ pub(crate) struct File {
     pub(crate) offer: OfferSection,
     /// What is said on standard error.
     pub(crate) log: LogSection,
+    /// What is counted at `/metrics`.
+    pub(crate) metrics: MetricsSection,
+    /// Who called what, written down.
+    pub(crate) audit: AuditSection,
     /// Bounds on what clients can make the server hold or do.
     pub(crate) limits: LimitsSection,
     /// Who is let in, and by which credentials.
@@ -60,12 +66,22 @@ pub(crate) struct File {
     pub(crate) models: BTreeMap<String, ModelEntry>,
 }
 
+/// What is counted at `/metrics`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct MetricsSection {
+    /// Whether calls are counted by tool as well: one series for each tool that is called.
+    pub(crate) tools: bool,
+}
+
 /// What is said on standard error.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LogSection {
     /// The least severe messages that are said.
     pub(crate) level: LogLevel,
+    /// How they are written.
+    pub(crate) format: LogFormat,
 }
 
 impl File {
@@ -80,6 +96,7 @@ impl File {
         file.serve.resolve(folder);
         file.offer.resolve(folder);
         file.identity.resolve(folder);
+        file.audit.resolve(folder);
         Ok(file)
     }
 
@@ -99,6 +116,7 @@ impl File {
     fn check(&self) -> Result<(), String> {
         self.serve.check()?;
         self.identity.check()?;
+        self.audit.check()?;
         self.permissions.iter().enumerate().try_for_each(|(index, rule)| {
             rule.check().map_err(|problem| format!("permissions, rule {}: {problem}", index + 1))
         })
@@ -113,7 +131,12 @@ impl File {
     /// The keys that differ and cannot be taken up while a server runs.
     pub(crate) fn fixed_differences(&self, other: &Self) -> Vec<String> {
         let keys = |file: &Self| -> BTreeMap<String, serde_json::Value> {
-            let sections = [("serve", json(&file.serve)), ("offer", json(&file.offer))];
+            let sections = [
+                ("serve", json(&file.serve)),
+                ("offer", json(&file.offer)),
+                ("audit", json(&file.audit)),
+                ("metrics", json(&file.metrics)),
+            ];
             let all = sections.into_iter().flat_map(|(section, keys)| {
                 keys.into_iter().map(move |(key, value)| (format!("{section}.{key}"), value))
             });

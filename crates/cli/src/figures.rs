@@ -1,27 +1,17 @@
 //! The numbers of conversations, beside those of HTTP at `/metrics` (INT-074).
 
-use std::pin::Pin;
-
 use mcp_flow::Interaction;
-use mcp_flow::http::Figures;
 use mcp_flow::session::store::Census;
 
-/// How many conversations there are.
-#[derive(Debug)]
-pub(crate) struct Conversations(pub(crate) Interaction);
-
-impl Figures for Conversations {
-    fn text(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>> {
-        Box::pin(async {
-            match self.0.engine().census().await {
-                Ok(census) => text(census),
-                // What cannot be counted is left out, which whoever watches is told of.
-                Err(error) => {
-                    tracing::warn!(%error, "conversations cannot be counted");
-                    String::new()
-                }
-            }
-        })
+/// How many conversations there are, in the text format of Prometheus.
+pub(crate) async fn conversations(sessions: Interaction) -> String {
+    match sessions.engine().census().await {
+        Ok(census) => text(census),
+        // What cannot be counted is left out, which whoever watches is told of.
+        Err(error) => {
+            tracing::warn!(%error, "conversations cannot be counted");
+            String::new()
+        }
     }
 }
 

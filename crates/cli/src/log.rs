@@ -1,35 +1,54 @@
 //! What the program says about itself, on standard error.
 
+use std::fmt;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use tracing::{Event, Subscriber};
+use tracing_subscriber::Registry;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::format::{Format, Full, Json, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, layer};
 use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{Registry, fmt};
 
-use crate::arguments::LogLevel;
+use crate::arguments::{LogFormat, LogLevel, LogOptions};
+use crate::configuration::LogSection;
 
 /// Sends log lines of at least this level to standard error; standard output is for messages.
 ///
 /// A panic becomes one line among them: it is caught where it happens and answered there.
-pub(crate) fn to_stderr(level: LogLevel) {
+pub(crate) fn to_stderr(level: LogLevel, format: LogFormat) {
     let (filter, handle) = reload::Layer::new(targets(level));
-    let lines =
-        fmt::layer().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
+    set_format(format);
+    let lines = layer()
+        .with_ansi(std::io::stderr().is_terminal())
+        .event_format(Lines::default())
+        .with_writer(std::io::stderr);
     tracing_subscriber::registry().with(filter).with(lines).init();
     // This is called once, so it cannot be set already.
     let _ = FILTER.set(handle);
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
 }
 
-/// Says more or less from now on.
-pub(crate) fn set_level(level: LogLevel) {
+/// Says from now on what a file wants to be said, where the command line says nothing.
+pub(crate) fn follow(options: LogOptions, file: &LogSection) {
+    set_level(options.level.unwrap_or(file.level));
+    set_format(options.format.unwrap_or(file.format));
+}
+
+fn set_level(level: LogLevel) {
     if let Some(filter) = FILTER.get() {
         // It can only fail when nothing is said any more.
         let _ = filter.reload(targets(level));
     }
+}
+
+fn set_format(format: LogFormat) {
+    IS_JSON.store(format == LogFormat::Json, Ordering::Relaxed);
 }
 
 fn targets(level: LogLevel) -> Targets {
@@ -46,4 +65,38 @@ fn targets(level: LogLevel) -> Targets {
     Targets::new().with_default(level).with_target("web_transport_quinn", library)
 }
 
+/// A line in the form that is asked for now.
+struct Lines {
+    text: Format<Full>,
+    json: Format<Json>,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        let json = Format::default().json().flatten_event(true);
+        let json = json.with_current_span(false).with_span_list(false);
+        Self { text: Format::default(), json }
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        match IS_JSON.load(Ordering::Relaxed) {
+            true => self.json.format_event(context, writer, event),
+            false => self.text.format_event(context, writer, event),
+        }
+    }
+}
+
 static FILTER: OnceLock<Handle<Targets, Registry>> = OnceLock::new();
+
+static IS_JSON: AtomicBool = AtomicBool::new(false);

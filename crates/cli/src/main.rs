@@ -19,6 +19,7 @@ mod meter;
 mod offer;
 mod place;
 mod reach;
+mod readiness;
 mod reload;
 mod show;
 mod store;
@@ -29,7 +30,10 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = arguments::Arguments::read();
-    log::to_stderr(arguments.log_level.unwrap_or_default());
+    log::to_stderr(
+        arguments.log.level.unwrap_or_default(),
+        arguments.log.format.unwrap_or_default(),
+    );
     match command::run(arguments) {
         Ok(code) => code,
         Err(error) => {

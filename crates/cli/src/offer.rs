@@ -1,9 +1,11 @@
 //! What is served, whatever it is served over.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use mcp_flow::resource::Roots;
+use mcp_flow::session::Store;
 use mcp_flow::workflow::{Form as Described, LookupTools, SERVER_VERSION};
 use mcp_flow::{ContentForm, Dialect, Interaction, Limits, Server, ServerBuilder, ToolNames};
 use mcp_flow_examples::read_file::Files;
@@ -178,12 +180,14 @@ impl Offer {
         }
         if self.no_interaction {
             let server = flows.disabled().build().add_to(server);
-            return Ok(Offered { server, sessions: None, store: "none".to_owned(), workflows });
+            let (sessions, store) = (None, "none".to_owned());
+            return Ok(Offered { server, sessions, kept: None, store, workflows });
         }
         let Kept { store, keys, is_lasting, place } = match self.stateless {
             true => crate::store::keys_only(self.store.as_ref())?,
             false => crate::store::open(self.store.as_ref())?,
         };
+        let kept = store.clone();
         let flows = match store {
             Some(store) => flows.store(store),
             None => flows,
@@ -201,7 +205,7 @@ impl Offer {
         let server = if self.stateless { server } else { runs.add_to(flows.engine(), server) };
         let sessions = (!self.stateless).then_some(flows);
         let store = if self.stateless { "carried by clients".to_owned() } else { place };
-        Ok(Offered { server, sessions, store, workflows })
+        Ok(Offered { server, sessions, kept, store, workflows })
     }
 }
 
@@ -211,6 +215,8 @@ pub(crate) struct Offered {
     pub(crate) server: ServerBuilder,
     /// Those whose sessions are kept here.
     pub(crate) sessions: Option<Interaction>,
+    /// What they are kept in, if that outlives the process.
+    pub(crate) kept: Option<Arc<dyn Store>>,
     /// Where they are kept, for people.
     pub(crate) store: String,
     pub(crate) workflows: LookupTools,

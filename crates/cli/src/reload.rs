@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mcp_flow::identity::Gate;
+use mcp_flow::watch::audit::Audit;
 use mcp_flow::{Limits, Permissions, Server};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::arguments::LogLevel;
+use crate::arguments::LogOptions;
 use crate::configuration::File;
 use crate::{guarded, log};
 
@@ -20,11 +21,12 @@ pub(crate) struct Reload {
     /// What the server was started with.
     pub(crate) file: File,
     /// The command line's say.
-    pub(crate) log_level: Option<LogLevel>,
+    pub(crate) log: LogOptions,
     pub(crate) token_file: Option<PathBuf>,
     pub(crate) limits: Box<dyn Fn(&File) -> Limits + Send + Sync>,
     pub(crate) gate: Option<Arc<Gate>>,
     pub(crate) permissions: Option<Permissions>,
+    pub(crate) audit: Option<Audit>,
     pub(crate) server: Server,
 }
 
@@ -36,6 +38,10 @@ impl Reload {
             Err(error) => return tracing::warn!(%error, "SIGHUP cannot be watched"),
         };
         while hangup.recv().await.is_some() {
+            // Whatever becomes of the rest: it may have been moved away already.
+            if let Some(audit) = &self.audit {
+                audit.reopen();
+            }
             match self.reload() {
                 Ok(()) => tracing::info!("the configuration was reloaded"),
                 Err(error) => {
@@ -64,7 +70,7 @@ impl Reload {
             self.server.permissions_changed();
         }
         self.server.set_limits((self.limits)(&file));
-        log::set_level(self.log_level.unwrap_or(file.log.level));
+        log::follow(self.log, &file.log);
         for key in self.file.fixed_differences(&file) {
             tracing::warn!("{key} has changed, which counts from the next start");
         }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use mcp_flow::seal::{Key, KeyRing};
-use mcp_flow::session::Store;
+use mcp_flow::session::SessionId;
+use mcp_flow::session::store::{Store, StoreError};
 use mcp_flow::store_redb::{RedbStore, keys};
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +79,12 @@ pub(crate) fn open(url: Option<&StoreUrl>) -> anyhow::Result<Kept> {
             in_memory()
         }),
     }
+}
+
+/// Whether a store can be written to: forgetting what is not there changes nothing, and is written
+/// like anything else.
+pub(crate) async fn probe(store: &dyn Store) -> Result<(), StoreError> {
+    store.erase(SessionId::from_random(0)).await
 }
 
 /// Only the keys of a store, for tokens that survive a restart.

@@ -62,6 +62,11 @@ enum Direct {
 }
 
 impl Directories {
+    /// The usual ones, and these.
+    pub(crate) fn named(named: Vec<PathBuf>) -> Self {
+        Self { named }
+    }
+
     /// All workflows there are.
     pub(crate) fn library(&self) -> anyhow::Result<Library> {
         let own = [(Origin::User, user_directory()), (Origin::Project, Some("workflows".into()))];

@@ -18,10 +18,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use crate::metrics::{Connected, Figures};
+use crate::metrics::Connected;
 use crate::options::Options;
 use crate::pages::Pages;
 use crate::patience::Patient;
+use crate::rooms::{Question, Rooms};
 use crate::service::Service;
 use crate::tls::{self, Acceptor};
 
@@ -33,8 +34,7 @@ pub struct Bound {
     options: Options,
     verifier: Option<Arc<dyn Verifier>>,
     tls: Option<(Arc<Tls>, Acceptor)>,
-    pages: Option<Box<dyn Pages>>,
-    figures: Option<Box<dyn Figures>>,
+    rooms: Rooms,
 }
 
 /// Takes a port; port 0 means any that is free.
@@ -56,7 +56,8 @@ pub async fn bind(address: SocketAddr) -> Result<Bound, BindError> {
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let options = Options::default();
-    Ok(Bound { listener, address, options, verifier: None, tls: None, pages: None, figures: None })
+    let rooms = Rooms::default();
+    Ok(Bound { listener, address, options, verifier: None, tls: None, rooms })
 }
 
 impl Bound {
@@ -91,14 +92,29 @@ impl Bound {
     /// Serves pages for people as well, to anyone who asks.
     #[must_use]
     pub fn pages(mut self, pages: impl Pages) -> Self {
-        self.pages = Some(Box::new(pages));
+        self.rooms.pages = Some(Box::new(pages));
         self
     }
 
-    /// Shows more numbers at `/metrics` than those of HTTP.
+    /// Adds figures to those at `/metrics`, in the text format of Prometheus: whole lines, the last
+    /// one too.
     #[must_use]
-    pub fn figures(mut self, figures: impl Figures) -> Self {
-        self.figures = Some(Box::new(figures));
+    pub fn figures<F>(mut self, figures: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = String> + Send + 'static,
+    {
+        self.rooms.figures.push(Question::new(figures));
+        self
+    }
+
+    /// Asks this at `/readyz` whether what the server depends on works; the error says in a few words
+    /// what does not.
+    #[must_use]
+    pub fn readiness<F>(mut self, ready: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        self.rooms.readiness = Some(Question::new(ready));
         self
     }
 
@@ -107,9 +123,7 @@ impl Bound {
         let (hosts, origins) = (self.options.hosts.clone(), self.options.origins.clone());
         let guard = Guard::new(self.address.ip().is_loopback(), hosts, origins, self.verifier);
         let is_encrypted = self.tls.is_some();
-        let mut service = Service::new(server.clone(), self.options, guard, is_encrypted);
-        (service.pages, service.figures) = (self.pages, self.figures);
-        let service = Arc::new(service);
+        let service = Service::new(server.clone(), self.options, guard, is_encrypted, self.rooms);
         if let Some((tls, _)) = &self.tls {
             let (watching, ending) = (tls.clone().watch(), service.ending.clone());
             service.spawn(async move {

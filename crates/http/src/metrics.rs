@@ -1,19 +1,12 @@
 //! What operators ask for: counts in the Prometheus text format.
 
-use std::fmt::{self, Write};
-use std::pin::Pin;
+use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use hyper::StatusCode;
 
 use crate::departures::Departures;
-
-/// Numbers of what is served, shown at `/metrics` beside those of HTTP itself.
-pub trait Figures: fmt::Debug + Send + Sync + 'static {
-    /// The numbers as they are now, in the Prometheus text format: whole lines, the last one too.
-    fn text(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>>;
-}
 
 /// Counts of one HTTP server.
 #[derive(Debug, Default)]
@@ -23,6 +16,8 @@ pub(crate) struct Metrics {
     refused: AtomicU64,
     /// By the first digit of the status.
     answers: [AtomicU64; 6],
+    /// By what is the matter; see [`REFUSALS`].
+    refusals: [AtomicU64; REFUSALS.len()],
 }
 
 impl Metrics {
@@ -41,6 +36,9 @@ impl Metrics {
     pub(crate) fn answered(&self, status: StatusCode) {
         let class = usize::from(status.as_u16() / 100).min(5);
         self.answers[class].fetch_add(1, Ordering::Relaxed);
+        if let Some(kind) = REFUSALS.iter().position(|refusal| *refusal == status.as_u16()) {
+            self.refusals[kind].fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// The counts as text, with the numbers of sessions by kind.
@@ -67,6 +65,12 @@ impl Metrics {
             let count = count.load(Ordering::Relaxed);
             let _ = writeln!(text, "mcp_flow_http_answers_total{{class=\"{class}xx\"}} {count}");
         }
+        text += "# HELP mcp_flow_http_refusals_total Requests that were refused, by status\n\
+                 # TYPE mcp_flow_http_refusals_total counter\n";
+        for (status, count) in REFUSALS.iter().zip(&self.refusals) {
+            let count = count.load(Ordering::Relaxed);
+            let _ = writeln!(text, "mcp_flow_http_refusals_total{{status=\"{status}\"}} {count}");
+        }
         text += "# HELP mcp_flow_sessions Open sessions by kind\n# TYPE mcp_flow_sessions gauge\n";
         for (kind, count) in sessions {
             let _ = writeln!(text, "mcp_flow_sessions{{kind=\"{kind}\"}} {count}");
@@ -74,6 +78,10 @@ impl Metrics {
         text
     }
 }
+
+/// Bad requests, strangers, the forbidden, what is not there, what is too slow, too much or too often,
+/// and what there is no room for.
+const REFUSALS: [u16; 11] = [400, 401, 403, 404, 405, 406, 408, 413, 415, 429, 503];
 
 /// One connection, counted until it is dropped.
 #[derive(Debug)]

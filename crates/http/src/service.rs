@@ -20,9 +20,10 @@ use crate::downloads::{self, Downloads, Links};
 use crate::guard;
 use crate::legacy::{self, LegacySession};
 use crate::metadata;
-use crate::metrics::{Connected, Figures, Metrics};
+use crate::metrics::{Connected, Metrics};
 use crate::options::Options;
-use crate::pages::{self, Pages};
+use crate::pages;
+use crate::rooms::Rooms;
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::{cors, streamable, websocket};
@@ -45,15 +46,20 @@ pub(crate) struct Service {
     given_up: CancellationToken,
     tasks: TaskTracker,
     guard: Guard,
-    pub(crate) pages: Option<Box<dyn Pages>>,
-    pub(crate) figures: Option<Box<dyn Figures>>,
+    rooms: Rooms,
 }
 
 impl Service {
-    pub(crate) fn new(server: Server, options: Options, guard: Guard, is_encrypted: bool) -> Self {
+    pub(crate) fn new(
+        server: Server,
+        options: Options,
+        guard: Guard,
+        is_encrypted: bool,
+        rooms: Rooms,
+    ) -> Arc<Self> {
         let downloads = Downloads::new(options.downloads, options.download_life);
         let base = options.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
-        Self {
+        Arc::new(Self {
             links: RwLock::new(Arc::new(Links::new(downloads.clone(), base.to_owned()))),
             downloads,
             scheme: if is_encrypted { "https" } else { "http" },
@@ -66,9 +72,8 @@ impl Service {
             given_up: CancellationToken::new(),
             tasks: TaskTracker::new(),
             guard,
-            pages: None,
-            figures: None,
-        }
+            rooms,
+        })
     }
 
     /// Answers one request.
@@ -96,7 +101,7 @@ impl Service {
             "/readyz" if self.ending.is_cancelled() => {
                 return text(StatusCode::SERVICE_UNAVAILABLE, "ending\n");
             }
-            "/readyz" => return text(StatusCode::OK, "ready\n"),
+            "/readyz" => return self.readiness().await,
             _ => {}
         }
         // HTTP/2 names the host in the address; everything behind here looks in one place.
@@ -130,7 +135,7 @@ impl Service {
     ) -> Answer {
         // A page is what asks for a token, so it needs none itself.
         let (method, path) = (request.method(), request.uri().path());
-        if let Some(pages) = self.pages.as_deref()
+        if let Some(pages) = self.rooms.pages.as_deref()
             && let Some(page) = pages::answer(pages, method, path, request.headers())
         {
             return page;
@@ -175,8 +180,8 @@ impl Service {
                 let sessions =
                     [("streamable", self.sessions.count()), ("sse", self.legacy_sessions.count())];
                 let mut figures = self.metrics.text(&sessions);
-                if let Some(more) = &self.figures {
-                    figures += &more.text().await;
+                for more in &self.rooms.figures {
+                    figures += &more.ask().await;
                 }
                 text(StatusCode::OK, figures)
             }
@@ -191,6 +196,18 @@ impl Service {
                 body::discard(self, request.into_body());
                 answer
             }
+        }
+    }
+
+    /// Whether work can be done here: what everything depends on is asked, and has little time.
+    async fn readiness(&self) -> Answer {
+        let Some(ready) = &self.rooms.readiness else {
+            return text(StatusCode::OK, "ready\n");
+        };
+        match tokio::time::timeout(READY_TIME, ready.ask()).await {
+            Ok(Ok(())) => text(StatusCode::OK, "ready\n"),
+            Ok(Err(problem)) => text(StatusCode::SERVICE_UNAVAILABLE, problem + "\n"),
+            Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "no answer in time\n"),
         }
     }
 
@@ -263,6 +280,9 @@ impl Service {
         }
     }
 }
+
+/// How long what is depended on may take to say that it works.
+const READY_TIME: Duration = Duration::from_secs(5);
 
 /// 404, with what is where.
 pub(crate) fn nothing_at(path: &str) -> Answer {

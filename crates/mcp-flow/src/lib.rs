@@ -55,6 +55,7 @@ pub use mcp_flow_server::{
 pub use mcp_flow_stdio as stdio;
 pub use mcp_flow_store_redb as store_redb;
 pub use mcp_flow_tls as tls;
+pub use mcp_flow_watch as watch;
 pub use mcp_flow_webtransport as webtransport;
 pub use mcp_flow_workflow as workflow;
 

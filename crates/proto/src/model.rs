@@ -19,6 +19,7 @@ mod roots;
 mod sampling;
 mod subscription;
 mod tool;
+mod trace;
 
 pub use capability::{
     ClientCapabilities, ElicitationCapability, Implementation, ListCapability, ResourceCapability,
@@ -56,3 +57,4 @@ pub use sampling::{
 };
 pub use subscription::{SubscriptionFilter, SubscriptionParams, Topics, subscription_meta};
 pub use tool::{CallParams, CallResult, ToolAnnotations, ToolDefinition, WireTool};
+pub use trace::{BadTraceParent, TraceContext, TraceParent};

@@ -16,7 +16,7 @@ mod outbound;
 mod subscriptions;
 mod work;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mcp_flow_proto::model::LogLevel;
@@ -72,6 +72,9 @@ pub struct Connection {
 /// What a transport knows of a connection when it opens.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
+    /// Which of the connections of this process it is, counted from 1: for telling them apart in
+    /// logs. It opens nothing, unlike the identifiers of sessions.
+    pub number: u64,
     /// The kind of transport, such as `stdio`.
     pub transport: &'static str,
     /// Whom its calls are made for.
@@ -91,7 +94,9 @@ pub struct ConnectionInfo {
 impl ConnectionInfo {
     /// A connection of the local principal that speaks JSON.
     pub fn new(transport: &'static str) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
         Self {
+            number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
             transport,
             principal: Principal::local(),
             encoding: Encoding::Json,

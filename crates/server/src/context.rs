@@ -7,7 +7,8 @@ mod reply;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use mcp_flow_proto::model::{LogLevel, LogMessage, ProgressParams, RequestMeta};
+use mcp_flow_proto::error::CANCELLED;
+use mcp_flow_proto::model::{LogLevel, LogMessage, ProgressParams, RequestMeta, TraceContext};
 use mcp_flow_proto::{Raw, RequestId, Revision, RpcError, method, write};
 use serde::Serialize;
 use serde_json::Value;
@@ -40,6 +41,7 @@ struct Call {
     peer: Option<Arc<Peer>>,
     progress_token: Option<RequestId>,
     log_level: Option<LogLevel>,
+    trace: Option<Box<TraceContext>>,
     answered: AtomicBool,
     /// The last progress sent, as bits of an `f64`.
     progress: AtomicU64,
@@ -80,8 +82,9 @@ impl Context {
         size: usize,
         begun: Option<Box<Begun>>,
     ) -> Self {
-        let (progress_token, log_level) =
-            meta.map_or((None, None), |meta| (meta.progress_token, meta.log_level));
+        let (progress_token, log_level, trace) = meta.map_or((None, None, None), |meta| {
+            (meta.progress_token, meta.log_level, meta.trace.map(Box::new))
+        });
         Self {
             call: Arc::new(Call {
                 shared,
@@ -90,6 +93,7 @@ impl Context {
                 peer,
                 progress_token,
                 log_level,
+                trace,
                 answered: AtomicBool::new(false),
                 progress: AtomicU64::new(f64::NEG_INFINITY.to_bits()),
                 cancellation: OnceLock::new(),
@@ -105,6 +109,12 @@ impl Context {
                 refusal: OnceLock::new(),
             }),
         }
+    }
+
+    /// The trace the call belongs to, for what it asks of others: requests to the client carry it
+    /// already.
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.call.trace.as_deref()
     }
 
     /// The id of the request.
@@ -262,15 +272,25 @@ impl Context {
 
     /// Sends the reply, unless the call has been answered or abandoned before.
     pub(crate) fn finish(&self, outcome: &Outcome) {
-        let is_first = self.send(outcome);
-        if let Err(error) = outcome
-            && is_first
-        {
-            self.call.shared.raise_error(error);
+        if self.send(outcome) {
+            self.tell(outcome);
         }
     }
 
-    /// As [`finish`](Self::finish), telling no hook. Returns whether the reply was the first.
+    /// Tells those who watch what a call was answered with. They may take their time, so this is not
+    /// for under a lock.
+    pub(crate) fn tell(&self, outcome: &Outcome) {
+        let Call { shared, id, begun, .. } = &*self.call;
+        if let Some(begun) = begun {
+            let (observers, outcome) = (shared.server.observers(), outcome.as_ref());
+            begun.tell(observers, &shared.info, self.principal(), self.peer(), id, outcome);
+        }
+        if let Err(error) = outcome {
+            shared.raise_error(error);
+        }
+    }
+
+    /// As [`finish`](Self::finish), telling nobody. Returns whether the reply was the first.
     pub(crate) fn send(&self, outcome: &Outcome) -> bool {
         let Call { shared, id, route, .. } = &*self.call;
         // Where the way out is shared with nobody, it says itself when the reply has left.
@@ -282,10 +302,6 @@ impl Context {
         drop(kept);
         if is_first {
             self.tell_carrier(outcome.is_ok());
-        }
-        if let Some(begun) = self.call.begun.as_deref().filter(|_| is_first) {
-            let (observers, outcome) = (shared.server.observers(), outcome.as_ref());
-            begun.tell(observers, &shared.info, self.principal(), self.peer(), id, outcome);
         }
         is_first
     }
@@ -350,8 +366,15 @@ impl Context {
     /// Makes sure the call is never answered.
     pub(crate) fn abandon(&self) {
         if self.claim_answer() {
-            self.call.shared.skip(&self.call.route);
+            let Call { shared, id, route, begun, .. } = &*self.call;
+            shared.skip(route);
             self.tell_carrier(false);
+            // It may have done something all the same.
+            if let Some(begun) = begun {
+                let (observers, error) = (shared.server.observers(), RpcError::new(CANCELLED));
+                let outcome = Err(&error);
+                begun.tell(observers, &shared.info, self.principal(), self.peer(), id, outcome);
+            }
         }
     }
 

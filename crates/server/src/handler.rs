@@ -81,11 +81,13 @@ pub struct Payload {
     pub(crate) encoding: Encoding,
     /// How everything after it is written, if that changes with it.
     pub(crate) then: Option<Encoding>,
+    /// Whether it is the result of a tool which says that it failed.
+    pub(crate) failed: bool,
 }
 
 impl Payload {
     pub(crate) fn new(bytes: Vec<u8>, encoding: Encoding) -> Self {
-        Self { bytes, encoding, then: None }
+        Self { bytes, encoding, then: None, failed: false }
     }
 
     /// The same result in the encoding its connection has by now; `None` if that cannot say it.

@@ -4,9 +4,15 @@
 //! Nothing is noted of a request unless somebody watches when it is taken up, and no more than they
 //! want to see.
 
+mod counts;
+
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
+use mcp_flow_proto::model::TraceContext;
 use mcp_flow_proto::{Encoding, Params, Raw, RequestId, RpcError};
+
+pub use counts::{ConnectionCounts, Count};
 
 use crate::connection::ConnectionInfo;
 use crate::handler::Payload;
@@ -30,6 +36,8 @@ pub trait Observer: Send + Sync + 'static {
 pub enum Detail {
     /// Nothing: nobody watches.
     Nothing,
+    /// By which method, how long it took and whether it went well.
+    Figures,
     /// Who asked for what by name, and what came of it.
     Outline,
     /// Also what was sent.
@@ -49,27 +57,47 @@ pub struct Observed<'a> {
     pub id: &'a RequestId,
     /// What was asked for.
     pub method: &'a str,
+    /// The same, if it is a method of the server and not something a client has made up.
+    pub known: Option<&'static str>,
     /// What it was about: the name of a tool or prompt, the URI of a resource, a flow or a session,
     /// as the client wrote it. Of what is long only the beginning.
     pub target: Option<&'a str>,
+    /// The trace it belongs to, if it says so.
+    pub trace: Option<&'a TraceContext>,
     /// With what, as JSON, if that was to be noted; of what is long only the beginning.
     pub params: &'a str,
     /// The length of the request, in bytes.
     pub request_bytes: usize,
     /// How the result is written.
     pub encoding: Encoding,
-    /// The result, or the error.
+    /// The result, or the error. A call that was cancelled without an answer has the error that
+    /// would say so.
     pub outcome: Result<&'a [u8], &'a RpcError>,
+    /// Whether the result is that of a tool which says that it failed.
+    pub failed: bool,
     /// How long it took from being taken up to being answered.
     pub time: Duration,
+}
+
+impl Observed<'_> {
+    /// What came of it, in a word: `ok`, `failed` if a tool says so of itself, or the name of the
+    /// error. There are a few dozen of them at most.
+    pub fn outcome_name(&self) -> &'static str {
+        match self.outcome {
+            Ok(_) if self.failed => "failed",
+            Ok(_) => "ok",
+            Err(error) => error.name(),
+        }
+    }
 }
 
 /// What is noted of a request when it is taken up.
 #[derive(Debug)]
 pub(crate) struct Begun {
-    method: Box<str>,
+    method: Cow<'static, str>,
     target: Option<Box<str>>,
     params: Box<str>,
+    trace: Option<TraceContext>,
     size: usize,
     at: Instant,
 }
@@ -79,7 +107,9 @@ impl Begun {
     pub(crate) fn new(
         detail: Detail,
         method: &str,
+        known: impl FnOnce() -> Option<&'static str>,
         params: Params<'_>,
+        trace: impl FnOnce() -> Option<TraceContext>,
         size: usize,
     ) -> Option<Box<Self>> {
         if detail == Detail::Nothing {
@@ -94,11 +124,18 @@ impl Begun {
                 beginning(&value.to_string(), LONGEST_PARAMS).into()
             }
         };
-        let named = params.members(["name", "uri", "toolName", "sessionId"]).unwrap_or_default();
+        let named = match detail > Detail::Figures {
+            true => params.members(["name", "uri", "toolName", "sessionId"]).unwrap_or_default(),
+            false => [None; 4],
+        };
         let target = named.into_iter().flatten().find_map(Raw::as_text);
         let target = target.map(|text| beginning(&text, LONGEST_NAME).into());
-        let method = beginning(method, LONGEST_NAME).into();
-        Some(Box::new(Self { method, target, params: params_noted, size, at: Instant::now() }))
+        let method = match known() {
+            Some(known) => Cow::Borrowed(known),
+            None => Cow::Owned(beginning(method, LONGEST_NAME).to_owned()),
+        };
+        let (trace, at) = (trace(), Instant::now());
+        Some(Box::new(Self { method, target, params: params_noted, trace, size, at }))
     }
 
     pub(crate) fn tell(
@@ -116,11 +153,17 @@ impl Begun {
             peer,
             id,
             method: &self.method,
+            known: match self.method {
+                Cow::Borrowed(known) => Some(known),
+                Cow::Owned(_) => None,
+            },
             target: self.target.as_deref(),
+            trace: self.trace.as_ref(),
             params: &self.params,
             request_bytes: self.size,
             encoding: outcome.map_or(Encoding::Json, |payload| payload.encoding),
             outcome: outcome.map(|payload| &payload.bytes[..]),
+            failed: outcome.is_ok_and(|payload| payload.failed),
             time: self.at.elapsed(),
         };
         observers.iter().for_each(|observer| observer.observe(&observed));

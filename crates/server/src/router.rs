@@ -64,6 +64,11 @@ impl Router {
         route.before_initialize.then_some(&route.handler)
     }
 
+    /// The name of a method, if there is one of that name under any revision.
+    pub(crate) fn name(&self, method: &str) -> Option<&'static str> {
+        self.route(method).map(|route| route.method)
+    }
+
     fn route(&self, method: &str) -> Option<&Route> {
         self.routes.iter().find(|route| route.method == method)
     }

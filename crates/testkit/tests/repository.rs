@@ -10,7 +10,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 23] = [
+const MAY_USE: [(&str, &[&str]); 24] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-seal", &[]),
     ("mcp-flow-flow", &[]),
@@ -39,6 +39,7 @@ const MAY_USE: [(&str, &[&str]); 23] = [
             "mcp-flow-server",
         ],
     ),
+    ("mcp-flow-watch", &["mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"]),
     ("mcp-flow-console", &["mcp-flow-http"]),
     ("mcp-flow-identity", &["mcp-flow-http", "mcp-flow-server"]),
     (
@@ -76,6 +77,7 @@ const MAY_USE: [(&str, &[&str]); 23] = [
             "mcp-flow-stdio",
             "mcp-flow-store-redb",
             "mcp-flow-tls",
+            "mcp-flow-watch",
             "mcp-flow-webtransport",
             "mcp-flow-workflow",
         ],

@@ -19,6 +19,7 @@ use rustls::pki_types::pem;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SupportedProtocolVersion};
+use x509_parser::time::ASN1Time;
 
 use files::{Files, Looks};
 use made::Made;
@@ -102,6 +103,18 @@ impl Tls {
         let certificate = current.cert.first().map(|der| &**der).unwrap_or_default();
         let hash = ring::digest::digest(&ring::digest::SHA256, certificate);
         hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// From when until when the certificate shown at the moment is good, if it says so.
+    pub fn validity(&self) -> Option<(SystemTime, SystemTime)> {
+        let current = self.current();
+        let (_, certificate) = x509_parser::parse_x509_certificate(current.cert.first()?).ok()?;
+        let validity = certificate.validity();
+        let time = |time: ASN1Time| {
+            let seconds = u64::try_from(time.timestamp()).ok()?;
+            SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+        };
+        Some((time(validity.not_before)?, time(validity.not_after)?))
     }
 
     /// Whether the certificate is one that only its hash makes known.

@@ -9,15 +9,18 @@ use anyhow::Context as _;
 use mcp_flow::admin::Admin;
 use mcp_flow::console::Console;
 use mcp_flow::http::{self, Tls};
+use mcp_flow::watch::CallLines;
+use mcp_flow::watch::metrics::Metrics;
 use mcp_flow::{Permissions, Principal, stdio, webtransport};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::arguments::LogLevel;
+use crate::arguments::LogOptions;
 use crate::configuration::{File, ServeSection, origin};
-use crate::figures::Conversations;
+use crate::figures::conversations;
 use crate::offer::Offer;
+use crate::readiness::Readiness;
 use crate::reload::Reload;
 use crate::{guarded, log, workflows};
 
@@ -92,20 +95,25 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400))]
     drain_seconds: Option<u64>,
 
+    /// Write down who calls what with which outcome, in this file
+    #[arg(long, value_name = "FILE")]
+    audit: Option<PathBuf>,
+
     #[command(flatten)]
     offer: Offer,
 }
 
 impl Serve {
-    pub(crate) fn run(mut self, log_level: Option<LogLevel>) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(mut self, log: LogOptions) -> anyhow::Result<ExitCode> {
         let mut file = File::read_or_default(self.config.as_deref())?;
-        log::set_level(log_level.unwrap_or(file.log.level));
+        log::follow(log, &file.log);
         self.add_to(&mut file.serve);
         file.identity.token_file = self.token_file.clone().or(file.identity.token_file);
+        file.audit.file = self.audit.take().or(file.audit.file);
         let offer = std::mem::take(&mut self.offer).or(file.offer.clone());
         refuse_open(&file)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(self.serve(file, offer, log_level))?;
+        runtime.block_on(self.serve(file, offer, log))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -143,12 +151,7 @@ impl Serve {
     }
 
     /// Takes all addresses before it serves any, so that what cannot be had is known at once.
-    async fn serve(
-        self,
-        file: File,
-        offer: Offer,
-        log_level: Option<LogLevel>,
-    ) -> anyhow::Result<()> {
+    async fn serve(self, file: File, offer: Offer, log: LogOptions) -> anyhow::Result<()> {
         let gate = guarded::gate(&file)?;
         // Without a file there will never be rules, and nothing to look at with every call.
         let permissions = self.config.as_ref().map(|_| guarded::permissions(&file));
@@ -167,17 +170,25 @@ impl Serve {
             Some(permissions) => offered.server.permissions(permissions.clone()),
             None => offered.server,
         };
-        let server = admin.add_to(server).build()?;
+        let audit = file.audit.open()?;
+        let server = server.observer(CallLines);
+        let server = match &audit {
+            Some(audit) => server.observer(audit.clone()),
+            None => server,
+        };
+        let metrics = Metrics::new(file.metrics.tools);
+        let server = metrics.add_to(admin.add_to(server)).build()?;
         let _following = workflows::follow(&offered.workflows, &server);
         let signal = stdio::stop_signal().context("signals cannot be watched")?;
         let reload = Reload {
             path: self.config.clone(),
             file: file.clone(),
-            log_level,
+            log,
             token_file: self.token_file.clone(),
             limits: Box::new(move |file| limits(&offer, file)),
             gate: gate.clone(),
             permissions,
+            audit: audit.clone(),
             server: server.clone(),
         };
         let ServeSection { listen, tls_certificate, tls_key, hosts, .. } = &file.serve;
@@ -194,6 +205,9 @@ impl Serve {
             public_url: file.serve.public_url.clone(),
             ..http::Options::default()
         });
+        http = http.figures(move || std::future::ready(metrics.text()));
+        let readiness = Readiness::new(offered.kept.clone(), audit.clone());
+        http = http.readiness(move || readiness.clone().check());
         let mut flow = flow.map(|flow| {
             flow.options(webtransport::Options { hosts, origins, ..Default::default() })
         });
@@ -209,7 +223,8 @@ impl Serve {
             http = http.pages(console(flow.as_ref().map(|_| tls)));
         }
         if let Some(sessions) = &offered.sessions {
-            http = http.figures(Conversations(sessions.clone()));
+            let sessions = sessions.clone();
+            http = http.figures(move || conversations(sessions.clone()));
         }
         let mut places = places(http.address(), is_encrypted);
         if let Some(flow) = &flow {
@@ -262,12 +277,15 @@ impl Serve {
         if let Some(sessions) = &offered.sessions {
             sessions.engine().shutdown().await;
         }
+        if let Some(audit) = audit {
+            audit.close();
+        }
         Ok(())
     }
 }
 
 /// What others can reach is encrypted and asks who they are, unless it is said that it need not.
-fn refuse_open(file: &File) -> anyhow::Result<()> {
+pub(crate) fn refuse_open(file: &File) -> anyhow::Result<()> {
     let ServeSection { insecure, tls_certificate, listen, tcp, .. } = &file.serve;
     if *insecure {
         if let Some(open) = file.serve.open_addresses().next()

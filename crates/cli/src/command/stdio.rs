@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, ValueEnum};
+use mcp_flow::watch::CallLines;
 use mcp_flow::workflow::LookupTools;
 use mcp_flow::{Ended, Revision, ServerBuilder, VersionPolicy};
 
-use crate::arguments::{Arguments, LogLevel};
+use crate::arguments::{Arguments, LogOptions};
 use crate::configuration::File;
 use crate::offer::Offer;
 use crate::{guarded, log, workflows};
@@ -34,6 +35,10 @@ pub(crate) struct Stdio {
     #[arg(long, value_name = "FILE", env = "MCP_FLOW_CONFIG")]
     config: Option<PathBuf>,
 
+    /// Write down who calls what with which outcome, in this file
+    #[arg(long, value_name = "FILE")]
+    audit: Option<PathBuf>,
+
     #[command(flatten)]
     offer: Offer,
 }
@@ -49,9 +54,10 @@ enum Profile {
 }
 
 impl Stdio {
-    pub(crate) fn run(mut self, log_level: Option<LogLevel>) -> anyhow::Result<ExitCode> {
-        let file = File::read_or_default(self.config.as_deref())?;
-        log::set_level(log_level.unwrap_or(file.log.level));
+    pub(crate) fn run(mut self, log: LogOptions) -> anyhow::Result<ExitCode> {
+        let mut file = File::read_or_default(self.config.as_deref())?;
+        log::follow(log, &file.log);
+        file.audit.file = self.audit.take().or(file.audit.file);
         let principal = guarded::by_environment(&file)?;
         self.offer = std::mem::take(&mut self.offer).or(file.offer.clone());
         if std::io::stdin().is_terminal() {
@@ -68,9 +74,19 @@ impl Stdio {
             Some(_) => server.permissions(guarded::permissions(&file)),
             None => server,
         };
+        let audit = file.audit.open()?;
+        let server = server.observer(CallLines);
+        let server = match &audit {
+            Some(audit) => server.observer(audit.clone()),
+            None => server,
+        };
         let server = server.build()?;
         let _following = workflows::follow(&workflows, &server);
-        Ok(match mcp_flow::stdio::run_as(&server, principal).context("stdio")? {
+        let ended = mcp_flow::stdio::run_as(&server, principal).context("stdio");
+        if let Some(audit) = audit {
+            audit.close();
+        }
+        Ok(match ended? {
             Ended::Drained | Ended::Exit { after_shutdown: true } => ExitCode::SUCCESS,
             _ => ExitCode::FAILURE,
         })

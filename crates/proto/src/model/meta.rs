@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::lifecycle::optional;
-use super::{ClientCapabilities, Implementation, LogLevel, UnknownLevel};
+use super::{ClientCapabilities, Implementation, LogLevel, TraceContext, UnknownLevel};
 use crate::id::RequestId;
 use crate::raw::{Kind, Params, Raw};
 use crate::revision::Revision;
@@ -26,6 +26,8 @@ pub struct RequestMeta {
     pub client_capabilities: Option<ClientCapabilities>,
     /// The least severe log messages wanted for this request.
     pub log_level: Option<LogLevel>,
+    /// The trace the request belongs to.
+    pub trace: Option<TraceContext>,
 }
 
 impl RequestMeta {
@@ -44,13 +46,15 @@ impl RequestMeta {
     }
 
     fn from_raw(raw: Raw<'_>) -> Result<Self, String> {
-        let [token, version, info, capabilities, level] = raw
+        let [token, version, info, capabilities, level, parent, state] = raw
             .members([
                 "progressToken",
                 "io.modelcontextprotocol/protocolVersion",
                 "io.modelcontextprotocol/clientInfo",
                 "io.modelcontextprotocol/clientCapabilities",
                 "io.modelcontextprotocol/logLevel",
+                "traceparent",
+                "tracestate",
             ])
             .map_err(|error| error.to_string())?;
         let progress_token = match token.filter(|raw| raw.kind() != Kind::Null) {
@@ -92,6 +96,7 @@ impl RequestMeta {
                 ClientCapabilities::from_raw,
             )?,
             log_level,
+            trace: TraceContext::from_raw(parent, state),
         })
     }
 }

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use mcp_flow_proto::model::TraceContext;
 use mcp_flow_proto::raw::EncodeError;
 use mcp_flow_proto::{DecodeError, OwnedRaw, Raw, RequestId, method, write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -54,7 +55,14 @@ impl Client {
         let (mut open, answer) = OpenRequest::new(self)?;
         let (encoding, id) = (self.shared.encoding(), RequestId::Integer(open.id));
         let mut message = Vec::new();
-        write::request(&mut message, encoding, &id, method, params)?;
+        match self.call.as_ref().and_then(Context::trace) {
+            Some(trace) => {
+                let params =
+                    traced(serde_json::to_value(params).map_err(EncodeError::from)?, trace);
+                write::request(&mut message, encoding, &id, method, &params)?;
+            }
+            None => write::request(&mut message, encoding, &id, method, params)?,
+        }
         self.send(&message);
         let answer = {
             let _lent = self.call.as_ref().map(LentPlace::new);
@@ -264,4 +272,18 @@ impl Drop for LentPlace<'_> {
     fn drop(&mut self) {
         self.0.take_place_back();
     }
+}
+
+/// Params of a request that belongs to the trace of the call it is made for (MCP-077).
+fn traced(mut params: Value, trace: &TraceContext) -> Value {
+    if params.is_null() {
+        params = json!({});
+    }
+    if let Value::Object(members) = &mut params {
+        let meta = members.entry("_meta").or_insert_with(|| json!({}));
+        if let Value::Object(meta) = meta {
+            trace.add_to(meta);
+        }
+    }
+    params
 }

@@ -143,7 +143,12 @@ impl Shared {
     /// Runs one request that has its place.
     fn start(self: &Arc<Self>, request: Request<'_>, route: Route, size: usize) {
         let Request { id, method, params, meta } = request;
-        let begun = Begun::new(self.server.detail(), &method, params, size);
+        let known = || match self.server.router().name(&method) {
+            None if method == method::SHUTDOWN => Some(method::SHUTDOWN),
+            known => known,
+        };
+        let trace = || meta.as_ref().ok()?.as_ref()?.trace.clone();
+        let begun = Begun::new(self.server.detail(), &method, known, params, trace, size);
         let refuse = |peer: Option<&Peer>, revision, error: &RpcError| {
             self.reply_now(&route, &id, revision, error);
             if let Some(begun) = &begun {

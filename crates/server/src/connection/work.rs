@@ -164,10 +164,8 @@ impl Drop for Answer {
         state.calls.close(self.context.id(), self.ticket);
         let is_first = self.context.send(&self.outcome);
         drop(state);
-        if let Err(error) = &self.outcome
-            && is_first
-        {
-            self.shared.raise_error(error);
+        if is_first {
+            self.context.tell(&self.outcome);
         }
         self.shared.wake.notify_one();
     }

@@ -121,7 +121,7 @@ impl Context {
         let server = self.server();
         let server_info = || server.info_value().clone();
         with_wire_output(output, self.revision(), server.content_form(), server_info, |wire| {
-            self.reply(wire)
+            self.reply(wire).map(|payload| Payload { failed: output.is_error, ..payload })
         })
     }
 }

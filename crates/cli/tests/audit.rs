@@ -1,0 +1,130 @@
+//! The audit log of the real program, killed and gone on with.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.current_dir(folder).args(arguments);
+    command.env_remove("MCP_FLOW_TOKEN").env_remove("MCP_FLOW_CONFIG").env_remove("MCP_FLOW_LOG");
+    command
+}
+
+fn verify(folder: &Path, more: &[&str]) -> Output {
+    command(folder, &["audit", "verify", "audit.jsonl"]).args(more).output().unwrap()
+}
+
+/// A program that serves its standard input, and the lines of its answers.
+struct Served {
+    program: Child,
+    answers: BufReader<std::process::ChildStdout>,
+}
+
+impl Served {
+    fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let mut program = command(folder, &["stdio"])
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let answers = BufReader::new(program.stdout.take().unwrap());
+        let mut served = Self { program, answers };
+        served.call("initialize", &json!({"protocolVersion": "2025-11-25", "capabilities": {}}));
+        served
+    }
+
+    fn call(&mut self, method: &str, params: &Value) -> Value {
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        writeln!(self.program.stdin.as_mut().unwrap(), "{message}").unwrap();
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    fn end(mut self) {
+        drop(self.program.stdin.take());
+        assert!(self.program.wait().unwrap().success());
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+/// Issue (audit): a server that was killed is followed by one that goes on with its log, whatever
+/// half line it has left; what is changed afterwards is found, with exit code 1.
+#[test]
+fn a_log_outlives_kill_and_shows_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let text =
+        "[offer]\nstore = \"memory:\"\n[audit]\nfile = \"audit.jsonl\"\nkey_file = \"key\"\n";
+    std::fs::write(folder.join("flow.toml"), text).unwrap();
+    let log = folder.join("audit.jsonl");
+    let sum = json!({"name": "calculator.add", "arguments": {"a": 47_110_815, "b": 3}});
+    for round in 0..3 {
+        let mut served = Served::start(folder, &["--config", "flow.toml"]);
+        served.call("tools/call", &sum);
+        // A call is written after it is answered, so the one before the last is surely there soon.
+        let is_there = || {
+            let text = std::fs::read_to_string(&log).unwrap();
+            text.matches("calculator.add").count() > round
+        };
+        while !is_there() {
+            std::thread::yield_now();
+        }
+        served.program.kill().unwrap();
+        served.program.wait().unwrap();
+        // As if it had been killed in the middle of a line.
+        let mut file = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
+        write!(file, "{{\"seq\":{round}").unwrap();
+    }
+    let torn = verify(folder, &["--key-file", "key"]);
+    assert_eq!(torn.status.code(), Some(1));
+    assert!(String::from_utf8(torn.stderr).unwrap().contains("unfinished"));
+    Served::start(folder, &["--config", "flow.toml"]).end();
+
+    let good = verify(folder, &["--key-file", "key"]);
+    let told = String::from_utf8(good.stdout).unwrap();
+    assert_eq!(good.status.code(), Some(0), "{told}");
+    assert!(told.contains("3 unfinished lines"), "{told}");
+    let written = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(written.matches("\"event\":\"start\"").count(), 4);
+    assert!(!written.contains("47110815"), "{written}");
+
+    assert_eq!(verify(folder, &[]).status.code(), Some(1));
+    std::fs::write(&log, written.replacen("calculator.add", "calculator.sub", 1)).unwrap();
+    let bad = verify(folder, &["--key-file", "key"]);
+    let told = String::from_utf8(bad.stderr).unwrap();
+    assert!(bad.status.code() == Some(1) && told.contains("line 3"), "{told}");
+}
+
+/// Issue (audit): two servers do not write to one log, and a log nobody can write stops a server
+/// before it serves.
+#[test]
+fn a_log_belongs_to_one_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["--store=memory:", "--audit", "audit.jsonl"];
+    let first = Served::start(folder.path(), &options);
+    let second = command(folder.path(), &["stdio"]).args(options).output().unwrap();
+    let told = String::from_utf8(second.stderr).unwrap();
+    assert!(second.status.code() == Some(1) && told.contains("another server's"), "{told}");
+    first.end();
+    let good = verify(folder.path(), &[]);
+    assert!(good.status.success());
+    let nowhere = ["stdio", "--store=memory:", "--audit", "no/such/folder/audit"];
+    let told = command(folder.path(), &nowhere).output().unwrap();
+    assert_eq!(told.status.code(), Some(1));
+}

@@ -1,0 +1,104 @@
+//! What the real program tells of its calls: in the log, at `/metrics` and at `/readyz`.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+/// MCP-076, MCP-077: each call is a line with request, connection, method, duration, outcome and
+/// trace, in text and in JSON, and nothing a user wrote is in it.
+#[test]
+fn each_call_is_a_line_without_user_data() {
+    for format in ["json", "text"] {
+        let mut program = Command::new(PROGRAM)
+            .args(["stdio", "--store=memory:", "--log-level=info", "--log-format", format])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let traced = json!({"traceparent": format!("00-{TRACE}-00f067aa0ba902b7-01")});
+        let calls = [
+            json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+                "protocolVersion": "2025-11-25", "capabilities": {}}}),
+            json!({"jsonrpc": "2.0", "id": "two", "method": "tools/call", "params": {
+                "name": "calculator.add", "arguments": {"a": 47_110_815, "b": 1}, "_meta": traced}}),
+            json!({"jsonrpc": "2.0", "id": 3, "method": "s3cret/method"}),
+            json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {
+                "name": "s3cret\u{1b}[2J"}}),
+        ];
+        let mut input = program.stdin.take().unwrap();
+        calls.iter().for_each(|call| writeln!(input, "{call}").unwrap());
+        drop(input);
+        let output = program.wait_with_output().unwrap();
+        let log = String::from_utf8(output.stderr).unwrap();
+        assert!(!log.contains("s3cret") && !log.contains("47110815"), "{log}");
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains("mcp_flow::call")).collect();
+        assert_eq!(lines.len(), calls.len(), "{log}");
+        assert!(lines[1].contains(TRACE) && !lines[0].contains("trace="), "{log}");
+        if format == "text" {
+            assert!(lines[1].contains("outcome=\"ok\""), "{log}");
+            continue;
+        }
+        let lines: Vec<Value> =
+            lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let told = |name: &str| lines.iter().map(|line| line[name].clone()).collect::<Vec<_>>();
+        assert_eq!(told("request"), ["1", "\"two\"", "3", "4"]);
+        assert_eq!(told("method"), ["initialize", "tools/call", "other", "tools/call"]);
+        assert_eq!(told("outcome"), ["ok", "ok", "METHOD_NOT_FOUND", "UNKNOWN_TOOL"]);
+        assert_eq!(told("trace")[1], TRACE);
+        assert!(lines.iter().all(|line| line["ms"].is_f64() && line["connection"].is_u64()));
+        assert!(lines.iter().all(|line| line["level"] == "INFO" && line["transport"] == "stdio"));
+    }
+}
+
+/// MCP-075: a server that keeps its conversations is ready, and counts what it is asked.
+#[test]
+fn a_server_is_ready_and_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Command::new(PROGRAM)
+        .current_dir(folder.path())
+        .args(["serve", "--json", "--listen", "127.0.0.1:0", "--no-webtransport"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let ready: Value = serde_json::from_str(&line).unwrap();
+    let host = ready["http"].as_str().unwrap().trim_start_matches("http://").trim_end_matches('/');
+    let ask = |request: &str, body: &str| {
+        let mut stream = TcpStream::connect(host).unwrap();
+        write!(
+            stream,
+            "{request} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: \
+             application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: \
+             {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}});
+    assert!(ask("POST /mcp", &hello.to_string()).starts_with("HTTP/1.1 200"));
+    for place in ["/readyz", "/healthz"] {
+        assert!(ask(&format!("GET {place}"), "").starts_with("HTTP/1.1 200"), "{place}");
+    }
+    let figures = ask("GET /metrics", "");
+    let counted = "mcp_flow_calls_total{method=\"initialize\",outcome=\"ok\"} 1";
+    assert!(figures.contains(counted), "{figures}");
+    assert!(figures.contains("mcp_flow_connections_opened_total{transport="), "{figures}");
+    let id = program.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    assert_eq!(program.wait().unwrap().code(), Some(0));
+}

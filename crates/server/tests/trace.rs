@@ -1,0 +1,47 @@
+//! A trace goes on from a call to what the client is asked for it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use mcp_flow_proto::Revision;
+use mcp_flow_server::{Context, Server, Tool};
+use mcp_flow_testkit::memory::{connect, connect_cbor};
+use serde_json::{Value, json};
+
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+/// MCP-077: `traceparent` and `tracestate` are carried to nested requests; what is malformed is left
+/// out, and no reason to refuse a call.
+#[tokio::test]
+async fn a_trace_goes_on_to_what_the_client_is_asked() {
+    let ask = |context: Context, _: Value| async move {
+        let params = json!({"_meta": {"own": 7}});
+        let answer: Value = context.client().request("roots/list", &params).await.unwrap();
+        answer.to_string()
+    };
+    let ask = Tool::builder("ask").handler(ask).unwrap();
+    let server = Server::builder("traced", "1.0.0").tools([ask]).build().unwrap();
+    let none = Value::Null;
+    let state = json!("a=1,b=2");
+    for (parent, sent, carried) in [
+        (json!(PARENT), state.clone(), (json!(PARENT), state.clone())),
+        (json!(PARENT), json!("\u{1b}"), (json!(PARENT), none.clone())),
+        (json!(PARENT), json!(7), (json!(PARENT), none.clone())),
+        (json!(PARENT.to_uppercase()), state.clone(), (none.clone(), none.clone())),
+        (json!("nonsense"), none.clone(), (none.clone(), none.clone())),
+        (json!({}), state, (none.clone(), none)),
+    ] {
+        for mut peer in [connect(&server), connect_cbor(&server)] {
+            peer.initialize_with(Revision::V2025_11_25, json!({"roots": {}})).await;
+            let meta = json!({"traceparent": parent, "tracestate": sent});
+            let params = json!({"name": "ask", "arguments": {}, "_meta": meta});
+            let id = peer.ask("tools/call", params);
+            let asked = peer.find(|message| message["method"] == "roots/list").await;
+            let meta = &asked["params"]["_meta"];
+            assert_eq!((&meta["traceparent"], &meta["tracestate"]), (&carried.0, &carried.1));
+            assert_eq!(meta["own"], 7);
+            let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}});
+            peer.send(answer);
+            assert!(peer.reply_to(id).await["result"].is_object());
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Figures of all calls, in the text format of Prometheus.
+//!
+//! There are as many series as the program has methods and kinds of outcomes, whatever clients ask
+//! for: what the server does not know by name is counted as `other`. Tools are told apart only if
+//! that is asked for, and only those that ran.
+//!
+//! The share of calls that went well is
+//! `sum(rate(mcp_flow_calls_total{outcome="ok"}[5m])) / sum(rate(mcp_flow_calls_total[5m]))`.
+
+mod slots;
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mcp_flow_server::observe::ConnectionCounts;
+use mcp_flow_server::{ConnectionInfo, Detail, Event, Observed, Observer, ServerBuilder};
+
+use slots::Slots;
+
+/// The figures of one server. A handle; clones are the same.
+///
+/// ```
+/// use mcp_flow_server::Server;
+/// use mcp_flow_watch::metrics::Metrics;
+///
+/// let metrics = Metrics::new(false);
+/// let server = metrics.add_to(Server::builder("demo", "1.0.0")).build().unwrap();
+/// // … serve …
+/// assert!(metrics.text().contains("# TYPE mcp_flow_calls_total counter"));
+/// ```
+#[derive(Clone)]
+pub struct Metrics {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    methods: Slots<Method, METHODS>,
+    request_bytes: AtomicU64,
+    result_bytes: AtomicU64,
+    connections: ConnectionCounts,
+    /// Calls by tool and whether they went well, if that is wanted.
+    tools: Option<Mutex<BTreeMap<Box<str>, [u64; 2]>>>,
+}
+
+/// What is known of the calls of one method.
+#[derive(Default)]
+struct Method {
+    outcomes: Slots<AtomicU64, OUTCOMES>,
+    /// How many took no longer than each of [`TIMES`] and longer than the one before; the last are
+    /// those that took longer than all.
+    times: [AtomicU64; TIMES.len() + 1],
+    /// In microseconds.
+    time: AtomicU64,
+}
+
+impl Metrics {
+    /// Begins at nothing. With tools, each tool that was called has a series of its own, up to a
+    /// bound.
+    pub fn new(tools: bool) -> Self {
+        let inner = Inner {
+            methods: Slots::default(),
+            request_bytes: AtomicU64::new(0),
+            result_bytes: AtomicU64::new(0),
+            connections: ConnectionCounts::default(),
+            tools: tools.then(Mutex::default),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Has a server counted.
+    pub fn add_to(&self, server: ServerBuilder) -> ServerBuilder {
+        let counting = self.inner.clone();
+        server.observer(self.clone()).hook(move |connection: &ConnectionInfo, event: &Event<'_>| {
+            counting.connections.note(connection.transport, event);
+            Ok(())
+        })
+    }
+
+    /// All figures, in the text format of Prometheus.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a text does not fail.
+        let _ = self.inner.write(&mut text);
+        text
+    }
+}
+
+impl Observer for Metrics {
+    fn detail(&self) -> Detail {
+        if self.inner.tools.is_some() { Detail::Outline } else { Detail::Figures }
+    }
+
+    fn observe(&self, exchange: &Observed<'_>) {
+        let inner = &*self.inner;
+        let outcome = exchange.outcome_name();
+        inner.methods.of(exchange.known.unwrap_or(OTHER)).count(outcome, exchange.time);
+        inner.request_bytes.fetch_add(exchange.request_bytes as u64, Ordering::Relaxed);
+        let result_bytes = exchange.outcome.map_or(0, <[u8]>::len);
+        inner.result_bytes.fetch_add(result_bytes as u64, Ordering::Relaxed);
+        if let Some(tools) = &inner.tools
+            && exchange.known == Some("tools/call")
+            && ["ok", "failed"].contains(&outcome)
+            && let Some(tool) = exchange.target
+        {
+            let mut tools = tools.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_room = tools.len() < TOOLS || tools.contains_key(tool);
+            let counts = tools.entry(if is_room { tool } else { OTHER }.into()).or_default();
+            counts[usize::from(outcome == "failed")] += 1;
+        }
+    }
+}
+
+impl Method {
+    fn count(&self, outcome: &'static str, time: Duration) {
+        self.outcomes.of(outcome).fetch_add(1, Ordering::Relaxed);
+        let seconds = time.as_secs_f64();
+        let place = TIMES.iter().position(|limit| seconds <= *limit).unwrap_or(TIMES.len());
+        self.times[place].fetch_add(1, Ordering::Relaxed);
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.time.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    fn write_times(&self, out: &mut String, method: &str) -> fmt::Result {
+        let name = "mcp_flow_call_duration_seconds";
+        let mut count = 0;
+        for (place, times) in self.times.iter().enumerate() {
+            count += times.load(Ordering::Relaxed);
+            let limit = TIMES.get(place).map_or("+Inf".to_owned(), f64::to_string);
+            writeln!(out, "{name}_bucket{{method=\"{method}\",le=\"{limit}\"}} {count}")?;
+        }
+        let time = Duration::from_micros(self.time.load(Ordering::Relaxed)).as_secs_f64();
+        writeln!(out, "{name}_sum{{method=\"{method}\"}} {time}")?;
+        writeln!(out, "{name}_count{{method=\"{method}\"}} {count}")
+    }
+}
+
+impl Inner {
+    fn write(&self, out: &mut String) -> fmt::Result {
+        head(out, "mcp_flow_calls_total", "counter", "Requests answered, by what came of them")?;
+        for (method, figures) in self.methods.each() {
+            for (outcome, count) in figures.outcomes.each() {
+                let count = count.load(Ordering::Relaxed);
+                let labels = format!("method=\"{method}\",outcome=\"{outcome}\"");
+                writeln!(out, "mcp_flow_calls_total{{{labels}}} {count}")?;
+            }
+        }
+        let help = "From being taken up to being answered";
+        head(out, "mcp_flow_call_duration_seconds", "histogram", help)?;
+        for (method, figures) in self.methods.each() {
+            figures.write_times(out, method)?;
+        }
+        for (name, help, count) in [
+            ("mcp_flow_request_bytes_total", "Bytes of requests", &self.request_bytes),
+            ("mcp_flow_result_bytes_total", "Bytes of results", &self.result_bytes),
+        ] {
+            head(out, name, "counter", help)?;
+            writeln!(out, "{name} {}", count.load(Ordering::Relaxed))?;
+        }
+        head(out, "mcp_flow_connections", "gauge", "Open connections by transport")?;
+        for kind in self.connections.each() {
+            let (transport, open) = (kind.transport, kind.open);
+            writeln!(out, "mcp_flow_connections{{transport=\"{transport}\"}} {open}")?;
+        }
+        let name = "mcp_flow_connections_opened_total";
+        head(out, name, "counter", "Connections that were opened, by transport")?;
+        for kind in self.connections.each() {
+            let (transport, opened) = (kind.transport, kind.opened);
+            writeln!(out, "{name}{{transport=\"{transport}\"}} {opened}")?;
+        }
+        if let Some(tools) = &self.tools {
+            head(out, "mcp_flow_tool_calls_total", "counter", "Calls of tools that ran")?;
+            for (tool, counts) in &*tools.lock().unwrap_or_else(PoisonError::into_inner) {
+                for (outcome, count) in ["ok", "failed"].into_iter().zip(counts) {
+                    let labels = format!("tool=\"{}\",outcome=\"{outcome}\"", escaped(tool));
+                    writeln!(out, "mcp_flow_tool_calls_total{{{labels}}} {count}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+fn head(out: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
+    writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}")
+}
+
+/// A text as the value of a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// What is not told apart.
+const OTHER: &str = "other";
+
+/// More than any server has.
+const METHODS: usize = 96;
+
+/// More than there are names of errors in one method.
+const OUTCOMES: usize = 24;
+
+const TOOLS: usize = 200;
+
+/// The limits of the histogram, in seconds.
+const TIMES: [f64; 14] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0];

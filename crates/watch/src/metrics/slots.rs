@@ -1,0 +1,60 @@
+//! A bounded number of names with something for each, without a lock.
+
+use std::sync::OnceLock;
+
+/// A name takes the first place that is free; past the last one all share one.
+pub(super) struct Slots<T, const N: usize> {
+    slots: [Slot<T>; N],
+    other: T,
+    /// Whether the shared one is in use.
+    has_other: OnceLock<()>,
+}
+
+#[derive(Default)]
+struct Slot<T> {
+    name: OnceLock<&'static str>,
+    value: T,
+}
+
+impl<T, const N: usize> Slots<T, N> {
+    pub(super) fn of(&self, name: &'static str) -> &T {
+        let found = self.slots.iter().find(|slot| *slot.name.get_or_init(|| name) == name);
+        match found {
+            Some(slot) => &slot.value,
+            None => {
+                self.has_other.get_or_init(|| ());
+                &self.other
+            }
+        }
+    }
+
+    /// What is in use, by name.
+    pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, &T)> {
+        let named = self.slots.iter().filter_map(|slot| Some((*slot.name.get()?, &slot.value)));
+        named.chain(self.has_other.get().map(|()| ("more", &self.other)))
+    }
+}
+
+impl<T: Default, const N: usize> Default for Slots<T, N> {
+    fn default() -> Self {
+        let slots = std::array::from_fn(|_| Slot { name: OnceLock::new(), value: T::default() });
+        Self { slots, other: T::default(), has_other: OnceLock::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Slots;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn names_past_the_last_share_one() {
+        let slots = Slots::<AtomicU64, 2>::default();
+        for name in ["a", "b", "a", "c", "d"] {
+            slots.of(name).fetch_add(1, Ordering::Relaxed);
+        }
+        let told: Vec<_> =
+            slots.each().map(|(name, count)| (name, count.load(Ordering::Relaxed))).collect();
+        assert_eq!(told, [("a", 2), ("b", 1), ("more", 2)]);
+    }
+}
