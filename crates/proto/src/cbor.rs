@@ -69,6 +69,10 @@ pub(crate) fn each_member<'a, E: From<DecodeError>>(
     while !at_end(&mut decoder, length, seen)? {
         seen += 1;
         let name = decoder.str().map_err(DecodeError::from)?;
+        if length == Some(seen) {
+            // The last one goes to the end, however long it takes to walk there.
+            return visit(name, &bytes[decoder.position()..]);
+        }
         visit(name, skip(&mut decoder, bytes)?)?;
     }
     Ok(())

@@ -14,40 +14,55 @@ pub(super) enum Texts {
 /// How long the first item is. Refuses what is truncated, too deep or no CBOR.
 pub(super) fn length(bytes: &[u8], texts: Texts) -> Result<usize, DecodeError> {
     let mut walk = Walk { bytes, at: 0, texts };
-    // For each open container: how many items are still to come, or none if it says so itself.
-    let mut open: Vec<Option<u64>> = Vec::with_capacity(16);
+    // How many items are still to come in the container at hand, and in those around it.
+    let mut left = 1;
+    let mut around = Vec::new();
     loop {
-        match walk.head()? {
-            (UNSIGNED | NEGATIVE | SIMPLE, Some(_)) => {}
-            (BYTES | TEXT, None) => {}
-            (kind @ (BYTES | TEXT), Some(length)) => walk.string(kind, length)?,
-            (ARRAY, items) => open.push(items),
-            (MAP, pairs) => open.push(pairs.map(|pairs| pairs.saturating_mul(2))),
-            (TAG, Some(_)) => open.push(Some(1)),
-            (SIMPLE, None) => match open.pop() {
-                Some(None) => {}
-                _ => return Err(malformed("unexpected break")),
-            },
-            _ => return Err(malformed("a number without an end")),
-        }
-        if open.len() > MAX_DEPTH {
-            return Err(malformed(&format!("nested deeper than {MAX_DEPTH}")));
-        }
-        loop {
-            match open.last_mut() {
+        while left == 0 {
+            match around.pop() {
+                Some(outer) => left = outer,
                 None => return Ok(walk.at),
-                Some(Some(0)) => {
-                    open.pop();
-                }
-                Some(Some(items)) => {
-                    *items -= 1;
-                    break;
-                }
-                Some(None) => break,
             }
         }
+        let (kind, argument) = walk.head()?;
+        if (kind, argument) == (SIMPLE, None) {
+            if left != OPEN {
+                return Err(malformed("unexpected break"));
+            }
+            left = 0;
+            continue;
+        }
+        if left != OPEN {
+            left -= 1;
+        }
+        let inside = match (kind, argument) {
+            (UNSIGNED | NEGATIVE | SIMPLE, Some(_)) => continue,
+            (BYTES | TEXT, Some(length)) => {
+                walk.string(kind, length)?;
+                continue;
+            }
+            (BYTES | TEXT, None) => {
+                walk.pieces(kind)?;
+                continue;
+            }
+            (ARRAY | MAP, None) => OPEN,
+            // Each item takes a byte at least, so none of these is so many that it means `OPEN`.
+            (ARRAY, Some(items)) if items <= walk.rest() => items,
+            (MAP, Some(pairs)) if pairs <= walk.rest() => 2 * pairs,
+            (ARRAY | MAP, Some(_)) => return Err(truncated()),
+            (TAG, Some(_)) => 1,
+            _ => return Err(malformed("a number without an end")),
+        };
+        if around.len() == MAX_DEPTH {
+            return Err(malformed(&format!("nested deeper than {MAX_DEPTH}")));
+        }
+        around.push(left);
+        left = inside;
     }
 }
+
+/// So many items are still to come where only a break tells.
+const OPEN: u64 = u64::MAX;
 
 struct Walk<'a> {
     bytes: &'a [u8],
@@ -57,22 +72,9 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// The kind of an item and its argument, which is none if the length is left open or this is
-    /// the break that ends such a length. Strings left open are passed as a whole.
+    /// the break that ends such a length.
+    #[inline]
     fn head(&mut self) -> Result<(u8, Option<u64>), DecodeError> {
-        let (kind, argument) = self.plain_head()?;
-        if argument.is_none() && (kind == BYTES || kind == TEXT) {
-            loop {
-                match self.plain_head()? {
-                    (piece, Some(length)) if piece == kind => self.string(kind, length)?,
-                    (SIMPLE, None) => break,
-                    _ => return Err(malformed("a string in pieces of another kind")),
-                }
-            }
-        }
-        Ok((kind, argument))
-    }
-
-    fn plain_head(&mut self) -> Result<(u8, Option<u64>), DecodeError> {
         let [first] = self.take()?;
         let argument = match first & 0x1f {
             small @ 0..=23 => Some(small.into()),
@@ -86,6 +88,7 @@ impl Walk<'_> {
         Ok((first >> 5, argument))
     }
 
+    #[inline]
     fn string(&mut self, kind: u8, length: u64) -> Result<(), DecodeError> {
         let rest = &self.bytes[self.at..];
         let string = usize::try_from(length).ok().and_then(|length| rest.get(..length));
@@ -97,6 +100,23 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Passes the pieces of a string whose length is left open.
+    fn pieces(&mut self, kind: u8) -> Result<(), DecodeError> {
+        loop {
+            match self.head()? {
+                (piece, Some(length)) if piece == kind => self.string(kind, length)?,
+                (SIMPLE, None) => return Ok(()),
+                _ => return Err(malformed("a string in pieces of another kind")),
+            }
+        }
+    }
+
+    /// How many bytes follow.
+    fn rest(&self) -> u64 {
+        (self.bytes.len() - self.at) as u64
+    }
+
+    #[inline]
     fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let found = self.bytes[self.at..].first_chunk().ok_or_else(truncated)?;
         self.at += N;
@@ -104,10 +124,12 @@ impl Walk<'_> {
     }
 }
 
+#[cold]
 fn truncated() -> DecodeError {
     malformed("it ends within an item")
 }
 
+#[cold]
 fn malformed(details: &str) -> DecodeError {
     DecodeError::Syntax(details.to_owned())
 }
