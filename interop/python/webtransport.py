@@ -10,8 +10,10 @@ import json
 import struct
 import sys
 from pathlib import Path
+from unittest import mock
 from urllib.parse import urlsplit
 
+from aioquic import tls
 from session import AUDIO, LIMIT, PROGRESS, connected, decode, encode, opened, ready
 
 # As the text prints it; the length it gives is another one.
@@ -353,6 +355,24 @@ async def doors(target, _):
         pass
 
 
+async def an_older_tls(target, _):
+    """Section 9: who offers TLS 1.2 and nothing newer is not let in; the same client otherwise is."""
+    whole = tls.push_client_hello
+
+    def older(buffer, hello):
+        hello.supported_versions = [tls.TLS_VERSION_1_2]
+        whole(buffer, hello)
+
+    with mock.patch.object(tls, "push_client_hello", older):
+        try:
+            async with asyncio.timeout(LIMIT), connected(*target):
+                raise AssertionError("a connection by TLS 1.2")
+        except ConnectionError:
+            pass
+    async with connected(*target):
+        pass
+
+
 async def adds(session):
     result = (await session.call("calculator.add", a=2, b=3))["result"]
     assert result["content"] == [{"type": "text", "text": "5"}], result
@@ -402,6 +422,7 @@ SCENARIOS = [
     a_length_of_four_gigabytes,
     a_stream_that_ends_inside_a_frame,
     doors,
+    an_older_tls,
 ]
 
 if __name__ == "__main__":

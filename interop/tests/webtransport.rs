@@ -116,6 +116,12 @@ async fn only_the_right_doors_open() {
     check("doors").await;
 }
 
+/// WT-067.
+#[tokio::test]
+async fn tls_1_2_is_not_enough() {
+    check("an_older_tls").await;
+}
+
 /// Runs one scenario against a program of its own, which must come through it unharmed.
 async fn check(scenario: &str) {
     let folder = tempfile::tempdir().expect("a directory to read files from");

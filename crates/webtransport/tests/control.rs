@@ -117,7 +117,7 @@ async fn wrong_bodies_are_answered() {
     early.initialize(&[Encoding::Cbor]).await;
 }
 
-/// Tags and lengths left open are good CBOR, and mean what they hold.
+/// Lengths left open are good CBOR, and mean what they hold.
 #[tokio::test]
 async fn unusual_cbor_is_understood() {
     let running = start(&Fixture::new().server);

@@ -1,4 +1,4 @@
-//! Clients that do not keep to the rules, or go without a word (WT-006, WT-067, WT-069).
+//! Clients that do not keep to the rules, or go without a word (WT-006, WT-069).
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -28,7 +28,7 @@ async fn a_connection_without_a_session_is_let_go() {
     running.connect().await.initialize(&[]).await;
 }
 
-/// WT-067, WT-001: nothing but HTTP/3 is spoken, and QUIC brings TLS 1.3 with it.
+/// WT-001: nothing but HTTP/3 is spoken.
 #[tokio::test]
 async fn only_http_3_is_spoken() {
     let running = start(&Fixture::new().server);
