@@ -117,6 +117,7 @@ impl File {
         self.serve.check()?;
         self.identity.check()?;
         self.audit.check()?;
+        self.limits.check()?;
         self.permissions.iter().enumerate().try_for_each(|(index, rule)| {
             rule.check().map_err(|problem| format!("permissions, rule {}: {problem}", index + 1))
         })
@@ -141,7 +142,8 @@ impl File {
                 keys.into_iter().map(move |(key, value)| (format!("{section}.{key}"), value))
             });
             // It is one of the limits.
-            all.filter(|(key, _)| key != "serve.drain_seconds").collect()
+            let all = all.filter(|(key, _)| key != "serve.drain_seconds");
+            all.chain(file.limits.fixed()).collect()
         };
         let (own, others) = (keys(self), keys(other));
         let names: std::collections::BTreeSet<_> = own.keys().chain(others.keys()).collect();

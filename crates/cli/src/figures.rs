@@ -1,7 +1,18 @@
-//! The numbers of conversations, beside those of HTTP at `/metrics` (INT-074).
+//! Numbers beside those of HTTP at `/metrics`: conversations (INT-074), memory.
 
 use mcp_flow::Interaction;
+use mcp_flow::load::Load;
 use mcp_flow::session::store::Census;
+
+/// How much the server holds for all clients, in the text format of Prometheus.
+pub(crate) fn held(load: &Load) -> String {
+    format!(
+        "# HELP mcp_flow_held_bytes Bytes held for all clients\n\
+         # TYPE mcp_flow_held_bytes gauge\n\
+         mcp_flow_held_bytes {}\n",
+        load.bytes()
+    )
+}
 
 /// How many conversations there are, in the text format of Prometheus.
 pub(crate) async fn conversations(sessions: Interaction) -> String {

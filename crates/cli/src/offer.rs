@@ -7,7 +7,9 @@ use clap::ValueEnum;
 use mcp_flow::resource::Roots;
 use mcp_flow::session::Store;
 use mcp_flow::workflow::{Form as Described, LookupTools, SERVER_VERSION};
-use mcp_flow::{ContentForm, Dialect, Interaction, Limits, Server, ServerBuilder, ToolNames};
+use mcp_flow::{
+    ContentForm, Dialect, Interaction, Limits, Rate, Server, ServerBuilder, ToolNames, engine,
+};
 use mcp_flow_examples::read_file::Files;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -126,8 +128,9 @@ impl Offer {
     /// A server with the built-in tools, and the workflows it is to follow.
     pub(crate) fn server(&self, limits: Limits) -> anyhow::Result<Offered> {
         let workflows = self.workflows.tools(Described::Standard)?;
+        let rate = limits.session_rate;
         let server = workflows.add_to(self.builder(limits)?);
-        self.converse(server, workflows)
+        self.converse(server, workflows, rate)
     }
 
     /// A server as the workflowlookup document has it, with nothing but its tools (WFL-017).
@@ -173,8 +176,14 @@ impl Offer {
     }
 
     /// Adds the flows, and what their sessions are kept in.
-    fn converse(&self, server: ServerBuilder, workflows: LookupTools) -> anyhow::Result<Offered> {
-        let mut flows = Interaction::builder().flows(mcp_flow_examples::flows());
+    fn converse(
+        &self,
+        server: ServerBuilder,
+        workflows: LookupTools,
+        rate: Option<Rate>,
+    ) -> anyhow::Result<Offered> {
+        let limits = engine::Limits { rate, ..engine::Limits::default() };
+        let mut flows = Interaction::builder().limits(limits).flows(mcp_flow_examples::flows());
         if let Some(path) = &self.ledger {
             flows = flows.flows(diagnostics::ledger(path.clone()));
         }

@@ -8,9 +8,9 @@
 //! What a server wants said to a model is never context for anything else, and nothing of other
 //! servers is added to it, whatever it asks for in `includeContext`.
 
+mod limiter;
 pub mod models;
 mod policy;
-mod rate;
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use mcp_flow_proto::model::{
 
 use crate::host::{Asker, ElicitAnswer, Elicitation, Host, ProposedCall, SampleRefusal};
 use crate::interaction::{PromptAnswer, Question};
+use limiter::Limiter;
+pub use mcp_flow_rate::Rate;
 use models::Models;
 pub use policy::{Policies, Policy, Rules, UnknownPolicy};
-use rate::Limiter;
-pub use rate::Rate;
 
 /// Somebody who can be asked. Everything defaults to no.
 pub trait Person: Send + Sync + 'static {

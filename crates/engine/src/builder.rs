@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use mcp_flow_flow::Store;
+use mcp_flow_rate::Buckets;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -14,7 +15,7 @@ use crate::engine::{Core, Engine};
 use crate::limits::Limits;
 use crate::live::Live;
 use crate::notice::Hub;
-use crate::quota::{Counts, Rates};
+use crate::quota::Counts;
 use crate::sweep::{Graves, Stalled};
 
 /// Sets up an [`Engine`].
@@ -69,7 +70,7 @@ impl EngineBuilder {
             clock: self.clock,
             hub: Arc::new(Hub::default()),
             counts: Counts::default(),
-            rates: Rates::default(),
+            rates: Buckets::default(),
             graves: Graves::default(),
             stalled: Stalled::default(),
             tasks: TaskTracker::new(),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mcp_flow_flow::session::Bounds;
+use mcp_flow_rate::Rate;
 
 /// How much sessions may take. The defaults are those of the protocol, and safe for strangers.
 #[derive(Clone, Debug)]
@@ -35,15 +36,6 @@ pub struct Limits {
     pub metadata: usize,
     /// The most ends of sessions that are remembered. 100,000 (C-11).
     pub tombstones: usize,
-}
-
-/// How often something may happen.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rate {
-    /// How often at once, after a pause.
-    pub burst: u32,
-    /// How often in the long run.
-    pub per_second: f64,
 }
 
 impl Default for Limits {

@@ -34,7 +34,7 @@ impl Core {
         self.hub.sweep(now);
         self.live.sweep(self.limits.linger);
         if let Some(rate) = self.limits.rate {
-            self.rates.sweep(rate);
+            self.rates.sweep(rate, tokio::time::Instant::now().into_std());
         }
         self.take_up_stalled().await;
         loop {

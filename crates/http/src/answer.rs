@@ -10,9 +10,10 @@ use futures_util::{Stream, StreamExt};
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
+use mcp_flow_proto::error::OVERLOADED;
 use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError, write};
 use mcp_flow_server::bulk::BulkReader;
-use mcp_flow_server::connection::Kept;
+use mcp_flow_server::connection::{Kept, Segment};
 
 use crate::metrics::Connected;
 
@@ -125,9 +126,9 @@ pub(crate) fn json(status: StatusCode, message: impl Into<Bytes>) -> Answer {
     whole(status, JSON, message.into())
 }
 
-/// A message, as it is, and what is dropped when it has left.
-pub(crate) fn json_keeping(message: impl Into<Bytes>, kept: Vec<Kept>) -> Answer {
-    let mut answer = json(StatusCode::OK, message);
+/// One message of the server, and what is dropped when it has left.
+pub(crate) fn reply_keeping(segment: Segment, kept: Vec<Kept>) -> Answer {
+    let mut answer = reply(StatusCode::OK, segment);
     if let (false, AnswerBody::Whole(bytes)) = (kept.is_empty(), answer.body_mut()) {
         *answer.body_mut() = AnswerBody::Keeping(bytes.take(), Keeping { kept, connected: None });
     }
@@ -191,6 +192,25 @@ pub(crate) fn wrong_method(allowed: &'static str) -> Answer {
     let error = RpcError::invalid_request(&format!("This address takes {allowed}."));
     let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, &error);
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    answer
+}
+
+/// One message of the server, with the status that goes with it: `usual`, unless it says that the
+/// request may be tried again later.
+pub(crate) fn reply(usual: StatusCode, segment: Segment) -> Answer {
+    let error = segment.last_error();
+    let mut answer = json(usual, segment.into_message());
+    if let Some(wait) = error.and_then(|error| error.retry_after) {
+        let is_full = error.is_some_and(|error| error.name == OVERLOADED.name);
+        *answer.status_mut() = match is_full {
+            true => StatusCode::SERVICE_UNAVAILABLE,
+            false => StatusCode::TOO_MANY_REQUESTS,
+        };
+        // In whole seconds, and never too early.
+        let seconds = wait.as_millis().div_ceil(1000).to_string();
+        let seconds = HeaderValue::from_str(&seconds).expect("a number is plain text");
+        answer.headers_mut().insert(RETRY_AFTER, seconds);
+    }
     answer
 }
 

@@ -5,24 +5,30 @@ use http_body_util::BodyExt;
 use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
 use mcp_flow_proto::RpcError;
+use mcp_flow_server::load::Held;
 
-use crate::answer::{Answer, refusal};
+use crate::answer::{Answer, busy, refusal};
 use crate::service::Service;
 
-/// Reads a whole body, or says why not: 413 as soon as it is known to be too long, 408 when the
-/// client falls silent in the middle, 400 when it goes away there.
-pub(crate) async fn read(service: &Service, mut body: Incoming) -> Result<Bytes, Answer> {
-    let limit = service.server.limits().frame;
+/// Reads a whole body, or says why not: 413 as soon as it is known to be too long, 503 when there is
+/// no memory for it, 408 when the client falls silent in the middle, 400 when it goes away there.
+///
+/// What is read counts as held by the server until the second value is dropped.
+pub(crate) async fn read(service: &Service, mut body: Incoming) -> Result<(Bytes, Held), Answer> {
+    let limits = service.server.limits();
+    let limit = limits.frame;
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large(service, body));
     }
+    let load = service.server.load();
+    let mut held = load.hold(0);
     // Most bodies come in one piece, which need not be copied.
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     loop {
         let frame = match tokio::time::timeout(service.options.body_time, body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
-            Ok(None) => return Ok(if all.is_empty() { first } else { all.freeze() }),
+            Ok(None) => return Ok((if all.is_empty() { first } else { all.freeze() }, held)),
             Ok(Some(Err(error))) => {
                 let details = format!("the body could not be read: {error}");
                 return Err(refusal(StatusCode::BAD_REQUEST, &RpcError::invalid_request(&details)));
@@ -35,6 +41,11 @@ pub(crate) async fn read(service: &Service, mut body: Incoming) -> Result<Bytes,
         let Ok(piece) = frame.into_data() else { continue };
         if first.len().max(all.len()) + piece.len() > limit {
             return Err(too_large(service, body));
+        }
+        held.grow(piece.len());
+        if !load.has_room_for(held.bytes(), limits.memory) {
+            discard(service, body);
+            return Err(busy(&RpcError::overloaded()));
         }
         if first.is_empty() {
             first = piece;

@@ -32,8 +32,8 @@ impl LegacySession {
 }
 
 impl Keepable for LegacySession {
-    fn belongs_to(&self, principal: &Principal) -> bool {
-        self.connection.principal() == principal
+    fn principal(&self) -> &Principal {
+        self.connection.principal()
     }
 
     /// Its stream is open, or it would not be here (C-47).
@@ -150,7 +150,7 @@ async fn post(
             return refusal;
         }
     };
-    let frame = match body::read(service, request.into_body()).await {
+    let (frame, _held) = match body::read(service, request.into_body()).await {
         Ok(frame) => frame,
         Err(refusal) => return refusal,
     };

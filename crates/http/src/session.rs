@@ -166,8 +166,8 @@ impl Session {
 }
 
 impl Keepable for Session {
-    fn belongs_to(&self, principal: &Principal) -> bool {
-        self.connection.principal() == principal
+    fn principal(&self) -> &Principal {
+        self.connection.principal()
     }
 
     fn idle(&self) -> Option<Duration> {

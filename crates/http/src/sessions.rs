@@ -8,7 +8,11 @@ use mcp_flow_server::Principal;
 
 /// What can be kept here.
 pub(crate) trait Keepable: Send + Sync + 'static {
-    fn belongs_to(&self, principal: &Principal) -> bool;
+    fn principal(&self) -> &Principal;
+
+    fn belongs_to(&self, principal: &Principal) -> bool {
+        self.principal() == principal
+    }
 
     /// How long nothing has happened, unless something is going on.
     fn idle(&self) -> Option<Duration>;
@@ -29,18 +33,19 @@ impl<T: Keepable> Sessions<T> {
         Self { open: Mutex::default(), most }
     }
 
-    /// Keeps a session. When there are too many, the one that has been idle longest goes; `false`
-    /// if none is idle.
+    /// Keeps a session. When there are too many, the one of the same principal that has been idle
+    /// longest goes, or if it has none, that of all; `false` if none is idle.
     pub(crate) fn add(&self, id: &str, session: Arc<T>) -> bool {
         let mut open = self.open();
         let evicted = if open.len() < self.most {
             None
         } else {
+            // Whoever opens too many pays for it with their own.
             let idlest = open
                 .iter()
-                .filter_map(|(id, session)| Some((session.idle()?, id)))
-                .max_by_key(|(idle, _)| *idle)
-                .map(|(_, id)| id.clone());
+                .filter_map(|(id, session)| Some((session.idle()?, id, session)))
+                .max_by_key(|(idle, _, other)| (other.belongs_to(session.principal()), *idle))
+                .map(|(_, id, _)| id.clone());
             let Some(idlest) = idlest else { return false };
             open.remove(&idlest)
         };

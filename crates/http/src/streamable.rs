@@ -53,7 +53,7 @@ async fn post(
         body::discard(service, body);
         return refusal;
     }
-    let frame = match body::read(service, body).await {
+    let (frame, _held) = match body::read(service, body).await {
         Ok(frame) => frame,
         Err(refusal) => return refusal,
     };

@@ -2,6 +2,7 @@
 //! `conversation` is what follows.
 
 mod conversation;
+mod counted;
 
 use std::sync::Arc;
 

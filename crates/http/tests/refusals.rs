@@ -8,7 +8,7 @@ mod support;
 use std::time::Duration;
 
 use mcp_flow_http::{Options, Tokens};
-use mcp_flow_server::Limits;
+use mcp_flow_server::{Limits, Rate};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Connection, Request};
 use serde_json::{Value, json};
@@ -212,4 +212,45 @@ async fn a_token_is_needed_and_says_who_calls() {
         .await;
     let who: Value = alone.json().await;
     assert_eq!(who["result"]["structuredContent"]["principal"], "bob");
+}
+
+/// PAT-036: whoever asks too often gets 429 and when to come back, in both eras, and by the name of
+/// the principal, however many connections it opens; a full server says 503.
+#[tokio::test]
+async fn too_often_and_too_much_say_when_to_come_back() {
+    let principal_rate = Some(Rate { burst: 3, per_second: 0.1 });
+    let server = Fixture::with_limits(Limits { principal_rate, ..Limits::default() }).server;
+    let tokens: Tokens = "ada:ada-0123456789abcdef\nbob:bob-0123456789abcdef".parse().unwrap();
+    let running = start_with(&server, |bound| bound.verifier(std::sync::Arc::new(tokens))).await;
+    let by = |name: &str, request: Request| {
+        request.header("authorization", &format!("Bearer {name}-0123456789abcdef"))
+    };
+    let list = || alone("tools/list", json!({}));
+    let opened = running.send(by("ada", initialize("2025-11-25"))).await;
+    let session = opened.header("mcp-session-id").unwrap().to_owned();
+    let ping = in_session(&session, json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+    for (request, status) in [(ping.clone(), 200), (list(), 200), (list(), 429), (ping, 429)] {
+        let mut answer = running.send(by("ada", request)).await;
+        assert_eq!(answer.status, status);
+        if status == 429 {
+            let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+            let body = answer.json().await;
+            let wait = body["error"]["data"]["retryAfterMs"].as_u64().unwrap();
+            assert!((1..=10).contains(&seconds) && wait <= seconds * 1000, "{body}");
+            assert_eq!(body["error"]["data"]["name"], "RATE_LIMITED");
+        }
+    }
+    assert_eq!(running.send(by("bob", list())).await.status, 200);
+    running.stop().await;
+
+    let server = Fixture::with_limits(Limits { memory: 100_000, ..Limits::default() }).server;
+    let running = start(&server).await;
+    let large = alone("tools/list", json!({"_meta": {"x": "x".repeat(200_000)}}));
+    for (request, status) in [(large, 503), (list(), 200)] {
+        let answer = running.send(request).await;
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.header("retry-after"), (status == 503).then_some("1"));
+    }
+    running.stop().await;
+    assert_eq!(server.load().bytes(), 0);
 }

@@ -8,12 +8,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow_http::Options;
+use mcp_flow_http::{Options, Tokens};
 use mcp_flow_server::{Context, Tool};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Request, Response};
 use serde_json::{Value, json};
-use support::{call, in_session, initialize, start, start_with_options};
+use support::{call, in_session, initialize, start, start_with, start_with_options};
 use tokio::sync::Notify;
 
 /// MCP-021: ids are long, and no two are the same.
@@ -111,6 +111,35 @@ async fn too_many_sessions_make_room() {
     let mut refused = running.send(initialize("2025-11-25")).await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     assert!(refused.json().await.to_string().contains("too many sessions"));
+}
+
+/// PAT-020: whoever opens too many loses their own, however long those of others have been idle.
+#[tokio::test]
+async fn others_keep_their_sessions() {
+    let tokens: Tokens = "ada:ada-0123456789abcdef\nbob:bob-0123456789abcdef".parse().unwrap();
+    let options = Options { sessions: 3, ..Options::default() };
+    let running = start_with(&Fixture::new().server, |bound| {
+        bound.options(options).verifier(Arc::new(tokens))
+    })
+    .await;
+    let by = |name: &str, request: Request| {
+        request.header("authorization", &format!("Bearer {name}-0123456789abcdef"))
+    };
+    let open = async |name: &str| {
+        let opened = running.send(by(name, initialize("2025-11-25"))).await;
+        opened.header("mcp-session-id").unwrap().to_owned()
+    };
+    let ada = open("ada").await;
+    let mut bobs = Vec::new();
+    for _ in 0..5 {
+        bobs.push(open("bob").await);
+    }
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    assert_eq!(running.send(by("ada", in_session(&ada, ping.clone()))).await.status, 200);
+    for (session, status) in bobs.iter().zip([404, 404, 404, 200, 200]) {
+        assert_eq!(running.send(by("bob", in_session(session, ping.clone()))).await.status, status);
+    }
+    running.stop().await;
 }
 
 /// MCP-030: 10,000 sessions that nobody ends leave nothing behind.

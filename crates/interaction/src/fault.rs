@@ -1,5 +1,7 @@
 //! What can go wrong with a session, as clients are told (C-01, INT-079 to INT-086).
 
+use std::time::Duration;
+
 use mcp_flow_engine::{EngineError, Standing, View};
 use mcp_flow_flow::State;
 use mcp_flow_flow::event::{Ended, Ending, Fault as FlowFault, FaultName, Limit};
@@ -125,12 +127,11 @@ fn unspecific(error: &EngineError) -> RpcError {
             .with("limit", *most)
             .details("End a session, or wait until one expires."),
         EngineError::RateLimited { retry_after } => {
-            let wait = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX).max(1);
-            RpcError::new(RATE_LIMITED).with("reason", "rate").with("retryAfterMs", wait)
+            RpcError::new(RATE_LIMITED).with("reason", "rate").retry_after(*retry_after)
         }
         EngineError::Busy => RpcError::new(RATE_LIMITED)
             .with("reason", "busy")
-            .with("retryAfterMs", 1000)
+            .retry_after(Duration::from_secs(1))
             .details("As many conversations are at work as may be at once. Try again later."),
         EngineError::ShuttingDown => {
             RpcError::new(SHUTTING_DOWN).details("The server is shutting down.")

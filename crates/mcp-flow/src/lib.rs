@@ -47,10 +47,10 @@ pub use mcp_flow_server::{
     AddPromptsError, AddResourcesError, AddToolsError, AskError, BadPrompt, BadResource, BadTool,
     BuildError, Bulk, Connection, ConnectionInfo, ContentForm, Context, Dialect, Elicited, Ended,
     Event, Failure, Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources, IntoToolOutput,
-    IntoTools, Limits, Peer, Permissions, Principal, Prompt, PromptOutput, Resource,
+    IntoTools, Limits, Peer, Permissions, Principal, Prompt, PromptOutput, Rate, Resource,
     ResourceTemplate, Server, ServerBuilder, Structured, TokenHash, Tokens, Tool, ToolNames,
     ToolOutput, Verifier, VersionPolicy, Veto, ask, bulk, completion, content, context, datagram,
-    input, permissions, prompt, resource, strip_control_characters, tool,
+    input, load, permissions, prompt, resource, strip_control_characters, tool,
 };
 pub use mcp_flow_stdio as stdio;
 pub use mcp_flow_store_redb as store_redb;

@@ -5,6 +5,7 @@
 //! revision forbids are replaced there, and the old number is kept as `legacyCode`.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -110,6 +111,14 @@ pub const RATE_LIMITED: Fault = Fault {
     stateless_code: -31301,
     message: "Too many requests",
 };
+/// The server holds as much as it may for all of its clients.
+pub const OVERLOADED: Fault = Fault {
+    domain: "mcp",
+    name: "OVERLOADED",
+    code: -32000,
+    stateless_code: -31304,
+    message: "The server is overloaded",
+};
 /// A message is longer than the server accepts.
 pub const PAYLOAD_TOO_LARGE: Fault = Fault {
     domain: "mcp",
@@ -198,6 +207,18 @@ impl RpcError {
         self.with("details", details.into())
     }
 
+    /// Says when it may be tried again, as `data.retryAfterMs`.
+    #[must_use]
+    pub fn retry_after(self, wait: Duration) -> Self {
+        let wait = u64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
+        self.with(RETRY_AFTER, wait.max(1))
+    }
+
+    /// When it may be tried again, if that is known.
+    pub fn wait(&self) -> Option<Duration> {
+        self.parts.data.get(RETRY_AFTER)?.as_u64().map(Duration::from_millis)
+    }
+
     /// -32700: the text is not well formed.
     pub fn parse_error(details: &str) -> Self {
         Self::new(PARSE_ERROR).details(details)
@@ -261,6 +282,14 @@ impl RpcError {
             .with("limit", limit)
     }
 
+    /// There is no memory for a request, because of what all clients make the server hold.
+    pub fn overloaded() -> Self {
+        // Most of what is held is sent within a second, if its readers are there.
+        Self::new(OVERLOADED)
+            .retry_after(Duration::from_secs(1))
+            .details("The server holds as much as it may for all clients; try again in a moment.")
+    }
+
     /// The version asked for is not served. Both spellings of the two lists are given.
     pub fn unsupported_version(requested: &Value, supported: &[Revision]) -> Self {
         let supported: Vec<Value> =
@@ -304,6 +333,8 @@ impl RpcError {
         WireError { error: self, stateless: revision.is_stateless() }
     }
 }
+
+const RETRY_AFTER: &str = "retryAfterMs";
 
 /// As much of a name as is sent back: one that is longer is none.
 fn shorten(name: &str) -> &str {

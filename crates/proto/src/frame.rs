@@ -62,6 +62,11 @@ impl LineDecoder {
         &mut self.buffer
     }
 
+    /// How many bytes wait to be taken out, most of them of a line that is not complete.
+    pub fn pending(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
     /// The next complete line, or `None` until more bytes are put in. Blank lines are skipped.
     pub fn next_line(&mut self) -> Option<Line<'_>> {
         loop {

@@ -8,6 +8,7 @@ use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{
     ContentForm, Implementation, ListCapability, ResourceCapability, ServerCapabilities, Topics,
 };
+use mcp_flow_rate::Buckets;
 use serde_json::{Map, Value};
 
 use crate::connection::{Connection, ConnectionInfo};
@@ -19,6 +20,7 @@ use crate::handler::Handler;
 use crate::identity::Principal;
 use crate::input::Sealing;
 use crate::limits::Limits;
+use crate::load::Load;
 use crate::methods;
 use crate::observe::{Detail, Observer};
 use crate::output_filter::OutputFilter;
@@ -59,6 +61,8 @@ struct Inner {
     versions: VersionPolicy,
     /// Exchanged as a whole; a connection keeps those it was opened with.
     limits: RwLock<Arc<Limits>>,
+    load: Load,
+    rates: Buckets<String>,
     router: Router,
     permissions: Option<Permissions>,
     tools: RwLock<Registry<Tool>>,
@@ -131,6 +135,16 @@ impl Server {
     pub fn set_limits(&self, limits: Limits) {
         let limits = Arc::new(limits);
         *self.inner.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+    }
+
+    /// What its connections hold together.
+    pub fn load(&self) -> &Load {
+        &self.inner.load
+    }
+
+    /// How often each principal may still ask.
+    pub(crate) fn rates(&self) -> &Buckets<String> {
+        &self.inner.rates
     }
 
     /// Who may use what, where there are rules.
@@ -501,6 +515,8 @@ impl ServerBuilder {
                 instructions: self.instructions,
                 versions: self.versions,
                 limits: RwLock::new(Arc::new(self.limits)),
+                load: Load::default(),
+                rates: Buckets::default(),
                 router: self.router,
                 permissions: self.permissions,
                 has_tools: AtomicBool::new(!tools.is_empty()),

@@ -6,6 +6,7 @@
 //! is what the client was asked, `subscriptions` what it is to be told, `batch` gathers the replies
 //! of a batch, and `lifecycle` knows how far the handshake has come and how the connection ends.
 
+mod admission;
 mod batch;
 mod calls;
 pub(crate) mod client;
@@ -34,8 +35,10 @@ use crate::extensions::Extensions;
 use crate::handler::Outcome;
 use crate::identity::Principal;
 use crate::limits::Limits;
+use crate::load::{Load, Tally};
 use crate::negotiation::Negotiation;
 use crate::permissions::Kind;
+use admission::Session;
 use calls::Calls;
 use client::ClientRequests;
 pub(crate) use exchange::Route;
@@ -43,9 +46,10 @@ use lifecycle::Lifecycle;
 use outbound::{Hint, Outbound};
 use subscriptions::Subscriptions;
 
+pub use admission::Unfinished;
 pub use exchange::{Exchange, Kept};
 pub use lifecycle::Ended;
-pub use outbound::Segment;
+pub use outbound::{LastError, Segment};
 
 /// One client's connection, as its transport sees it.
 ///
@@ -116,15 +120,17 @@ impl Connection {
             client: ClientRequests::new(limits.client_requests),
             limits,
             is_cbor: AtomicBool::new(info.encoding == Encoding::Cbor),
-            server,
             info,
-            state: Mutex::default(),
+            state: Mutex::new(State::new(server.load())),
             running: AtomicUsize::new(0),
-            running_bytes: AtomicUsize::new(0),
-            outbound: Outbound::default(),
+            running_bytes: Tally::new(server.load()),
+            outbound: Outbound::new(server.load()),
+            unfinished: Tally::new(server.load()),
+            session: Session::default(),
             wake: Notify::new(),
             reachable: OnceLock::new(),
             tasks: TaskTracker::new(),
+            server,
         });
         Ok(Self { shared })
     }
@@ -310,8 +316,12 @@ pub(crate) struct Shared {
     /// Calls that hold a place. Calls that wait for the client give theirs up meanwhile.
     running: AtomicUsize,
     /// Bytes of the requests behind calls that run as tasks.
-    running_bytes: AtomicUsize,
+    running_bytes: Tally,
     outbound: Outbound,
+    /// Bytes of frames that are not whole yet.
+    unfinished: Tally,
+    /// How often it may still ask.
+    session: Session,
     wake: Notify,
     reachable: OnceLock<Reachable>,
     client: ClientRequests,
@@ -326,12 +336,12 @@ pub(crate) struct State {
     subscriptions: Subscriptions,
 }
 
-impl Default for State {
-    fn default() -> Self {
+impl State {
+    fn new(load: &Load) -> Self {
         Self {
             lifecycle: Lifecycle::default(),
             log_level: LogLevel::Info,
-            calls: Calls::default(),
+            calls: Calls::new(load),
             subscriptions: Subscriptions::default(),
         }
     }
@@ -480,7 +490,7 @@ impl Shared {
     fn is_busy(&self) -> bool {
         let limits = &self.limits;
         self.running.load(Ordering::Acquire) >= limits.concurrency
-            || self.running_bytes.load(Ordering::Acquire) >= limits.running_bytes
+            || self.running_bytes.bytes() >= limits.running_bytes
             || self.is_congested()
     }
 }

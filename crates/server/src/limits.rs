@@ -1,8 +1,11 @@
-//! How much one connection may ask of the server.
+//! How much clients may ask of the server.
 
 use std::time::Duration;
 
-/// Bounds on what one connection can make the server hold or do.
+use mcp_flow_rate::Rate;
+
+/// Bounds on what clients can make the server hold or do: one connection, unless something else is
+/// said.
 ///
 /// The defaults are safe on an open network: a peer that sends and never reads, or starts calls
 /// that never end, makes a connection hold a few tens of megabytes. What a tool does with its
@@ -51,6 +54,12 @@ pub struct Limits {
     pub resource_subscriptions: usize,
     /// Entries on one page of a list. 1,000.
     pub page: usize,
+    /// How often a principal may ask, by all of its connections together. As often as it likes.
+    pub principal_rate: Option<Rate>,
+    /// How often a connection may ask. As often as it likes.
+    pub session_rate: Option<Rate>,
+    /// Bytes that all connections together may make the server hold. 1 GiB.
+    pub memory: usize,
 }
 
 impl Default for Limits {
@@ -75,6 +84,9 @@ impl Default for Limits {
             subscriptions: 64,
             resource_subscriptions: 10_000,
             page: 1000,
+            principal_rate: None,
+            session_rate: None,
+            memory: 1024 * 1024 * 1024,
         }
     }
 }

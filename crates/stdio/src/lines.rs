@@ -21,6 +21,7 @@ pub async fn drive(
 ) -> io::Result<Ended> {
     let (mut reader, mut writer, mut stop) = (pin!(reader), pin!(writer), pin!(stop));
     let mut decoder = LineDecoder::new(connection.limits().frame);
+    let unfinished = connection.unfinished();
     let mut input = vec![0; READ_SIZE];
     let mut sending: Option<Sending> = None;
     let mut reading = true;
@@ -50,7 +51,11 @@ pub async fn drive(
                 let read = read?;
                 decoder.buffer().extend_from_slice(&input[..read]);
                 receive(connection, &mut decoder, read == 0);
-                if read == 0 {
+                let fits = unfinished.may_be(decoder.pending());
+                if !fits {
+                    connection.refuse(RpcError::overloaded());
+                }
+                if read == 0 || !fits {
                     reading = false;
                     connection.end_of_input();
                 }

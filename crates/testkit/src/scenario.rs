@@ -93,6 +93,8 @@ macro_rules! suite {
             a_panic_in_a_filter_stays_in_its_call
             a_result_too_large_to_send_is_a_failure
             a_duplicate_id_is_refused
+            requests_that_come_too_often_are_refused
+            a_full_server_refuses_and_recovers
             a_cancelled_call_stops_and_is_silent
             a_cancel_by_the_other_name_is_answered
             a_blocking_call_is_told_to_stop

@@ -63,6 +63,7 @@ impl Control {
     /// Moves messages both ways until one end has enough.
     pub(crate) async fn hold(mut self, service: &Service) -> Over {
         let (connection, streams) = (self.connection.clone(), self.streams.clone());
+        let unfinished = connection.unfinished();
         let mut told = false;
         // When streams are given up, once nothing else is left.
         let mut deadline: Option<Instant> = None;
@@ -102,9 +103,14 @@ impl Control {
                     if self.is_open && connection.accepts_input() =>
                 {
                     match chunk {
-                        Ok(Some(chunk)) => if let Err(error) = self.receive(&chunk.bytes) {
-                            return self.refuse(error).await;
-                        },
+                        Ok(Some(chunk)) => {
+                            if let Err(error) = self.receive(&chunk.bytes) {
+                                return self.refuse(error).await;
+                            }
+                            if !unfinished.may_be(self.decoder.pending()) {
+                                return Over::refused("the server holds as much as it may");
+                            }
+                        }
                         Ok(None) => {
                             self.is_open = false;
                             connection.end_of_input();

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::arguments::LogOptions;
 use crate::configuration::{File, ServeSection, origin};
-use crate::figures::conversations;
+use crate::figures::{conversations, held};
 use crate::offer::Offer;
 use crate::readiness::Readiness;
 use crate::reload::Reload;
@@ -158,7 +158,8 @@ impl Serve {
         let drain_seconds = self.drain_seconds;
         let limits = move |offer: &Offer, file: &File| {
             let drain = drain_seconds.unwrap_or(file.serve.drain_seconds);
-            offer.limits(file.limits.limits(drain), false)
+            let is_open = file.serve.open_addresses().next().is_some();
+            offer.limits(file.limits.limits(drain, is_open), false)
         };
         let offered = offer.server(limits(&offer, &file))?;
         let admin = self.admin(&file, permissions.as_ref());
@@ -203,13 +204,22 @@ impl Serve {
             hosts: hosts.clone(),
             origins: origins.clone(),
             public_url: file.serve.public_url.clone(),
+            connections: file.limits.connections,
+            sessions: file.limits.sessions,
             ..http::Options::default()
         });
-        http = http.figures(move || std::future::ready(metrics.text()));
+        let load = server.load().clone();
+        http = http.figures(move || std::future::ready(metrics.text() + &held(&load)));
         let readiness = Readiness::new(offered.kept.clone(), audit.clone());
         http = http.readiness(move || readiness.clone().check());
         let mut flow = flow.map(|flow| {
-            flow.options(webtransport::Options { hosts, origins, ..Default::default() })
+            flow.options(webtransport::Options {
+                hosts,
+                origins,
+                connections: file.limits.connections,
+                streams: file.limits.streams.max(1),
+                ..webtransport::Options::default()
+            })
         });
         if let Some(gate) = &gate {
             http = http.verifier(gate.clone());

@@ -100,7 +100,7 @@ impl Stdio {
             Arguments::command().error(ErrorKind::ArgumentConflict, conflict).exit();
         }
         let limits = |in_order| {
-            let limits = file.limits.limits(file.serve.drain_seconds);
+            let limits = file.limits.limits(file.serve.drain_seconds, false);
             self.offer.limits(limits, in_order)
         };
         let versions = match self.profile {

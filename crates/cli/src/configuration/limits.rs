@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use mcp_flow::Limits;
+use mcp_flow::{Limits, Rate, http, webtransport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Bounds on what one connection can make the server hold or do. A change counts for connections
-/// that are opened after it.
+/// Bounds on what clients can make the server hold or do. A change counts for connections that are
+/// opened after it.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LimitsSection {
@@ -41,6 +41,35 @@ pub(crate) struct LimitsSection {
     /// Entries on one page of a list.
     #[schemars(range(min = 1))]
     pub(crate) page: usize,
+    /// How many requests a second a principal may send in the long run, by all of its connections;
+    /// 0 for any number. If nothing is said: 200 where others can reach the server, any number
+    /// elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub(crate) requests_per_second: Option<f64>,
+    /// How many requests a principal may send at once, after a pause.
+    #[schemars(range(min = 1))]
+    pub(crate) request_burst: u32,
+    /// How many requests a second a connection or conversation may take in the long run; 0 for any
+    /// number. If nothing is said: 100 where others can reach the server, any number elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub(crate) session_requests_per_second: Option<f64>,
+    /// How many requests a connection or conversation may take at once, after a pause.
+    #[schemars(range(min = 1))]
+    pub(crate) session_request_burst: u32,
+    /// Bytes that all clients together may make the server hold; past it requests are refused.
+    #[schemars(range(min = 1_048_576))]
+    pub(crate) memory_bytes: usize,
+    /// Connections by HTTP, and as many by WebTransport; more are refused. Counts from the start.
+    #[schemars(range(min = 1))]
+    pub(crate) connections: usize,
+    /// Sessions by HTTP; past it those that have been idle longest are ended. Counts from the start.
+    #[schemars(range(min = 1))]
+    pub(crate) sessions: usize,
+    /// Execution streams of one WebTransport session. Counts from the start.
+    #[schemars(range(min = 1, max = 1024))]
+    pub(crate) streams: u32,
 }
 
 impl Default for LimitsSection {
@@ -58,13 +87,48 @@ impl Default for LimitsSection {
             subscriptions: limits.subscriptions,
             resource_subscriptions: limits.resource_subscriptions,
             page: limits.page,
+            requests_per_second: None,
+            request_burst: 1_000,
+            session_requests_per_second: None,
+            session_request_burst: 500,
+            memory_bytes: limits.memory,
+            connections: 10_000,
+            sessions: http::Options::default().sessions,
+            streams: webtransport::Options::default().streams,
         }
     }
 }
 
 impl LimitsSection {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let rates = [
+            ("requests_per_second", self.requests_per_second),
+            ("session_requests_per_second", self.session_requests_per_second),
+        ];
+        let is_rate = |rate: f64| rate.is_finite() && rate >= 0.0;
+        match rates.into_iter().find(|(_, rate)| rate.is_some_and(|rate| !is_rate(rate))) {
+            Some((key, _)) => Err(format!("limits.{key} is a number from 0")),
+            None => Ok(()),
+        }
+    }
+
+    /// What counts from the start only.
+    pub(super) fn fixed(&self) -> [(String, serde_json::Value); 3] {
+        [
+            ("limits.connections".to_owned(), self.connections.into()),
+            ("limits.sessions".to_owned(), self.sessions.into()),
+            ("limits.streams".to_owned(), self.streams.into()),
+        ]
+    }
+
     /// The same as the server takes them. Bounds that make no sense are moved to one that does.
-    pub(crate) fn limits(&self, drain_seconds: u64) -> Limits {
+    ///
+    /// How often clients may ask is bounded by itself only where others can reach the server.
+    pub(crate) fn limits(&self, drain_seconds: u64, is_open: bool) -> Limits {
+        let rate = |said: Option<f64>, open: f64, burst: u32| {
+            let per_second = said.unwrap_or(if is_open { open } else { 0.0 });
+            (per_second > 0.0).then_some(Rate { burst: burst.max(1), per_second })
+        };
         let at_least_a_second = |seconds: u64| Duration::from_secs(seconds.max(1));
         Limits {
             frame: self.frame_bytes.max(1024),
@@ -79,6 +143,9 @@ impl LimitsSection {
             subscriptions: self.subscriptions,
             resource_subscriptions: self.resource_subscriptions,
             page: self.page.max(1),
+            principal_rate: rate(self.requests_per_second, 200.0, self.request_burst),
+            session_rate: rate(self.session_requests_per_second, 100.0, self.session_request_burst),
+            memory: self.memory_bytes.max(1024 * 1024),
             ..Limits::default()
         }
     }

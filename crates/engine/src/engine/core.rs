@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use mcp_flow_flow::event::Ending;
 use mcp_flow_flow::session::State;
 use mcp_flow_flow::{Command, Owner, Refusal, Session, SessionId, Store, StoreError};
+use mcp_flow_rate::Buckets;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,7 +20,7 @@ use crate::error::EngineError;
 use crate::limits::Limits;
 use crate::live::Live;
 use crate::notice::{Hub, Subscription};
-use crate::quota::{Counts, Rates};
+use crate::quota::Counts;
 use crate::run::Slot;
 use crate::shared::{Setting, Shared, Taken};
 use crate::sweep::{Graves, Stalled};
@@ -33,7 +34,7 @@ pub(crate) struct Core {
     pub(crate) hub: Arc<Hub>,
     pub(crate) live: Live,
     pub(crate) counts: Counts,
-    pub(crate) rates: Rates,
+    pub(crate) rates: Buckets<SessionId>,
     pub(crate) graves: Graves,
     pub(crate) stalled: Stalled,
     pub(crate) tasks: TaskTracker,
@@ -55,7 +56,7 @@ impl Core {
             hub: Arc::new(Hub::default()),
             live: Live::new(self.limits.live),
             counts: Counts::default(),
-            rates: Rates::default(),
+            rates: Buckets::default(),
             graves: Graves::default(),
             stalled: Stalled::default(),
             tasks: TaskTracker::new(),
@@ -78,7 +79,7 @@ impl Core {
         }
         let slot = self.slot(id, owner).await?;
         if let Some(rate) = self.limits.rate {
-            let taken = self.rates.take(id, rate);
+            let taken = self.rates.take(&id, rate, tokio::time::Instant::now().into_std());
             taken.map_err(|retry_after| EngineError::RateLimited { retry_after })?;
         }
         let turn = self.take_turn(&slot).await;

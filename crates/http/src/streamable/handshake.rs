@@ -10,7 +10,7 @@ use mcp_flow_server::{Connection, Principal};
 
 use super::bad_request;
 use super::headers::{LAST_EVENT, SESSION, check_accepts_events, text};
-use crate::answer::{Answer, busy, empty, events, json, json_keeping, refusal};
+use crate::answer::{Answer, busy, empty, events, json, refusal, reply, reply_keeping};
 use crate::service::Service;
 use crate::session::Session;
 use crate::sessions::{Keepable, new_id};
@@ -51,19 +51,18 @@ async fn open(
         Err(refusal) => return refusal,
     };
     connection.receive_decoded(incoming, frame);
-    let Some(reply) = connection.output().await else { return empty(StatusCode::ACCEPTED) };
-    let status = match reply.error_code() {
+    let Some(segment) = connection.output().await else { return empty(StatusCode::ACCEPTED) };
+    let status = match segment.error_code() {
         Some(-32600) => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     };
-    let reply = reply.into_message();
+    let mut answer = reply(status, segment);
     if connection.revision().is_none() {
-        return json(status, reply);
+        return answer;
     }
     let Some(session) = keep(service, connection) else {
         return busy(&RpcError::invalid_request("too many sessions are open; try again later"));
     };
-    let mut answer = json(StatusCode::OK, reply);
     let id = HeaderValue::from_str(session.id()).expect("an id is plain text");
     answer.headers_mut().insert(SESSION, id);
     answer
@@ -126,7 +125,7 @@ async fn exchange(
             if is_batch && segment.error_code().is_some() {
                 return json(StatusCode::BAD_REQUEST, segment.into_message());
             }
-            return json_keeping(segment.into_message(), exchange.take_kept());
+            return reply_keeping(segment, exchange.take_kept());
         }
         Ok(Some(segment)) => Some(segment),
         // Nothing for a while: a stream can show that it is alive, an answer cannot.

@@ -12,7 +12,7 @@ use mcp_flow_server::{Connection, Principal, Segment};
 use tokio::time::timeout;
 
 use super::{bad_request, mirror};
-use crate::answer::{Answer, empty, events, json, refusal_to};
+use crate::answer::{Answer, empty, events, refusal_to, reply};
 use crate::service::Service;
 use crate::sse;
 
@@ -61,7 +61,7 @@ impl Alone {
         };
         let first = match first {
             Ok(Some(segment)) if self.connection.is_over() && segment.count() == 1 => {
-                return json(status_of(segment.error_code()), segment.into_message());
+                return reply(status_of(segment.error_code()), segment);
             }
             Ok(None) => return empty(StatusCode::ACCEPTED),
             Ok(Some(segment)) => Some(segment),

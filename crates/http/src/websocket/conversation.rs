@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{Sink, SinkExt, StreamExt};
 use mcp_flow_proto::RpcError;
 use mcp_flow_server::Connection;
+use mcp_flow_server::connection::Unfinished;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
@@ -16,12 +18,14 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
+use super::counted::Counted;
 use crate::service::Service;
 
 /// One client's WebSocket and what is known of it.
 pub(super) struct Conversation<S> {
-    sink: SplitSink<WebSocketStream<S>, Message>,
-    stream: SplitStream<WebSocketStream<S>>,
+    sink: SplitSink<WebSocketStream<Counted<S>>, Message>,
+    stream: SplitStream<WebSocketStream<Counted<S>>>,
+    unfinished: Unfinished,
     connection: Connection,
     limit: usize,
     outgoing: VecDeque<Message>,
@@ -48,11 +52,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
             .max_frame_size(Some(limit))
             .read_buffer_size(BUFFER)
             .write_buffer_size(BUFFER);
+        let stream = Counted::new(stream, connection.unfinished());
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(settings)).await;
         let (sink, stream) = socket.split();
         Self {
             sink,
             stream,
+            unfinished: connection.unfinished(),
             connection,
             limit,
             outgoing: VecDeque::new(),
@@ -132,6 +138,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
 
     fn receive(&mut self, message: Option<Result<Message, Error>>) -> Result<(), Over> {
         self.note_sign_of_life();
+        // What has come of the next one is little, and counted with it.
+        self.unfinished.may_be(0);
         match message {
             Some(Ok(Message::Text(text))) => self.connection.receive(text.as_bytes()),
             Some(Ok(Message::Binary(_))) => {
@@ -153,6 +161,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
                 self.take_output();
                 let reason = format!("a message may have {} bytes", self.limit);
                 Over::closed(CloseCode::Size, &reason)
+            }
+            Some(Err(Error::Io(error))) if error.kind() == io::ErrorKind::OutOfMemory => {
+                Over::closed(CloseCode::Again, "the server holds as much as it may")
             }
             Some(Err(Error::Utf8(_))) => Over::closed(CloseCode::Invalid, "text must be UTF-8"),
             Some(Err(Error::Protocol(_))) => {

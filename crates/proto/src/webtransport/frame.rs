@@ -69,6 +69,11 @@ impl FrameDecoder {
         Ok(Some(body))
     }
 
+    /// How many bytes wait to be taken out, most of them of a frame that is not complete.
+    pub fn pending(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
     /// Whether a frame has begun that is not complete.
     pub fn is_within_frame(&self) -> bool {
         self.start < self.buffer.len()

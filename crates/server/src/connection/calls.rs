@@ -10,13 +10,14 @@ use tokio::task::AbortHandle;
 use super::Route;
 use crate::context::Context;
 use crate::limits::Limits;
+use crate::load::{Load, Tally};
 
 /// The open requests of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     open: HashMap<RequestId, Open>,
     parked: VecDeque<Parked>,
-    parked_bytes: usize,
+    parked_bytes: Tally,
     tickets: u64,
 }
 
@@ -83,6 +84,11 @@ pub(crate) enum ParkedWork {
 }
 
 impl Calls {
+    /// No requests yet; what waits is counted among what all connections hold.
+    pub(crate) fn new(load: &Load) -> Self {
+        Self { parked_bytes: Tally::new(load), ..Self::default() }
+    }
+
     /// Whether a request with this id is still unanswered.
     pub(crate) fn is_open(&self, id: &RequestId) -> bool {
         !self.open.is_empty() && self.open.contains_key(id)
@@ -104,7 +110,7 @@ impl Calls {
 
     /// Whether no more may wait.
     pub(crate) fn is_full(&self, limits: &Limits) -> bool {
-        self.parked_bytes >= limits.parked_bytes || self.parked.len() >= limits.parked_calls
+        self.parked_bytes.bytes() >= limits.parked_bytes || self.parked.len() >= limits.parked_calls
     }
 
     /// Lets a request wait.
@@ -116,7 +122,7 @@ impl Calls {
         waiting: Waiting,
     ) {
         let ticket = self.ticket();
-        self.parked_bytes += frame.len();
+        self.parked_bytes.add(frame.len());
         self.open.insert(id, Open { ticket, stage: Stage::Parked(waiting) });
         let work = ParkedWork::Request(frame.into(), encoding);
         self.parked.push_back(Parked { ticket, work });
@@ -125,7 +131,7 @@ impl Calls {
     /// Lets an error wait behind the requests before it.
     pub(crate) fn park_fault(&mut self, id: Option<RequestId>, error: RpcError, route: Route) {
         let ticket = self.ticket();
-        self.parked_bytes += FAULT_BYTES;
+        self.parked_bytes.add(FAULT_BYTES);
         let work = ParkedWork::Fault(Box::new((id, error, route)));
         self.parked.push_back(Parked { ticket, work });
     }
@@ -133,10 +139,10 @@ impl Calls {
     /// Takes out what has waited longest.
     pub(crate) fn unpark(&mut self) -> Option<Parked> {
         let parked = self.parked.pop_front()?;
-        self.parked_bytes -= match &parked.work {
+        self.parked_bytes.remove(match &parked.work {
             ParkedWork::Request(frame, _) => frame.len(),
             ParkedWork::Fault(_) => FAULT_BYTES,
-        };
+        });
         if self.parked.is_empty() {
             // A burst must not keep its memory for the rest of a connection's life.
             self.parked.shrink_to(1024);
@@ -190,7 +196,7 @@ impl Calls {
     /// Takes out everything that runs or waits.
     pub(crate) fn stop_all(&mut self) -> Vec<Stage> {
         self.parked.clear();
-        self.parked_bytes = 0;
+        self.parked_bytes.remove(self.parked_bytes.bytes());
         self.open.drain().map(|(_, open)| open.stage).collect()
     }
 

@@ -75,6 +75,10 @@ impl Shared {
         }
         let must_wait = state.calls.has_parked() || self.is_busy();
         if must_wait && !acts_on_arrival(&request.method) {
+            if let Err(error) = self.has_room(&request.method) {
+                drop(state);
+                return self.take_up_fault(Some(&request.id), error, &route);
+            }
             let handshake = state.lifecycle.peer().map_or(Revision::BASE, |peer| peer.revision);
             let stateless = request.is_stateless();
             let waiting = Waiting {
@@ -163,6 +167,9 @@ impl Shared {
         let revision = peer.as_ref().map_or(Revision::BASE, |peer| peer.revision);
         if !self.principal_of(&route).is_good() {
             return refuse(peer.as_deref(), revision, &lapsed());
+        }
+        if let Err(error) = self.admit(&method, &route) {
+            return refuse(peer.as_deref(), revision, &error);
         }
         let handler = match self.find(&method, peer.as_deref(), &route) {
             Ok(handler) => handler,

@@ -4,10 +4,12 @@
 //! in one write, and no message has an allocation of its own.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use mcp_flow_proto::{Revision, RpcError};
+
+use crate::load::{Load, Tally};
 
 /// Encoded messages, one after the other.
 #[derive(Debug, Default)]
@@ -15,8 +17,18 @@ pub struct Segment {
     bytes: Vec<u8>,
     /// Where each message ends; the byte there is a newline.
     ends: Vec<usize>,
-    /// The code of the last error among them.
-    error: Option<i32>,
+    error: Option<LastError>,
+}
+
+/// The last error among messages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LastError {
+    /// Its number.
+    pub code: i32,
+    /// The name a program branches on.
+    pub name: &'static str,
+    /// When what it answers may be tried again.
+    pub retry_after: Option<Duration>,
 }
 
 /// What is known of a message before it is written.
@@ -24,13 +36,14 @@ pub struct Segment {
 pub(crate) struct Hint {
     /// A guess at its length, which saves large messages from being moved as they grow.
     size: usize,
-    /// The code, if it is an error.
-    error: Option<i32>,
+    error: Option<LastError>,
 }
 
 impl Hint {
     pub(crate) fn of_error(error: &RpcError, revision: Revision) -> Self {
-        Self { size: 0, error: Some(error.wire(revision).code()) }
+        let code = error.wire(revision).code();
+        let last = LastError { code, name: error.name(), retry_after: error.wait() };
+        Self { size: 0, error: Some(last) }
     }
 }
 
@@ -57,9 +70,14 @@ impl Segment {
         self.ends.len()
     }
 
-    /// The code of the error that the last message with one answers with.
-    pub fn error_code(&self) -> Option<i32> {
+    /// The error that the last message with one answers with.
+    pub fn last_error(&self) -> Option<LastError> {
         self.error
+    }
+
+    /// The number of that error.
+    pub fn error_code(&self) -> Option<i32> {
+        self.error.map(|error| error.code)
     }
 
     /// The first message by itself, without a copy.
@@ -78,7 +96,7 @@ pub(crate) struct Outbound {
     queue: Mutex<Queue>,
     /// Changed under the lock, read without it by those who only need to know about how much.
     /// All ways out of one connection count together.
-    bytes: Arc<AtomicUsize>,
+    bytes: Arc<Tally>,
 }
 
 #[derive(Debug, Default)]
@@ -88,6 +106,11 @@ struct Queue {
 }
 
 impl Outbound {
+    /// The way out of a connection, counted among what all of them hold.
+    pub(super) fn new(load: &Load) -> Self {
+        Self { queue: Mutex::default(), bytes: Arc::new(Tally::new(load)) }
+    }
+
     /// Another way out of the same connection.
     pub(super) fn beside(other: &Self) -> Self {
         Self { queue: Mutex::default(), bytes: other.bytes.clone() }
@@ -115,7 +138,7 @@ impl Outbound {
         segment.ends.push(segment.bytes.len());
         segment.bytes.push(b'\n');
         let added = segment.bytes.len() - before;
-        self.bytes.fetch_add(added, Ordering::AcqRel);
+        self.bytes.add(added);
         was_empty
     }
 
@@ -123,7 +146,7 @@ impl Outbound {
     pub(crate) fn take(&self) -> Option<Segment> {
         let mut queue = self.queue();
         let segment = queue.segments.pop_front()?;
-        self.bytes.fetch_sub(segment.bytes.len(), Ordering::AcqRel);
+        self.bytes.remove(segment.bytes.len());
         Some(segment)
     }
 
@@ -139,12 +162,12 @@ impl Outbound {
 
     /// Counts bytes that will be sent but are not in the queue yet.
     pub(crate) fn expect(&self, bytes: usize) {
-        self.bytes.fetch_add(bytes, Ordering::AcqRel);
+        self.bytes.add(bytes);
     }
 
     /// No longer counts bytes that were expected: they are sent now, or never.
     pub(crate) fn forget(&self, bytes: usize) {
-        self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+        self.bytes.remove(bytes);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -152,7 +175,7 @@ impl Outbound {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Acquire)
+        self.bytes.bytes()
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -164,7 +187,7 @@ impl Drop for Outbound {
     fn drop(&mut self) {
         let queue = self.queue.get_mut().unwrap_or_else(PoisonError::into_inner);
         let left: usize = queue.segments.iter().map(|segment| segment.bytes.len()).sum();
-        self.bytes.fetch_sub(left, Ordering::AcqRel);
+        self.bytes.remove(left);
     }
 }
 

@@ -121,7 +121,7 @@ impl Place {
     /// Counts the request's bytes for as long as the call runs as a task.
     fn count_bytes(&mut self) {
         self.bytes = self.context.size();
-        self.context.shared().running_bytes.fetch_add(self.bytes, Ordering::AcqRel);
+        self.context.shared().running_bytes.add(self.bytes);
     }
 
     fn leave_quietly(mut self) {
@@ -132,7 +132,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let shared = self.context.shared();
-        shared.running_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        shared.running_bytes.remove(self.bytes);
         if self.context.leave_place() {
             shared.running.fetch_sub(1, Ordering::AcqRel);
         }

@@ -1,7 +1,7 @@
-//! More calls than there are places.
+//! More calls than there are places, and more than are allowed.
 
 use mcp_flow_proto::Revision;
-use mcp_flow_server::Limits;
+use mcp_flow_server::{Limits, Rate};
 use serde_json::{Value, json};
 
 use super::Connect;
@@ -82,4 +82,47 @@ pub async fn in_order_means_in_order(connect: &Connect) {
     for id in [json!(slow), json!(listed), json!(null), json!(unknown)] {
         assert_eq!(peer.next().await["id"], id);
     }
+}
+
+/// PAT-036, INT-107: a burst is refused with a delay to wait, and others are served as before.
+pub async fn requests_that_come_too_often_are_refused(connect: &Connect) {
+    let session_rate = Some(Rate { burst: 4, per_second: 0.01 });
+    let fixture = Fixture::with_limits(Limits { session_rate, ..Limits::default() });
+    let mut peer = connect(fixture.server.clone()).await;
+    peer.initialize(Revision::V2025_11_25).await;
+    let sum = || json!({"name": "math.add", "arguments": {"a": 1, "b": 1}});
+    let asked: Vec<_> = (0..40).map(|_| peer.ask("tools/call", sum())).collect();
+    let mut served = 0;
+    for id in asked {
+        let reply = peer.reply_to(id).await;
+        let Some(error) = reply.get("error") else {
+            served += 1;
+            continue;
+        };
+        assert_eq!(error["data"]["name"], "RATE_LIMITED", "{reply}");
+        let wait = error["data"]["retryAfterMs"].as_u64();
+        assert!(wait.is_some_and(|wait| (1..=100_000).contains(&wait)), "{reply}");
+    }
+    assert_eq!(served, 3, "the handshake was the first of four");
+    let mut other = connect(fixture.server.clone()).await;
+    other.initialize(Revision::V2025_11_25).await;
+    let reply = other.call_tool("math.add", json!({"a": 1, "b": 1})).await;
+    assert_eq!(reply["result"]["content"][0]["text"], "2", "{reply}");
+}
+
+/// MCP-074: past what the server may hold for all, requests are refused and pings are not.
+pub async fn a_full_server_refuses_and_recovers(connect: &Connect) {
+    let fixture = Fixture::with_limits(Limits { memory: 1024, ..Limits::default() });
+    let mut peer = connect(fixture.server.clone()).await;
+    peer.initialize(Revision::V2025_11_25).await;
+    let held = fixture.server.load().hold(4096);
+    let sum = || json!({"a": 1, "b": 1});
+    let refused = peer.call_tool("math.add", sum()).await;
+    assert_eq!(refused["error"]["data"]["name"], "OVERLOADED", "{refused}");
+    assert_eq!(refused["error"]["data"]["retryAfterMs"], 1000, "{refused}");
+    drop(held);
+    let served = peer.call_tool("math.add", sum()).await;
+    assert_eq!(served["result"]["content"][0]["text"], "2", "{served}");
+    peer.settle().await;
+    assert_eq!(fixture.server.load().bytes(), 0, "nothing is counted that is gone");
 }

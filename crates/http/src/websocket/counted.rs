@@ -1,0 +1,54 @@
+//! A stream that tells how much of a message has come before it is whole.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use mcp_flow_server::connection::Unfinished;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Reads from `inner` as long as the server has memory for what comes.
+pub(super) struct Counted<S> {
+    inner: S,
+    unfinished: Unfinished,
+}
+
+impl<S> Counted<S> {
+    pub(super) fn new(inner: S, unfinished: Unfinished) -> Self {
+        Self { inner, unfinished }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut this.inner).poll_read(context, buffer))?;
+        match this.unfinished.may_grow(buffer.filled().len() - before) {
+            true => Poll::Ready(Ok(())),
+            false => Poll::Ready(Err(io::ErrorKind::OutOfMemory.into())),
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}

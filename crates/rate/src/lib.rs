@@ -1,0 +1,194 @@
+//! How often something may happen.
+//!
+//! Token buckets: a pause fills them, each time takes one out. The clock is an argument, so that
+//! tests and paused runtimes have their own.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often something may happen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// How often at once, after a pause.
+    pub burst: u32,
+    /// How often in the long run.
+    pub per_second: f64,
+}
+
+impl Rate {
+    /// So many times a minute, all of them at once if need be.
+    ///
+    /// ```
+    /// use mcp_flow_rate::Rate;
+    ///
+    /// assert_eq!(Rate::per_minute(30), Rate { burst: 30, per_second: 0.5 });
+    /// ```
+    pub fn per_minute(times: u32) -> Self {
+        Self { burst: times, per_second: f64::from(times) / 60.0 }
+    }
+}
+
+/// What is left of a rate.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use mcp_flow_rate::{Bucket, Rate};
+///
+/// let (rate, start) = (Rate { burst: 1, per_second: 2.0 }, Instant::now());
+/// let mut bucket = Bucket::full(rate, start);
+/// assert_eq!(bucket.take(rate, start), Ok(()));
+/// assert_eq!(bucket.take(rate, start), Err(Duration::from_millis(500)));
+/// assert_eq!(bucket.take(rate, start + Duration::from_millis(500)), Ok(()));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Bucket {
+    left: f64,
+    filled: Instant,
+}
+
+impl Bucket {
+    /// One nothing has been taken out of.
+    pub fn full(rate: Rate, now: Instant) -> Self {
+        Self { left: rate.burst.into(), filled: now }
+    }
+
+    /// Takes one out, or says how long to wait for it.
+    pub fn take(&mut self, rate: Rate, now: Instant) -> Result<(), Duration> {
+        self.left = self.left_at(now, rate);
+        self.filled = now;
+        if self.left >= 1.0 {
+            self.left -= 1.0;
+            return Ok(());
+        }
+        let wait = (1.0 - self.left) / rate.per_second.max(f64::MIN_POSITIVE);
+        Err(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
+    }
+
+    /// Whether it holds as much as it can.
+    pub fn is_full(&self, rate: Rate, now: Instant) -> bool {
+        self.left_at(now, rate) >= rate.burst.into()
+    }
+
+    fn left_at(&self, now: Instant, rate: Rate) -> f64 {
+        let passed = now.saturating_duration_since(self.filled).as_secs_f64();
+        (self.left + passed * rate.per_second).min(rate.burst.into())
+    }
+}
+
+/// One bucket for each key that was seen lately.
+///
+/// A full one is as good as none and may be forgotten. When there are too many that are not full,
+/// all begin again: whoever has that many keys is not held back by any of them.
+///
+/// ```
+/// use std::time::Instant;
+/// use mcp_flow_rate::{Buckets, Rate};
+///
+/// let (rate, now) = (Rate { burst: 1, per_second: 1.0 }, Instant::now());
+/// let buckets = Buckets::<String>::default();
+/// assert!(buckets.take("ada", rate, now).is_ok());
+/// assert!(buckets.take("ada", rate, now).is_err());
+/// assert!(buckets.take("bob", rate, now).is_ok());
+/// ```
+#[derive(Debug)]
+pub struct Buckets<K> {
+    buckets: Mutex<HashMap<K, Bucket>>,
+}
+
+impl<K> Default for Buckets<K> {
+    fn default() -> Self {
+        Self { buckets: Mutex::default() }
+    }
+}
+
+impl<K: Eq + Hash> Buckets<K> {
+    /// Takes one out of the bucket of a key, or says how long to wait for it.
+    pub fn take<Q>(&self, key: &Q, rate: Rate, now: Instant) -> Result<(), Duration>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ToOwned<Owned = K> + ?Sized,
+    {
+        let mut buckets = self.lock();
+        if let Some(bucket) = buckets.get_mut(key) {
+            return bucket.take(rate, now);
+        }
+        if buckets.len() >= MOST {
+            buckets.retain(|_, bucket| !bucket.is_full(rate, now));
+        }
+        if buckets.len() >= MOST {
+            buckets.clear();
+        }
+        let mut bucket = Bucket::full(rate, now);
+        let taken = bucket.take(rate, now);
+        buckets.insert(key.to_owned(), bucket);
+        taken
+    }
+
+    /// Forgets those that are full.
+    pub fn sweep(&self, rate: Rate, now: Instant) {
+        self.lock().retain(|_, bucket| !bucket.is_full(rate, now));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<K, Bucket>> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// So many are a few megabytes.
+const MOST: usize = 100_000;
+
+#[cfg(test)]
+mod tests {
+    use super::{Bucket, Buckets, MOST, Rate};
+    use std::time::{Duration, Instant};
+
+    /// PAT-055, INT-107: a burst is cut, time makes room, and keys do not share.
+    #[test]
+    fn a_burst_is_cut_and_time_makes_room() {
+        let (rate, start) = (Rate::per_minute(3), Instant::now());
+        let buckets = Buckets::<String>::default();
+        let admitted = |key: &str, seconds| {
+            buckets.take(key, rate, start + Duration::from_secs(seconds)).is_ok()
+        };
+        let burst: Vec<_> = (0..5).map(|_| admitted("a", 0)).collect();
+        assert_eq!(burst, [true, true, true, false, false]);
+        assert!(admitted("b", 0), "another key has its own count");
+        assert!(!admitted("a", 19));
+        assert!(admitted("a", 21));
+        assert!(!admitted("a", 22));
+        let later: Vec<_> = (0..4).map(|_| admitted("a", 1000)).collect();
+        assert_eq!(later, [true, true, true, false]);
+    }
+
+    /// Waiting as long as was said is enough, and a clock that goes backwards gives nothing away.
+    #[test]
+    fn the_wait_is_true() {
+        let rate = Rate { burst: 2, per_second: 3.0 };
+        let start = Instant::now() + Duration::from_secs(100);
+        let mut bucket = Bucket::full(rate, start);
+        let taken: Vec<_> = (0..2).map(|_| bucket.take(rate, start)).collect();
+        assert_eq!(taken, [Ok(()), Ok(())]);
+        let wait = bucket.take(rate, start).unwrap_err();
+        assert!(bucket.take(rate, start - Duration::from_secs(50)).is_err());
+        let mut bucket = Bucket { left: 0.0, filled: start };
+        let wait = wait + Duration::from_nanos(1);
+        assert_eq!(bucket.take(rate, start + wait), Ok(()));
+        let never = Rate { burst: 0, per_second: 0.0 };
+        assert_eq!(Bucket::full(never, start).take(never, start), Err(Duration::MAX));
+    }
+
+    #[test]
+    fn there_are_never_too_many() {
+        let (rate, now) = (Rate { burst: 1, per_second: 0.1 }, Instant::now());
+        let buckets = Buckets::<u64>::default();
+        for key in 0..MOST as u64 + 10 {
+            assert_eq!(buckets.take(&key, rate, now), Ok(()));
+        }
+        assert!(buckets.lock().len() <= 10);
+        buckets.sweep(rate, now + Duration::from_secs(10));
+        assert!(buckets.lock().is_empty());
+    }
+}
