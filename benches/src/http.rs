@@ -3,9 +3,9 @@
 mod connection;
 mod contest;
 pub(crate) mod era;
-mod load;
+pub(crate) mod load;
 pub(crate) mod response;
-mod sample;
+pub(crate) mod sample;
 
 use serde::Serialize;
 

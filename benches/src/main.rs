@@ -6,7 +6,8 @@
 //! compares a flooded server with itself at rest, and `many` one with thousands of idle
 //! connections; `client` compares our client library with the official SDK's, `cli` the command line
 //! with `curl`, `resources` a large download with a bare handler, `flows` durable turns with rows
-//! committed one by one and questions with those of the official SDK, `webtransport` round trips,
+//! committed one by one and questions with those of the official SDK, `guarded` a server that asks who
+//! calls and counts what with one that does neither, `webtransport` round trips,
 //! bulk and memory with quinn alone, `cbor` itself with JSON; `compile` is the one that counts
 //! seconds, those a crate with a hundred tools takes to build.
 //!
@@ -21,6 +22,7 @@ mod client;
 mod compile;
 mod driver;
 mod flows;
+mod guarded;
 mod http;
 mod ledger;
 mod lines;
@@ -50,6 +52,7 @@ enum Command {
     Resources(resources::Arguments),
     Cli(cli::Arguments),
     Flows(flows::Arguments),
+    Guarded(guarded::Arguments),
     Webtransport(webtransport::Arguments),
     Cbor(cbor::Arguments),
     Compile(compile::Arguments),
@@ -93,6 +96,7 @@ fn main() -> anyhow::Result<()> {
         Command::Resources(arguments) => print(&arguments.run()?),
         Command::Cli(arguments) => print(&arguments.run()?),
         Command::Flows(arguments) => print(&arguments.run()?),
+        Command::Guarded(arguments) => print(&arguments.run()?),
         Command::Webtransport(arguments) => print(&arguments.run()?),
         Command::Cbor(arguments) => print(&arguments.run()?),
         Command::Compile(arguments) => print(&arguments.run()?),

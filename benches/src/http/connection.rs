@@ -30,12 +30,15 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn open(server: SocketAddr, era: Era) -> anyhow::Result<Self> {
+    /// Connects, as whoever a token stands for if there is one.
+    pub(crate) fn open(server: SocketAddr, era: Era, token: Option<&str>) -> anyhow::Result<Self> {
         let socket = TcpStream::connect(server).context("cannot connect to the server")?;
         socket.set_nodelay(true)?;
+        let credential =
+            token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
         let head = format!(
             "POST /mcp HTTP/1.1\r\nHost: {server}\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream\r\n"
+             Accept: application/json, text/event-stream\r\n{credential}"
         );
         let mut connection = Self {
             socket,

@@ -120,7 +120,7 @@ impl Contest<'_> {
     fn measure(&self, contestant: &Contestant, load: Load) -> anyhow::Result<Sample> {
         let Contestant { era, program, arguments, .. } = contestant;
         let program = Program { path: program, arguments, folder: &self.target.scratch()? };
-        measure(program, *era, load, self.placement)
+        measure(program, *era, load, self.placement, None)
     }
 }
 

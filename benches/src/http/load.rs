@@ -48,6 +48,7 @@ pub(crate) fn measure(
     era: Era,
     load: Load,
     placement: Placement,
+    token: Option<&str>,
 ) -> anyhow::Result<Sample> {
     let mut server = Listening::start(program, placement)?;
     let (process, address) = (server.peer.process(), server.address);
@@ -55,7 +56,7 @@ pub(crate) fn measure(
     let limit = duration + Duration::from_secs(30);
     server.peer.within(limit, || {
         let mut connections = (0..load.connections)
-            .map(|_| Connection::open(address, era))
+            .map(|_| Connection::open(address, era, token))
             .collect::<anyhow::Result<Vec<_>>>()?;
         // The first calls meet cold caches and fresh threads, which is not what is compared.
         drive(&mut connections, WARM_UP)?;

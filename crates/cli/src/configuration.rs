@@ -67,11 +67,19 @@ pub(crate) struct File {
 }
 
 /// What is counted at `/metrics`.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct MetricsSection {
+    /// Whether calls are counted by method and outcome, with how long they took.
+    pub(crate) calls: bool,
     /// Whether calls are counted by tool as well: one series for each tool that is called.
     pub(crate) tools: bool,
+}
+
+impl Default for MetricsSection {
+    fn default() -> Self {
+        Self { calls: true, tools: false }
+    }
 }
 
 /// What is said on standard error.

@@ -177,8 +177,13 @@ impl Serve {
             Some(audit) => server.observer(audit.clone()),
             None => server,
         };
-        let metrics = Metrics::new(file.metrics.tools);
-        let server = metrics.add_to(admin.add_to(server)).build()?;
+        let metrics = file.metrics.calls.then(|| Metrics::new(file.metrics.tools));
+        let server = admin.add_to(server);
+        let server = match &metrics {
+            Some(metrics) => metrics.add_to(server),
+            None => server,
+        };
+        let server = server.build()?;
         let _following = workflows::follow(&offered.workflows, &server);
         let signal = stdio::stop_signal().context("signals cannot be watched")?;
         let reload = Reload {
@@ -209,7 +214,10 @@ impl Serve {
             ..http::Options::default()
         });
         let load = server.load().clone();
-        http = http.figures(move || std::future::ready(metrics.text() + &held(&load)));
+        http = http.figures(move || std::future::ready(held(&load)));
+        if let Some(metrics) = metrics {
+            http = http.figures(move || std::future::ready(metrics.text()));
+        }
         let readiness = Readiness::new(offered.kept.clone(), audit.clone());
         http = http.readiness(move || readiness.clone().check());
         let mut flow = flow.map(|flow| {

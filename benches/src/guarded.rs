@@ -1,0 +1,173 @@
+//! What it costs to ask who calls, what they may do and how often, and to count it all: a small call
+//! over HTTP to the same program with and without.
+
+use std::{fs, path::Path};
+
+use serde::Serialize;
+
+use crate::{
+    binary::{McpFlow, Target},
+    http::{
+        era::Era,
+        load::{Load, measure},
+        sample::Sample,
+    },
+    listening::{Program, SERVE},
+    placement::{Cores, Placement},
+    report::{self, Environment, Hold, median, name},
+};
+
+/// Compare calls to a guarded and watched server with calls to one that is neither
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    load: Load,
+
+    /// Times each kind of server is measured; medians are shown, of numbers and of ratios in one round
+    #[arg(long, value_name = "N", default_value = "9")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// Where the driver and the server run
+    #[arg(long, value_enum, default_value = "one-each")]
+    cores: Cores,
+
+    #[command(flatten)]
+    mcp_flow: McpFlow,
+}
+
+/// How a server is set up.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Nobody is asked and nothing is counted.
+    Plain,
+    /// Calls are counted, as they are by default.
+    Watched,
+    /// Callers need tokens, permissions and a rate, and nothing is counted.
+    Guarded,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Plain, Self::Watched, Self::Guarded];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Watched => "metrics and logs as by default",
+            Self::Guarded => "token, permissions, rates",
+        }
+    }
+
+    fn configuration(self) -> &'static str {
+        match self {
+            Self::Plain => "[metrics]\ncalls = false\n",
+            Self::Watched => "",
+            Self::Guarded => {
+                "[metrics]\ncalls = false\n\
+                 [limits]\nrequests_per_second = 1e9\nrequest_burst = 1000000000\n\
+                 session_requests_per_second = 1e9\nsession_request_burst = 1000000000\n\
+                 [[identity.tokens]]\nname = \"bench\"\ntoken_file = \"token\"\n\
+                 [[permissions]]\nprincipals = [\"*\"]\ntools = [\"wh40k.*\", \"calculator.*\"]\n"
+            }
+        }
+    }
+
+    fn token(self) -> Option<&'static str> {
+        matches!(self, Self::Guarded).then_some(TOKEN)
+    }
+}
+
+impl Arguments {
+    /// Measures, writes `guarded.json`, and returns the report.
+    pub(crate) fn run(self) -> anyhow::Result<String> {
+        let target = Target::find()?;
+        let mcp_flow = self.mcp_flow.locate(&target)?;
+        let environment = Environment::describe()?;
+        let placement = self.cores.place()?;
+        let mut samples = Kind::ALL.map(|_| Vec::new());
+        for round in 1..=self.rounds {
+            for (kind, samples) in Kind::ALL.into_iter().zip(&mut samples) {
+                eprintln!("round {round} of {}: {}", self.rounds, kind.label());
+                samples.push(self.measure(kind, &target, &mcp_flow, placement)?);
+            }
+        }
+        let [plain, watched, guarded] = &samples;
+        let results = Results {
+            environment,
+            load: self.load,
+            rounds: self.rounds,
+            cores: self.cores,
+            holds: [
+                Hold::at_least("metrics and logs: calls/s", 0.95, speed(watched, plain)),
+                Hold::at_least("token, permissions, rates: calls/s", 0.95, speed(guarded, plain)),
+            ],
+            kinds: Kind::ALL.map(|kind| (kind.label(), Sample::median_of(&samples[kind as usize]))),
+        };
+        let saved = report::save(&target, "guarded.json", &results)?;
+        Ok(format!("{}\n{saved}", results.show()))
+    }
+
+    fn measure(
+        &self,
+        kind: Kind,
+        target: &Target,
+        mcp_flow: &Path,
+        placement: Placement,
+    ) -> anyhow::Result<Sample> {
+        let folder = target.scratch()?;
+        fs::write(folder.join("flow.toml"), kind.configuration())?;
+        fs::write(folder.join("token"), TOKEN)?;
+        let arguments: Vec<_> =
+            SERVE.iter().chain(&["--config", "flow.toml"]).map(|word| (*word).to_owned()).collect();
+        let program = Program { path: mcp_flow, arguments: &arguments, folder: &folder };
+        measure(program, Era::Stateless, self.load, placement, kind.token())
+    }
+}
+
+/// The median of the ratios in each round.
+fn speed(one: &[Sample], other: &[Sample]) -> f64 {
+    let ratios =
+        one.iter().zip(other).map(|(one, other)| one.calls_per_second / other.calls_per_second);
+    median(ratios.collect())
+}
+
+#[derive(Serialize)]
+struct Results {
+    environment: Environment,
+    #[serde(flatten)]
+    load: Load,
+    rounds: u32,
+    cores: Cores,
+    kinds: [(&'static str, Sample); 3],
+    holds: [Hold; 2],
+}
+
+impl Results {
+    fn show(&self) -> String {
+        let Load { connections, milliseconds } = self.load;
+        let mut rows =
+            vec![["server", "calls/s", "p50 us", "p99 us", "CPU us/call"].map(str::to_owned)];
+        rows.extend(self.kinds.iter().map(|(label, sample)| {
+            let number = |number: f64| format!("{number:.0}");
+            [
+                (*label).to_owned(),
+                number(sample.calls_per_second),
+                number(sample.p50_microseconds),
+                number(sample.p99_microseconds),
+                format!("{:.1}", sample.cpu_microseconds_per_call),
+            ]
+        }));
+        let holds: Vec<String> = self.holds.iter().map(Hold::to_string).collect();
+        format!(
+            "tools/call over HTTP: {connections} connections, one call in flight on each, \
+             {milliseconds} ms, {}, median of {} rounds\n{}\n\n{}\n{}",
+            name(&self.cores),
+            self.rounds,
+            self.environment,
+            report::table(&rows),
+            holds.join("\n"),
+        )
+    }
+}
+
+const TOKEN: &str = "bench-0123456789abcdef0123456789abcdef";
