@@ -26,7 +26,6 @@ use serde::Serialize;
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
-use crate::builder::Server;
 use crate::bulk::Carrier;
 use crate::datagram::Datagrams;
 use crate::event::{Event, Veto};
@@ -36,6 +35,7 @@ use crate::identity::Principal;
 use crate::limits::Limits;
 use crate::negotiation::Negotiation;
 use crate::permissions::Kind;
+use crate::server::Server;
 use calls::Calls;
 use client::ClientRequests;
 pub(crate) use exchange::Route;
