@@ -165,10 +165,21 @@ impl Core {
             // Between turns all is durable; nobody is told of what is not.
             let _held = slot.turn.lock().await;
             if !slot.is_dead() {
-                return Ok(live(&slot));
+                let expired = self.expired(&slot.shared.lock().session);
+                return Ok(expired.map_or_else(|| live(&slot), |session| stored(&session)));
             }
         }
-        Ok(stored(&self.read(id, owner).await?.1))
+        let session = self.read(id, owner).await?.1;
+        Ok(stored(self.expired(&session).as_ref().unwrap_or(&session)))
+    }
+
+    /// What a session has become that ran out of time, though nobody has ended it yet.
+    fn expired(&self, session: &Session) -> Option<Session> {
+        let now = self.clock.now();
+        let limit = session.overdue(now)?;
+        let mut expired = session.clone();
+        expired.apply(session.end(Ending::Expired(limit), now, &self.limits.bounds)).ok()?;
+        Some(expired)
     }
 
     pub(super) async fn subscribe(
