@@ -9,6 +9,7 @@ use mcp_flow_engine::{
     Engine, EngineError, Notice, OpenQuestion, Reply as Answered, Standing, Start, View,
 };
 use mcp_flow_flow::{Owner, SessionId, Violation};
+use mcp_flow_proto::error::MISSING_CLIENT_CAPABILITY;
 use mcp_flow_proto::model::{ElicitAction, ElicitResult};
 use mcp_flow_proto::{RpcError, method};
 use mcp_flow_server::ask::Capability;
@@ -165,7 +166,14 @@ impl Call {
             }
             Standing::Waiting(open) => {
                 unfinished.end("a value was missing").await;
-                Ok(output::missing(&self.flow, &self.arguments, &open).into())
+                let missing = output::missing(&self.flow, &self.arguments, &open);
+                if !self.context.takes_rounds() {
+                    return Ok(missing.into_output().into());
+                }
+                // Whoever calls by rounds can be asked, if only it says so (C-06).
+                let error = missing.into_error(MISSING_CLIENT_CAPABILITY);
+                let needed = Capability::ElicitationForm.declaration();
+                Err(error.with("requiredCapabilities", needed).into())
             }
             Standing::Working(_) => Err(RpcError::internal().into()),
         }

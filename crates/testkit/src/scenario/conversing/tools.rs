@@ -189,6 +189,24 @@ pub async fn a_flow_takes_everything_upfront(connect: &Connect) {
     }
 }
 
+/// C-06: under 2026-07-28 whoever cannot show forms is told what it would take to be asked, and what
+/// is missing; with everything given nothing is.
+pub async fn a_round_without_forms_needs_everything(connect: &Connect) {
+    let mut peer = connect(Fixture::conversing().server).await;
+    let call = |arguments: Value| json!({"name": "wizard", "arguments": arguments, "_meta": stateless(json!({}))});
+    let reply = peer.call("tools/call", call(json!({"name": "Ada"}))).await;
+    let error = &reply["error"];
+    assert_eq!(error["code"], -32021, "{reply}");
+    assert_eq!(error["data"]["requiredCapabilities"], json!({"elicitation": {"form": {}}}));
+    assert_eq!(error["data"]["missing"][0]["key"], "email", "{reply}");
+    let all = json!({"name": "Ada", "email": "ada@example.com"});
+    let reply = peer.call("tools/call", call(all.clone())).await;
+    assert_eq!(reply["result"]["structuredContent"], all, "{reply}");
+    let listed = peer.call("interaction.list", json!({"_meta": stateless(json!({}))})).await;
+    let sessions = listed["result"]["sessions"].as_array().unwrap();
+    assert!(sessions.iter().all(|one| one["state"] != "waiting_user"), "{sessions:?}");
+}
+
 /// C-44, INT-085: a server may have flows and no conversations.
 pub async fn conversations_can_be_switched_off(connect: &Connect) {
     let fixture = Fixture::conversing_with(mcp_flow_interaction::InteractionBuilder::disabled);
