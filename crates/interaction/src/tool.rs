@@ -6,7 +6,7 @@ mod output;
 mod rounds;
 
 use mcp_flow_engine::{
-    Engine, EngineError, Notice, OpenQuestion, Reply as Answered, Standing, Start, View,
+    Engine, EngineError, Notice, OpenQuestion, Reply as Answered, Response, Standing, Start, View,
 };
 use mcp_flow_flow::{Owner, SessionId, Violation};
 use mcp_flow_proto::error::MISSING_CLIENT_CAPABILITY;
@@ -123,7 +123,8 @@ impl Call {
             };
             match self.ask_by_form(&open).await? {
                 Ok(Said::Answer(value)) => {
-                    view = self.answer(unfinished.id, open.turn, value).await?.view().clone();
+                    let response = Response::from(value).for_turn(open.turn);
+                    view = self.answer(unfinished.id, response).await?.view().clone();
                 }
                 Ok(Said::Declined) => {
                     unfinished.end(DECLINED).await;
@@ -203,8 +204,7 @@ impl Call {
         }
     }
 
-    async fn answer(&self, id: SessionId, turn: u32, value: Value) -> Result<Answered, RpcError> {
-        let response = mcp_flow_engine::Response::from(value).for_turn(turn);
+    async fn answer(&self, id: SessionId, response: Response) -> Result<Answered, RpcError> {
         let answered = self.engine.respond(id, &self.owner, response).await;
         answered.map_err(|error| refused(&id.to_string(), &error))
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use mcp_flow_flow::event::Ending;
 use mcp_flow_flow::session::State;
-use mcp_flow_flow::{Command, Owner, Refusal, Session, SessionId, Store, StoreError};
+use mcp_flow_flow::{Command, Owner, Refusal, Session, SessionId, Store, StoreError, Violation};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -90,16 +90,14 @@ impl Core {
             return Ok(reply);
         }
         slot.prepare()?;
-        let reply = match slot.shared.answer(response.answer.clone())? {
+        let reply = match slot.shared.answer(&response.answer)? {
             Taken::Accepted => {
                 self.advance(&slot, &turn).await?;
                 Reply::Accepted(slot.view())
             }
             Taken::Rejected(violation) => {
                 self.commit(&slot, &turn).await?;
-                let attempts = slot.shared.lock().session.attempts;
-                let left = self.limits.bounds.attempts.saturating_sub(attempts);
-                Reply::Rejected { violation, left, view: slot.view() }
+                rejected(&slot, violation)
             }
             Taken::Ended => {
                 slot.poll();
@@ -254,8 +252,8 @@ impl Core {
     }
 }
 
-/// Whether this answer was given before: to an earlier turn, or as the last one of a session that
-/// is over (C-11).
+/// Whether this answer was given before: to an earlier turn, as an attempt at the open question, or
+/// as the last one of a session that is over (C-11).
 fn repeated(slot: &Slot, response: &Response) -> Result<Option<Reply>, EngineError> {
     let inner = slot.shared.lock();
     let session = &inner.session;
@@ -272,7 +270,12 @@ fn repeated(slot: &Slot, response: &Response) -> Result<Option<Reply>, EngineErr
         (None, Some(turn)) => {
             let place = usize::try_from(turn).unwrap_or(usize::MAX);
             if place == session.history.len() {
-                return Ok(None);
+                let attempt = response.attempt.and_then(|attempt| usize::try_from(attempt).ok());
+                let wrong = attempt.and_then(|attempt| session.wrong.get(attempt)?.as_ref());
+                let again = wrong.is_some_and(|wrong| *wrong == digest::of_answer(slot.id, value));
+                let violation = session.violation.clone().filter(|_| again);
+                drop(inner);
+                return Ok(violation.map(|violation| rejected(slot, violation)));
             }
             let known = session.history.get(place).is_some_and(|turn| {
                 let given = turn.asked.prompt.check(value);
@@ -287,6 +290,12 @@ fn repeated(slot: &Slot, response: &Response) -> Result<Option<Reply>, EngineErr
     };
     drop(inner);
     Ok(known.then(|| Reply::Repeated(slot.view())))
+}
+
+fn rejected(slot: &Slot, violation: Violation) -> Reply {
+    let attempts = slot.shared.lock().session.attempts();
+    let left = slot.shared.limits.bounds.attempts.saturating_sub(attempts);
+    Reply::Rejected { violation, left, view: slot.view() }
 }
 
 pub(super) fn check_size(

@@ -84,9 +84,14 @@ pub async fn a_flow_is_asked_in_rounds(connect: &Connect) {
     assert_eq!(refused["error"]["data"]["name"], "INVALID_STATE_TRANSITION", "{refused}");
     assert_eq!(refused["error"]["code"], -31003);
     let bad = json!({"email": {"action": "accept", "content": {"email": "nobody"}}});
-    let third = round(&mut peer, Some(&second), bad).await["result"].clone();
+    let third = round(&mut peer, Some(&second), bad.clone()).await["result"].clone();
     let message = third["inputRequests"]["email"]["params"]["message"].as_str().unwrap();
     assert!(message.ends_with("Enter email") && message.len() > "Enter email".len(), "{message}");
+    // Sent again it is no other attempt, however often; with the newest state it would be.
+    for _ in 0..20 {
+        let again = round(&mut peer, Some(&second), bad.clone()).await["result"].clone();
+        assert_eq!(again["inputRequests"], third["inputRequests"], "{again}");
+    }
     // What was answered before still leads to the same question, with a state as good as any.
     let replayed = round(&mut peer, Some(&first), name).await["result"].clone();
     let email = json!({"email": {"action": "accept", "content": {"email": "ada@example.com"}}});
