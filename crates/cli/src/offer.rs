@@ -42,8 +42,8 @@ pub(crate) struct Offer {
 
     /// Where to keep conversations: redb:PATH, or memory: to lose them at the end
     ///
-    /// Without this they are in .mcp-flow/journal.redb, or in memory if that cannot be used. The
-    /// keys they are sealed with are in a file beside it.
+    /// Without this they are in .mcp-flow/journal.redb, or in memory if another server uses that or
+    /// its folder cannot be written to. The keys they are sealed with are in a file beside it.
     #[arg(long, value_name = "URL")]
     store: Option<StoreUrl>,
 

@@ -46,6 +46,25 @@ async fn a_conversation_survives_its_server() {
     server.kill();
 }
 
+/// INT-113: a store that cannot be read for want of its key is not passed over, named or not.
+#[test]
+fn a_store_without_its_key_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).current_dir(folder.path()).stdin(Stdio::null());
+        command.output().unwrap()
+    };
+    assert!(run(&["stdio"]).status.success());
+    std::fs::remove_file(folder.path().join(".mcp-flow/journal.key")).unwrap();
+    for arguments in [&["stdio"][..], &["stdio", "--store", "redb:.mcp-flow/journal.redb"]] {
+        let refused = run(arguments);
+        assert!(!refused.status.success());
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains("journal.key"), "{said}");
+    }
+}
+
 /// What was interrupted goes on when the server is there again, whether or not anybody comes; whoever
 /// looks into its store at rest sets nothing going, and whoever answers there sees it through.
 #[tokio::test]
