@@ -23,6 +23,10 @@ async fn a_conversation_survives_its_server() {
     let declared = peer.call("capabilities", json!({})).await["result"].clone();
     assert_eq!(declared["features"]["sessionPersistence"], true);
     peer.initialize(Revision::V2025_11_25).await;
+    // INT-020: what is wrong is refused at once, though it would be asked for later.
+    let wrong = json!({"toolName": "register", "initialParams": {"email": "nowhere"}});
+    let refused = peer.call("interaction.start", wrong).await["error"].clone();
+    assert_eq!((&refused["code"], &refused["data"]["field"]), (&json!(-32004), &json!("email")));
     let started = peer.call("interaction.start", json!({"toolName": "register"})).await;
     let id = started["result"]["sessionId"].as_str().unwrap().to_owned();
     program.kill().await;

@@ -74,6 +74,24 @@ async fn answers_and_cancels_at_once_leave_one_story() {
     }
 }
 
+/// C-12: a start that is cancelled before it is answered leaves no session that nobody knows of.
+#[tokio::test]
+async fn a_cancelled_start_leaves_nothing_running() {
+    let fixture = Fixture::conversing();
+    let mut peer = connect(&fixture, "ada").await;
+    let id = peer.ask("interaction.start", json!({"toolName": "thinks"}));
+    fixture.gate.until_waiting(1).await;
+    let params = json!({"requestId": id, "reason": "never mind"});
+    peer.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
+    loop {
+        let listed = peer.call("interaction.list", json!({})).await;
+        if listed["result"]["sessions"][0]["state"] == "cancelled" {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
 /// INT-104 to INT-106: a start is refused or taken whatever it brings, and takes nobody with it.
 #[tokio::test]
 async fn hostile_starts_do_no_harm() {

@@ -270,9 +270,12 @@ fn repeated(slot: &Slot, response: &Response) -> Result<Option<Reply>, EngineErr
         (None, Some(turn)) => {
             let place = usize::try_from(turn).unwrap_or(usize::MAX);
             if place == session.history.len() {
+                // Of what was wrong since the question was asked in this very form.
                 let attempt = response.attempt.and_then(|attempt| usize::try_from(attempt).ok());
-                let wrong = attempt.and_then(|attempt| session.wrong.get(attempt)?.as_ref());
-                let again = wrong.is_some_and(|wrong| *wrong == digest::of_answer(slot.id, value));
+                let since = attempt.and_then(|attempt| session.wrong.get(attempt..));
+                let again = since.is_some_and(|wrong| {
+                    !wrong.is_empty() && wrong.contains(&Some(digest::of_answer(slot.id, value)))
+                });
                 let violation = session.violation.clone().filter(|_| again);
                 drop(inner);
                 return Ok(violation.map(|violation| rejected(slot, violation)));

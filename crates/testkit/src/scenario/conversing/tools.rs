@@ -89,8 +89,10 @@ pub async fn a_flow_is_asked_in_rounds(connect: &Connect) {
     assert!(message.ends_with("Enter email") && message.len() > "Enter email".len(), "{message}");
     // Sent again it is no other attempt, however often; with the newest state it would be.
     for _ in 0..20 {
-        let again = round(&mut peer, Some(&second), bad.clone()).await["result"].clone();
-        assert_eq!(again["inputRequests"], third["inputRequests"], "{again}");
+        for bad in [bad.clone(), filled("email", json!("nowhere"))] {
+            let again = round(&mut peer, Some(&second), bad).await["result"].clone();
+            assert_eq!(again["inputRequests"], third["inputRequests"], "{again}");
+        }
     }
     // What was answered before still leads to the same question, with a state as good as any.
     let replayed = round(&mut peer, Some(&first), name).await["result"].clone();
