@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use mcp_flow::engine::{self, Rate};
 use mcp_flow::resource::Roots;
 use mcp_flow::session::Store;
 use mcp_flow::workflow::{Form as Described, LookupTools, SERVER_VERSION};
@@ -55,6 +56,12 @@ pub(crate) struct Offer {
     #[arg(long, requires = "stateless")]
     replay_guard: bool,
 
+    /// How many answers a second one conversation takes, and twice as many at once; 0 for any number
+    ///
+    /// Without this it is 10 where others can reach the server, and any number elsewhere.
+    #[arg(long, value_name = "N")]
+    answers_per_second: Option<u32>,
+
     /// Switch conversations off; flows are tools that need every value upfront
     #[arg(long, conflicts_with = "stateless")]
     no_interaction: bool,
@@ -103,11 +110,19 @@ impl Offer {
         self.roots.extend(file.roots);
         self.workflows.add(file.workflows);
         self.store = self.store.or(file.store);
+        self.answers_per_second = self.answers_per_second.or(file.answers_per_second);
         self.tool_names = self.tool_names.or(Some(file.tool_names));
         self.content = self.content.or(Some(file.content));
         self.no_interaction |= !file.interaction && !self.stateless;
         self.stateless |= file.stateless && !self.no_interaction;
         self.replay_guard |= file.replay_guard && self.stateless;
+        self
+    }
+
+    /// The same for a server that others can reach, where nothing else is said (INT-107).
+    #[must_use]
+    pub(crate) fn within_reach(mut self) -> Self {
+        self.answers_per_second.get_or_insert(ANSWERS_PER_SECOND);
         self
     }
 
@@ -174,7 +189,12 @@ impl Offer {
 
     /// Adds the flows, and what their sessions are kept in.
     fn converse(&self, server: ServerBuilder, workflows: LookupTools) -> anyhow::Result<Offered> {
-        let mut flows = Interaction::builder().flows(mcp_flow_examples::flows());
+        let rate = self
+            .answers_per_second
+            .filter(|answers| *answers > 0)
+            .map(|answers| Rate { burst: answers.saturating_mul(2), per_second: answers.into() });
+        let limits = engine::Limits { rate, ..engine::Limits::default() };
+        let mut flows = Interaction::builder().flows(mcp_flow_examples::flows()).limits(limits);
         if let Some(path) = &self.ledger {
             flows = flows.flows(diagnostics::ledger(path.clone()));
         }
@@ -221,6 +241,9 @@ pub(crate) struct Offered {
     pub(crate) store: String,
     pub(crate) workflows: LookupTools,
 }
+
+/// Nobody answers faster than this, and no program has to.
+const ANSWERS_PER_SECOND: u32 = 10;
 
 /// For how many conversations a number is remembered; so many take a few megabytes.
 const GUARDED_SESSIONS: usize = 100_000;

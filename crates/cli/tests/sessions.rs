@@ -50,6 +50,29 @@ async fn a_conversation_survives_its_server() {
     server.kill();
 }
 
+/// INT-107: a burst is refused with when to go on, and other conversations do not notice.
+#[tokio::test]
+async fn answers_have_a_rate() {
+    let options = ["stdio", "--store", "memory:", "--answers-per-second", "1"];
+    let (mut program, mut peer) = Program::start(PROGRAM, &options);
+    peer.initialize(Revision::V2025_11_25).await;
+    let mut replies = Vec::new();
+    for answers in [5, 1] {
+        let started = peer.call("interaction.start", json!({"toolName": "all_prompts"})).await;
+        for _ in 0..answers {
+            let session = &started["result"]["sessionId"];
+            let params = json!({"sessionId": session, "response": {"value": "?"}});
+            replies.push(peer.call("interaction.respond", params).await);
+        }
+    }
+    assert_eq!(replies[0]["result"]["accepted"], false);
+    let refused = replies.iter().find(|reply| reply.get("error").is_some()).unwrap();
+    assert_eq!(refused["error"]["data"]["name"], "RATE_LIMITED", "{refused}");
+    assert!(refused["error"]["data"]["retryAfterMs"].as_u64().unwrap() > 0);
+    assert_eq!(replies[5]["result"]["accepted"], false);
+    program.kill().await;
+}
+
 /// INT-113: a store that cannot be read for want of its key is not passed over, named or not.
 #[test]
 fn a_store_without_its_key_is_refused() {

@@ -172,8 +172,10 @@ impl Call {
                     return Ok(missing.into_output().into());
                 }
                 // Whoever calls by rounds can be asked, if only it says so (C-06).
-                let error = missing.into_error(MISSING_CLIENT_CAPABILITY);
+                let details = missing.message().to_owned();
+                let error = missing.into_error(MISSING_CLIENT_CAPABILITY).details(details);
                 let needed = Capability::ElicitationForm.declaration();
+                let error = error.message("The server needs the client to declare elicitation");
                 Err(error.with("requiredCapabilities", needed).into())
             }
             Standing::Working(_) => Err(RpcError::internal().into()),

@@ -89,8 +89,11 @@ impl Store for CrashStore {
 #[derive(Debug, Default)]
 pub struct SlowStore {
     kept: MemoryStore,
-    held: std::sync::Mutex<Option<Vec<(Append, oneshot::Sender<()>)>>>,
+    held: std::sync::Mutex<Option<Vec<Held>>>,
 }
+
+/// What is to be written, and who may wait for that.
+type Held = (Append, oneshot::Sender<()>);
 
 impl SlowStore {
     pub fn hold(&self) {

@@ -206,6 +206,7 @@ pub async fn a_round_without_forms_needs_everything(connect: &Connect) {
     assert_eq!(error["code"], -32021, "{reply}");
     assert_eq!(error["data"]["requiredCapabilities"], json!({"elicitation": {"form": {}}}));
     assert_eq!(error["data"]["missing"][0]["key"], "email", "{reply}");
+    assert!(error["data"]["details"].as_str().unwrap().contains("`email`"), "{reply}");
     let all = json!({"name": "Ada", "email": "ada@example.com"});
     let reply = peer.call("tools/call", call(all.clone())).await;
     assert_eq!(reply["result"]["structuredContent"], all, "{reply}");
