@@ -4,12 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use mcp_flow::engine::{self, Rate};
 use mcp_flow::resource::Roots;
 use mcp_flow::session::Store;
 use mcp_flow::workflow::{Form as Described, LookupTools, SERVER_VERSION};
-use mcp_flow::{
-    ContentForm, Dialect, Interaction, Limits, Rate, Server, ServerBuilder, ToolNames, engine,
-};
+use mcp_flow::{ContentForm, Dialect, Interaction, Limits, Server, ServerBuilder, ToolNames};
 use mcp_flow_examples::read_file::Files;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,8 +43,8 @@ pub(crate) struct Offer {
 
     /// Where to keep conversations: redb:PATH, or memory: to lose them at the end
     ///
-    /// Without this they are in .mcp-flow/journal.redb, or in memory if that cannot be used. The
-    /// keys they are sealed with are in a file beside it.
+    /// Without this they are in .mcp-flow/journal.redb, or in memory if another server uses that or
+    /// its folder cannot be written to. The keys they are sealed with are in a file beside it.
     #[arg(long, value_name = "URL")]
     store: Option<StoreUrl>,
 
@@ -56,6 +55,12 @@ pub(crate) struct Offer {
     /// With --stateless: remember one number for each conversation, and refuse old tokens
     #[arg(long, requires = "stateless")]
     replay_guard: bool,
+
+    /// How many answers a second one conversation takes, and twice as many at once; 0 for any number
+    ///
+    /// Without this it is 10 where others can reach the server, and any number elsewhere.
+    #[arg(long, value_name = "N")]
+    answers_per_second: Option<u32>,
 
     /// Switch conversations off; flows are tools that need every value upfront
     #[arg(long, conflicts_with = "stateless")]
@@ -105,11 +110,19 @@ impl Offer {
         self.roots.extend(file.roots);
         self.workflows.add(file.workflows);
         self.store = self.store.or(file.store);
+        self.answers_per_second = self.answers_per_second.or(file.answers_per_second);
         self.tool_names = self.tool_names.or(Some(file.tool_names));
         self.content = self.content.or(Some(file.content));
         self.no_interaction |= !file.interaction && !self.stateless;
         self.stateless |= file.stateless && !self.no_interaction;
         self.replay_guard |= file.replay_guard && self.stateless;
+        self
+    }
+
+    /// The same for a server that others can reach, where nothing else is said (INT-107).
+    #[must_use]
+    pub(crate) fn within_reach(mut self) -> Self {
+        self.answers_per_second.get_or_insert(ANSWERS_PER_SECOND);
         self
     }
 
@@ -128,9 +141,8 @@ impl Offer {
     /// A server with the built-in tools, and the workflows it is to follow.
     pub(crate) fn server(&self, limits: Limits) -> anyhow::Result<Offered> {
         let workflows = self.workflows.tools(Described::Standard)?;
-        let rate = limits.session_rate;
         let server = workflows.add_to(self.builder(limits)?);
-        self.converse(server, workflows, rate)
+        self.converse(server, workflows)
     }
 
     /// A server as the workflowlookup document has it, with nothing but its tools (WFL-017).
@@ -176,14 +188,13 @@ impl Offer {
     }
 
     /// Adds the flows, and what their sessions are kept in.
-    fn converse(
-        &self,
-        server: ServerBuilder,
-        workflows: LookupTools,
-        rate: Option<Rate>,
-    ) -> anyhow::Result<Offered> {
+    fn converse(&self, server: ServerBuilder, workflows: LookupTools) -> anyhow::Result<Offered> {
+        let rate = self
+            .answers_per_second
+            .filter(|answers| *answers > 0)
+            .map(|answers| Rate { burst: answers.saturating_mul(2), per_second: answers.into() });
         let limits = engine::Limits { rate, ..engine::Limits::default() };
-        let mut flows = Interaction::builder().limits(limits).flows(mcp_flow_examples::flows());
+        let mut flows = Interaction::builder().flows(mcp_flow_examples::flows()).limits(limits);
         if let Some(path) = &self.ledger {
             flows = flows.flows(diagnostics::ledger(path.clone()));
         }
@@ -230,6 +241,9 @@ pub(crate) struct Offered {
     pub(crate) store: String,
     pub(crate) workflows: LookupTools,
 }
+
+/// Nobody answers faster than this, and no program has to.
+const ANSWERS_PER_SECOND: u32 = 10;
 
 /// For how many conversations a number is remembered; so many take a few megabytes.
 const GUARDED_SESSIONS: usize = 100_000;

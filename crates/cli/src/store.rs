@@ -6,10 +6,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use mcp_flow::seal::file::KeyFileError;
 use mcp_flow::seal::{Key, KeyRing};
 use mcp_flow::session::SessionId;
 use mcp_flow::session::store::{Store, StoreError};
-use mcp_flow::store_redb::{RedbStore, keys};
+use mcp_flow::store_redb::{OpenError, RedbStore, keys};
 use serde::{Deserialize, Serialize};
 
 /// A store by its URL.
@@ -69,15 +70,34 @@ pub(crate) struct Kept {
 }
 
 /// Opens a store. The default one is done without if it cannot be had, because several servers may
-/// run in one folder, and some folders cannot be written to.
+/// run in one folder, and some folders cannot be written to. One that is there and cannot be read
+/// for want of its key, or because it is damaged, is not passed over: somebody's conversations are
+/// in it.
 pub(crate) fn open(url: Option<&StoreUrl>) -> anyhow::Result<Kept> {
-    match url {
-        Some(StoreUrl::Memory) => in_memory(),
-        Some(StoreUrl::Redb(path)) => redb(path),
-        None => redb(Path::new(DEFAULT)).or_else(|error| {
+    let path = match url {
+        Some(StoreUrl::Memory) => return in_memory(),
+        Some(StoreUrl::Redb(path)) => path,
+        None => Path::new(DEFAULT),
+    };
+    match redb(path) {
+        Ok(kept) => Ok(kept),
+        Err(error) if url.is_none() && is_dispensable(&error) => {
+            let error = anyhow::Error::new(error);
             tracing::warn!("conversations are kept in memory: {error:#}");
             in_memory()
-        }),
+        }
+        Err(error) => {
+            Err(error).with_context(|| format!("the store {} cannot be used", path.display()))
+        }
+    }
+}
+
+/// Whether a store that cannot be opened for this can be done without.
+fn is_dispensable(error: &OpenError) -> bool {
+    match error {
+        OpenError::InUse | OpenError::Io(_) | OpenError::NoRandomness => true,
+        OpenError::KeyFile(error) => matches!(error, KeyFileError::Io { .. }),
+        _ => false,
     }
 }
 
@@ -104,10 +124,9 @@ pub(crate) fn keys_only(url: Option<&StoreUrl>) -> anyhow::Result<Kept> {
     }
 }
 
-fn redb(path: &Path) -> anyhow::Result<Kept> {
-    let problem = || format!("the store {} cannot be used", path.display());
-    let keys = keys::find(path).with_context(problem)?;
-    let store = RedbStore::open_with_keys(path, keys.clone()).with_context(problem)?;
+fn redb(path: &Path) -> Result<Kept, OpenError> {
+    let keys = keys::find(path)?;
+    let store = RedbStore::open_with_keys(path, keys.clone())?;
     let place = format!("redb:{}", path.display());
     Ok(Kept { store: Some(Arc::new(store)), keys, is_lasting: true, place })
 }

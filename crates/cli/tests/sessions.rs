@@ -23,6 +23,10 @@ async fn a_conversation_survives_its_server() {
     let declared = peer.call("capabilities", json!({})).await["result"].clone();
     assert_eq!(declared["features"]["sessionPersistence"], true);
     peer.initialize(Revision::V2025_11_25).await;
+    // INT-020: what is wrong is refused at once, though it would be asked for later.
+    let wrong = json!({"toolName": "register", "initialParams": {"email": "nowhere"}});
+    let refused = peer.call("interaction.start", wrong).await["error"].clone();
+    assert_eq!((&refused["code"], &refused["data"]["field"]), (&json!(-32004), &json!("email")));
     let started = peer.call("interaction.start", json!({"toolName": "register"})).await;
     let id = started["result"]["sessionId"].as_str().unwrap().to_owned();
     program.kill().await;
@@ -44,6 +48,48 @@ async fn a_conversation_survives_its_server() {
     let (_, code) = sessions(&["cancel", &id, "--url", &url]);
     assert_eq!(code, 1, "what is over cannot be cancelled");
     server.kill();
+}
+
+/// INT-107: a burst is refused with when to go on, and other conversations do not notice.
+#[tokio::test]
+async fn answers_have_a_rate() {
+    let options = ["stdio", "--store", "memory:", "--answers-per-second", "1"];
+    let (mut program, mut peer) = Program::start(PROGRAM, &options);
+    peer.initialize(Revision::V2025_11_25).await;
+    let mut replies = Vec::new();
+    for answers in [5, 1] {
+        let started = peer.call("interaction.start", json!({"toolName": "all_prompts"})).await;
+        for _ in 0..answers {
+            let session = &started["result"]["sessionId"];
+            let params = json!({"sessionId": session, "response": {"value": "?"}});
+            replies.push(peer.call("interaction.respond", params).await);
+        }
+    }
+    assert_eq!(replies[0]["result"]["accepted"], false);
+    let refused = replies.iter().find(|reply| reply.get("error").is_some()).unwrap();
+    assert_eq!(refused["error"]["data"]["name"], "RATE_LIMITED", "{refused}");
+    assert!(refused["error"]["data"]["retryAfterMs"].as_u64().unwrap() > 0);
+    assert_eq!(replies[5]["result"]["accepted"], false);
+    program.kill().await;
+}
+
+/// INT-113: a store that cannot be read for want of its key is not passed over, named or not.
+#[test]
+fn a_store_without_its_key_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).current_dir(folder.path()).stdin(Stdio::null());
+        command.output().unwrap()
+    };
+    assert!(run(&["stdio"]).status.success());
+    std::fs::remove_file(folder.path().join(".mcp-flow/journal.key")).unwrap();
+    for arguments in [&["stdio"][..], &["stdio", "--store", "redb:.mcp-flow/journal.redb"]] {
+        let refused = run(arguments);
+        assert!(!refused.status.success());
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains("journal.key"), "{said}");
+    }
 }
 
 /// What was interrupted goes on when the server is there again, whether or not anybody comes; whoever

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mcp_flow_flow::event::{Ending, Fault};
 use mcp_flow_flow::store::{Census, Filter, Listed, Page};
-use mcp_flow_flow::{Command, Owner, Session, SessionId, Store, Timestamp};
+use mcp_flow_flow::{Command, Owner, Session, SessionId, Store, StoreError, Timestamp};
 use tokio::time::{Instant, timeout_at};
 
 use crate::builder::EngineBuilder;
@@ -64,13 +64,13 @@ impl Engine {
         owner: &Owner,
         response: Response,
     ) -> Result<Reply, EngineError> {
-        match self.core.respond(id, owner, &response).await {
-            // Another process wrote to this session; what it wrote decides.
-            Err(EngineError::Store(mcp_flow_flow::StoreError::Conflict(_))) => {
-                self.core.respond(id, owner, &response).await
+        for _ in 1..MOST_TRIES {
+            let replied = self.core.respond(id, owner, &response).await;
+            if !came_second(&replied) {
+                return replied;
             }
-            replied => replied,
         }
+        self.core.respond(id, owner, &response).await
     }
 
     /// Where a session stands. Changes nothing (INT-061).
@@ -134,12 +134,12 @@ impl Engine {
         reason: Option<String>,
     ) -> Result<View, EngineError> {
         let reason = reason.map(|reason| reason.chars().take(LONGEST_REASON).collect());
-        self.core.end(id, owner, Command::End(Ending::Cancelled { reason })).await
+        self.end(id, owner, Command::End(Ending::Cancelled { reason })).await
     }
 
     /// Finishes a session with what was gathered so far, if its flow allows that (C-08).
     pub async fn finish(&self, id: SessionId, owner: &Owner) -> Result<View, EngineError> {
-        self.core.end(id, owner, Command::Finish).await
+        self.end(id, owner, Command::Finish).await
     }
 
     /// Lists sessions of an owner, in the order of their ids.
@@ -183,7 +183,7 @@ impl Engine {
         owner: &Owner,
         fault: Fault,
     ) -> Result<View, EngineError> {
-        self.core.end(id, owner, Command::End(Ending::Failed(fault))).await
+        self.end(id, owner, Command::End(Ending::Failed(fault))).await
     }
 
     /// Has the engine take up what was interrupted and sweep from time to time, if it does not
@@ -216,6 +216,21 @@ impl Engine {
         self.core.tasks.close();
         self.core.tasks.wait().await;
     }
+
+    async fn end(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+        command: Command,
+    ) -> Result<View, EngineError> {
+        for _ in 1..MOST_TRIES {
+            let ended = self.core.end(id, owner, command.clone()).await;
+            if !came_second(&ended) {
+                return ended;
+            }
+        }
+        self.core.end(id, owner, command).await
+    }
 }
 
 impl std::fmt::Debug for Engine {
@@ -223,5 +238,13 @@ impl std::fmt::Debug for Engine {
         formatter.debug_struct("Engine").field("live", &self.live()).finish_non_exhaustive()
     }
 }
+
+/// Whether another writer came first, so that this has to be tried again: what that one wrote decides.
+/// It may be another process, or a request whose sender went away while it was being written.
+fn came_second<T>(done: &Result<T, EngineError>) -> bool {
+    matches!(done, Err(EngineError::Store(StoreError::Conflict(_))))
+}
+
+const MOST_TRIES: usize = 4;
 
 const LONGEST_REASON: usize = 1000;

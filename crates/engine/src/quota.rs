@@ -51,6 +51,11 @@ impl Counts {
         self.lock().remove(owner);
     }
 
+    /// Has everyone counted again: someone has one session less, and nobody can say who.
+    pub(crate) fn forget_all(&self) {
+        self.lock().clear();
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Owner, usize>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }

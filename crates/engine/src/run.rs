@@ -25,7 +25,7 @@ pub(crate) struct Slot {
     pub(crate) id: SessionId,
     pub(crate) owner: Owner,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) turn: tokio::sync::Mutex<()>,
+    pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
     pub(crate) signal: Arc<Signal>,
     /// Whether a task waits for the signal. Changed under `turn`.
     pub(crate) driven: AtomicBool,
@@ -77,7 +77,7 @@ impl Slot {
             id: shared.id,
             owner,
             shared: Arc::new(shared),
-            turn: tokio::sync::Mutex::default(),
+            turn: Arc::default(),
             waker: Waker::from(Arc::clone(&signal)),
             signal,
             driven: AtomicBool::new(false),

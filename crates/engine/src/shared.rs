@@ -125,17 +125,21 @@ impl Shared {
     }
 
     /// Takes an answer to the open question, if the rules allow it.
-    pub(crate) fn answer(&self, answer: Answer) -> Result<Taken, Refusal> {
+    pub(crate) fn answer(&self, answer: &Answer) -> Result<Taken, Refusal> {
         let now = self.clock.now();
         let mut inner = self.lock();
-        let event = inner.session.decide(Command::Answer(answer), now, &self.limits.bounds)?;
-        let taken = match &event {
+        let command = Command::Answer(answer.clone());
+        let mut event = inner.session.decide(command, now, &self.limits.bounds)?;
+        let taken = match &mut event {
             Event::Answered(answered) => {
                 inner.replay.answer(answered.value.clone());
                 inner.wake();
                 Taken::Accepted
             }
-            Event::Rejected { violation, .. } => Taken::Rejected(violation.clone()),
+            Event::Rejected { violation, answer: noted, .. } => {
+                *noted = Some(digest::of_answer(self.id, &answer.value));
+                Taken::Rejected(violation.clone())
+            }
             _ => Taken::Ended,
         };
         inner.note(event);

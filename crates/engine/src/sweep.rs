@@ -43,9 +43,12 @@ impl Core {
             for id in &due {
                 match self.settle_due(*id).await {
                     Ok(settled) => done += usize::from(settled),
-                    // It can neither be ended nor told to be over; the others can.
+                    // Its time is over, and nobody will ever know more of it than that.
                     Err(EngineError::Store(StoreError::Damaged(id))) => {
-                        tracing::error!(session = %id, "the journal of a session is damaged");
+                        tracing::error!(session = %id, "a damaged session is overdue, and erased");
+                        self.store.erase(id).await?;
+                        self.counts.forget_all();
+                        done += 1;
                     }
                     Err(error) => return Err(error),
                 }
@@ -59,7 +62,7 @@ impl Core {
     }
 
     /// Ends an overdue session, or forgets one that was over. Whether anything was done.
-    async fn settle_due(&self, id: SessionId) -> Result<bool, EngineError> {
+    async fn settle_due(self: &Arc<Self>, id: SessionId) -> Result<bool, EngineError> {
         let Some(slot) = self.any_slot(id).await? else {
             self.store.erase(id).await?;
             return Ok(true);

@@ -1,12 +1,16 @@
 //! One turn of a session: the flow goes on, and what it did is made durable.
 
-use std::sync::Arc;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, ready};
 
 use mcp_flow_flow::event::{Ending, Event, Fault, FaultName};
 use mcp_flow_flow::store::Append;
 use mcp_flow_flow::{Command, StoreError};
-use tokio::sync::MutexGuard;
+use tokio::runtime::Handle;
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
 
 use crate::engine::Core;
@@ -18,26 +22,72 @@ use crate::run::Slot;
 ///
 /// Whoever waits for a turn may go away at any moment. Dropped in the middle of one, this sees to
 /// it that what is in memory, and may differ from what is stored, is not used any more, and that
-/// the flow is taken up again from the journal.
+/// the flow is taken up again from the journal. What was handed to the store by then is written
+/// first: until that is done nobody can tell what the journal is.
 pub(crate) struct Turn<'a> {
-    core: &'a Core,
+    core: &'a Arc<Core>,
     slot: &'a Arc<Slot>,
-    _held: MutexGuard<'a, ()>,
+    writing: Mutex<Option<Writing>>,
+    held: Option<OwnedMutexGuard<()>>,
+}
+
+/// What was handed to the store and is not durable yet.
+type Writing = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
+
+impl Turn<'_> {
+    /// Writes to the journal, to the end even if nobody waits for that any more.
+    async fn write(&self, append: Append) -> Result<(), StoreError> {
+        let store = Arc::clone(&self.core.store);
+        *self.writing() = Some(Box::pin(async move { store.append(append).await }));
+        poll_fn(|context| {
+            let mut writing = self.writing();
+            let Some(pending) = writing.as_mut() else { return Poll::Ready(Ok(())) };
+            let written = ready!(pending.as_mut().poll(context));
+            *writing = None;
+            Poll::Ready(written)
+        })
+        .await
+    }
+
+    fn writing(&self) -> MutexGuard<'_, Option<Writing>> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if self.slot.unsettled.load(Ordering::Acquire) {
-            self.core.abandon(self.slot);
-            self.core.stalled.add(self.slot.id);
+        let writing = self.writing().take();
+        if !self.slot.unsettled.load(Ordering::Acquire) {
+            return;
         }
+        let (core, slot, held) = (Arc::clone(self.core), Arc::clone(self.slot), self.held.take());
+        let Some((writing, runtime)) = writing.zip(Handle::try_current().ok()) else {
+            return core.leave(&slot);
+        };
+        let tasks = core.tasks.clone();
+        tasks.spawn_on(
+            async move {
+                // Whatever came of it, the journal now says so.
+                let _ = writing.await;
+                core.leave(&slot);
+                drop(held);
+            },
+            &runtime,
+        );
     }
 }
 
 impl Core {
     /// Waits for the turn of a session.
-    pub(crate) async fn take_turn<'a>(&'a self, slot: &'a Arc<Slot>) -> Turn<'a> {
-        Turn { core: self, slot, _held: slot.turn.lock().await }
+    pub(crate) async fn take_turn<'a>(self: &'a Arc<Self>, slot: &'a Arc<Slot>) -> Turn<'a> {
+        let held = Some(Arc::clone(&slot.turn).lock_owned().await);
+        Turn { core: self, slot, writing: Mutex::default(), held }
+    }
+
+    /// A turn was not brought to its end: someone else will have to take the flow up again.
+    fn leave(&self, slot: &Arc<Slot>) {
+        self.abandon(slot);
+        self.stalled.add(slot.id);
     }
 
     /// Lets the flow run as far as it goes without waiting, and makes durable what it did. If it
@@ -68,7 +118,7 @@ impl Core {
     pub(crate) async fn commit(
         &self,
         slot: &Arc<Slot>,
-        _turn: &Turn<'_>,
+        turn: &Turn<'_>,
     ) -> Result<bool, EngineError> {
         let batch = slot.shared.batch();
         let count = batch.events.len();
@@ -90,7 +140,7 @@ impl Core {
             summary,
             replace: batch.replace,
         };
-        if let Err(error) = self.store.append(append).await {
+        if let Err(error) = turn.write(append).await {
             self.discard(slot, &error);
             return Err(error.into());
         }

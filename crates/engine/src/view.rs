@@ -37,6 +37,8 @@ pub enum Standing {
 pub struct OpenQuestion {
     /// Which turn it is, counted from 0. Sent back with the answer, it makes repeating safe.
     pub turn: u32,
+    /// How many answers to it were wrong. Sent back too, it makes repeating a wrong one safe.
+    pub attempt: u32,
     /// The key of the question.
     pub key: String,
     /// The question.
@@ -68,6 +70,7 @@ pub(crate) fn open_question(session: &Session) -> Option<OpenQuestion> {
     let open = session.open.as_ref()?;
     Some(OpenQuestion {
         turn: u32::try_from(session.history.len()).unwrap_or(u32::MAX),
+        attempt: session.attempts(),
         key: open.key.clone(),
         prompt: open.prompt.clone(),
         progress: open.progress.clone(),

@@ -28,6 +28,10 @@ async fn a_session_expires_when_nobody_answers() {
         let view = answer(&engine, id, json!("Ada")).await;
         assert_eq!(view.inactivity, Some(patience));
         clock.forward(Duration::from_millis(patience));
+        // Over is over, whether or not anyone has ended it yet.
+        let view = engine.view(id, &me()).await.unwrap();
+        assert_eq!(ended(&view).ending, Ending::Expired(Limit::Inactivity));
+        assert!(engine.inspect(id, &me()).await.unwrap().history.is_empty());
         let late = engine.respond(id, &me(), json!("a@b").into()).await.unwrap_err();
         assert!(matches!(late, EngineError::Expired(Limit::Inactivity)), "{late:?}");
         let again = engine.respond(id, &me(), json!("a@b").into()).await.unwrap_err();
@@ -38,7 +42,7 @@ async fn a_session_expires_when_nobody_answers() {
     }
 }
 
-/// INT-074: a journal that makes no sense holds up no other session.
+/// INT-074: a journal that makes no sense holds up no other session, and does not stay for ever.
 #[tokio::test]
 async fn a_damaged_session_holds_up_no_other() {
     let (store, clock) = (Arc::new(MemoryStore::new()), StillClock::new());
@@ -55,6 +59,7 @@ async fn a_damaged_session_holds_up_no_other() {
     clock.forward(Duration::from_secs(300));
     engine.sweep().await.unwrap();
     assert_eq!(engine.view(sound, &me()).await.unwrap().state, State::Error);
+    assert!(store.read(damaged).await.unwrap().is_empty());
 }
 
 /// INT-023: a wait beyond what the server allows is cut, and the client can see to what.

@@ -11,7 +11,7 @@ use futures_util::future::join;
 use mcp_flow_engine::{Definition, Engine, EngineError, Flow, FlowResult, Reply, Standing};
 use mcp_flow_flow::event::FaultName;
 use mcp_flow_flow::question::{confirm, text};
-use mcp_flow_flow::{MemoryStore, SessionId, Store};
+use mcp_flow_flow::{MemoryStore, SessionId, State, Store};
 use serde_json::{Value, json};
 use support::{
     CrashStore, NoParams, answer, builder, ended, fault, forgetful, me, open, result, start,
@@ -297,6 +297,17 @@ async fn two_engines_share_a_session() {
     assert!(matches!(refused, EngineError::Transition { .. }), "{refused:?}");
 }
 
+/// INT-053: who wants to end a session ends it, whatever another process made of it meanwhile.
+#[tokio::test]
+async fn a_session_is_ended_as_it_stands() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (one, two) = (builder(Arc::clone(&store)).build(), builder(store).build());
+    let id = one.start(start("register")).await.unwrap().id;
+    answer(&two, id, json!("Ada")).await;
+    let view = one.cancel(id, &me(), None).await.unwrap();
+    assert_eq!((view.state, ended(&view).turns), (State::Cancelled, 1));
+}
+
 /// A flow this program does not have leaves its sessions alone.
 #[tokio::test]
 async fn sessions_of_unknown_flows_are_left_alone() {
@@ -347,8 +358,12 @@ async fn a_caller_that_goes_away_leaves_nothing_undone() {
     let responding = engine.respond(id, &owner, json!(true).into());
     let gone = tokio::time::timeout(std::time::Duration::ZERO, responding).await;
     assert!(gone.is_err(), "the store is slow");
-    // The answer had been handed to the store when its sender left.
+    // The answer had been handed to the store when its sender left. Until it is written nobody
+    // takes the session up from a journal that is about to change.
+    engine.sweep().await.unwrap();
+    assert_eq!(engine.live(), 1);
     store.release().await;
+    assert_eq!(engine.view(id, &me()).await.unwrap().state, State::Processing);
     engine.sweep().await.unwrap();
     let view = engine.wait(id, &me(), std::time::Duration::from_secs(60)).await.unwrap();
     assert_eq!(result(&view), json!("paid"));

@@ -39,6 +39,9 @@ pub enum Event {
     Rejected {
         /// What was wrong.
         violation: Violation,
+        /// What the answer can be recognised by, so that its repetition is not another attempt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<String>,
         /// When.
         at: Timestamp,
     },

@@ -37,8 +37,8 @@ pub struct Session {
     pub open: Option<Asked>,
     /// What was wrong with the last answer to the open question.
     pub violation: Option<Violation>,
-    /// How many answers to the open question were wrong.
-    pub attempts: u32,
+    /// The wrong answers to the open question: what each can be recognised by, where that was noted.
+    pub wrong: Vec<Option<String>>,
     /// What was gathered: answers by key, and what the flow noted.
     pub data: Map<String, Value>,
     /// Which questions were answered from the start.
@@ -92,6 +92,11 @@ impl Session {
             touched: self.touched,
             deadline: self.deadline(),
         }
+    }
+
+    /// How many answers to the open question were wrong.
+    pub fn attempts(&self) -> u32 {
+        u32::try_from(self.wrong.len()).unwrap_or(u32::MAX)
     }
 
     /// How it ended, if it did.

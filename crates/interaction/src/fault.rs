@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use mcp_flow_engine::{EngineError, Standing, View};
-use mcp_flow_flow::State;
 use mcp_flow_flow::event::{Ended, Ending, Fault as FlowFault, FaultName, Limit};
+use mcp_flow_flow::{State, StoreError};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::{Fault, RATE_LIMITED, SHUTTING_DOWN};
 
@@ -136,8 +136,20 @@ fn unspecific(error: &EngineError) -> RpcError {
         EngineError::ShuttingDown => {
             RpcError::new(SHUTTING_DOWN).details("The server is shutting down.")
         }
-        error => {
+        EngineError::Store(error) => {
             tracing::error!(%error, source = ?std::error::Error::source(error), "a session failed");
+            match error {
+                StoreError::Full => RpcError::internal().with("reason", "full").details(
+                    "There is no room left to write to. Nothing was lost; try again later.",
+                ),
+                StoreError::Damaged(_) => RpcError::internal()
+                    .with("reason", "damaged")
+                    .details("This session can no longer be read. Start another."),
+                _ => RpcError::internal(),
+            }
+        }
+        error => {
+            tracing::error!(%error, "a session failed");
             RpcError::internal()
         }
     }

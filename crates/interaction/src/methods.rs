@@ -158,10 +158,18 @@ fn read_response(members: Map<String, Value>) -> Result<Response, RpcError> {
 /// `interaction.continue` from the client: what is next? (C-09)
 async fn proceed(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
     let (id, name) = session(&interaction, &context, &mut fields).await?;
+    check_continue(&mut fields)?;
     let patience = interaction.inner.patience.poll;
     let view = interaction.engine().wait(id, &owner(&context), patience).await;
     let view = view.and_then(going_on).map_err(|error| refused(&name, &error))?;
     reply(&context, json!({"state": view.state.name(), "next": wire::next(&view)}))
+}
+
+/// What only a server says in this request counts for nothing from a client, but has its form.
+fn check_continue(fields: &mut Fields) -> Result<(), RpcError> {
+    fields.object("nextPrompt")?;
+    fields.object("progress")?;
+    Ok(())
 }
 
 /// `interaction.complete` from the client: finish with what there is (C-08).

@@ -6,9 +6,10 @@ mod output;
 mod rounds;
 
 use mcp_flow_engine::{
-    Engine, EngineError, Notice, OpenQuestion, Reply as Answered, Standing, Start, View,
+    Engine, EngineError, Notice, OpenQuestion, Reply as Answered, Response, Standing, Start, View,
 };
 use mcp_flow_flow::{Owner, SessionId, Violation};
+use mcp_flow_proto::error::MISSING_CLIENT_CAPABILITY;
 use mcp_flow_proto::model::{ElicitAction, ElicitResult};
 use mcp_flow_proto::{RpcError, method};
 use mcp_flow_server::ask::Capability;
@@ -122,7 +123,8 @@ impl Call {
             };
             match self.ask_by_form(&open).await? {
                 Ok(Said::Answer(value)) => {
-                    view = self.answer(unfinished.id, open.turn, value).await?.view().clone();
+                    let response = Response::from(value).for_turn(open.turn);
+                    view = self.answer(unfinished.id, response).await?.view().clone();
                 }
                 Ok(Said::Declined) => {
                     unfinished.end(DECLINED).await;
@@ -165,7 +167,16 @@ impl Call {
             }
             Standing::Waiting(open) => {
                 unfinished.end("a value was missing").await;
-                Ok(output::missing(&self.flow, &self.arguments, &open).into())
+                let missing = output::missing(&self.flow, &self.arguments, &open);
+                if !self.context.takes_rounds() {
+                    return Ok(missing.into_output().into());
+                }
+                // Whoever calls by rounds can be asked, if only it says so (C-06).
+                let details = missing.message().to_owned();
+                let error = missing.into_error(MISSING_CLIENT_CAPABILITY).details(details);
+                let needed = Capability::ElicitationForm.declaration();
+                let error = error.message("The server needs the client to declare elicitation");
+                Err(error.with("requiredCapabilities", needed).into())
             }
             Standing::Working(_) => Err(RpcError::internal().into()),
         }
@@ -195,8 +206,7 @@ impl Call {
         }
     }
 
-    async fn answer(&self, id: SessionId, turn: u32, value: Value) -> Result<Answered, RpcError> {
-        let response = mcp_flow_engine::Response::from(value).for_turn(turn);
+    async fn answer(&self, id: SessionId, response: Response) -> Result<Answered, RpcError> {
         let answered = self.engine.respond(id, &self.owner, response).await;
         answered.map_err(|error| refused(&id.to_string(), &error))
     }

@@ -144,7 +144,7 @@ enum Next<'a> {
 impl<'a> Accepted<'a> {
     pub(crate) fn new(view: &'a View, revision: Revision) -> Self {
         let next = match &view.standing {
-            Standing::Waiting(OpenQuestion { turn, key, prompt, progress, violation }) => {
+            Standing::Waiting(OpenQuestion { turn, key, prompt, progress, violation, .. }) => {
                 Next::Asked {
                     prompt: Question::new(key, *turn, prompt, violation.as_ref()),
                     progress: progress.as_ref().map(progress_value),

@@ -17,9 +17,15 @@ use serde_json::{Value, json};
 /// INT-103, INT-116, C-53: to others a session is as if it were not there, token or id.
 #[tokio::test]
 async fn a_stranger_finds_nothing() {
+    for revision in Revision::handshake() {
+        find_nothing(revision).await;
+    }
+}
+
+async fn find_nothing(revision: Revision) {
     let fixture = Fixture::conversing();
-    let mut ada = connect(&fixture, "ada").await;
-    let mut eve = connect(&fixture, "eve").await;
+    let mut ada = connect_by(&fixture, "ada", revision).await;
+    let mut eve = connect_by(&fixture, "eve", revision).await;
     let id = start(&mut ada, "simple").await["sessionId"].clone();
     for method in ["respond", "continue", "complete", "cancel", "getState"] {
         let params = json!({"sessionId": id, "response": {"value": "Eve"}});
@@ -41,6 +47,77 @@ async fn a_stranger_finds_nothing() {
     assert_eq!(state(&mut ada, &id).await["state"], "waiting_user");
 }
 
+/// INT-041, INT-068, INT-078, INT-106: of many answers at once one counts, and whatever a cancel falls
+/// into, the session ends and nothing else is said.
+#[tokio::test]
+async fn answers_and_cancels_at_once_leave_one_story() {
+    for _ in 0..50 {
+        let fixture = Fixture::conversing();
+        let mut peer = connect(&fixture, "ada").await;
+        let id = start(&mut peer, "simple").await["sessionId"].clone();
+        let mut asked = Vec::new();
+        for number in 0..8 {
+            let answer = json!({"sessionId": id, "response": {"value": format!("Ada {number}")}});
+            asked.push(peer.ask("interaction.respond", answer));
+        }
+        asked.push(peer.ask("interaction.cancel", json!({"sessionId": id})));
+        let mut accepted = 0;
+        for id in asked {
+            let reply = peer.reply_to(id).await;
+            let code = reply["error"]["code"].as_i64();
+            accepted += u32::from(reply["result"]["accepted"] == true);
+            assert!(matches!(code, None | Some(-32003 | -32006)), "{reply}");
+        }
+        let left = state(&mut peer, &id).await;
+        let ending = if accepted == 1 { "completed" } else { "cancelled" };
+        assert_eq!((accepted <= 1, &left["state"]), (true, &json!(ending)), "{left}");
+    }
+}
+
+/// C-12: a start that is cancelled before it is answered leaves no session that nobody knows of.
+#[tokio::test]
+async fn a_cancelled_start_leaves_nothing_running() {
+    let fixture = Fixture::conversing();
+    let mut peer = connect(&fixture, "ada").await;
+    let id = peer.ask("interaction.start", json!({"toolName": "thinks"}));
+    fixture.gate.until_waiting(1).await;
+    let params = json!({"requestId": id, "reason": "never mind"});
+    peer.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
+    loop {
+        let listed = peer.call("interaction.list", json!({})).await;
+        if listed["result"]["sessions"][0]["state"] == "cancelled" {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// INT-104 to INT-106: a start is refused or taken whatever it brings, and takes nobody with it.
+#[tokio::test]
+async fn hostile_starts_do_no_harm() {
+    let fixture = Fixture::conversing();
+    let mut peer = connect(&fixture, "ada").await;
+    let mut nested = json!(1);
+    for _ in 0..100 {
+        nested = json!({"x": nested});
+    }
+    let large = "x".repeat(1024 * 1024);
+    for (params, code) in [
+        (json!({"toolName": "wizard", "initialParams": {"name": large}}), -32000),
+        (json!({"toolName": "wizard", "context": {"name": large}}), -32000),
+        (json!({"toolName": "wizard", "initialParams": {"name": "a\u{0}b"}}), -32004),
+        (json!({"toolName": "wizard", "initialParams": {"name": nested}}), -32004),
+        (json!({"toolName": large}), -32602),
+        (json!({"toolName": "wi\u{0}zard"}), -32602),
+    ] {
+        let reply = peer.call("interaction.start", params).await;
+        assert_eq!(reply["error"]["code"], code, "{reply}");
+        assert!(reply.to_string().len() < 2_000, "what is large is not sent back");
+    }
+    let listed = peer.call("interaction.list", json!({})).await;
+    assert_eq!(listed["result"]["sessions"], json!([]));
+}
+
 /// INT-022, INT-071 to INT-073, INT-080: a session that nobody answers is warned of, and expires.
 #[tokio::test]
 async fn a_session_expires_after_a_warning() {
@@ -56,6 +133,8 @@ async fn a_session_expires_after_a_warning() {
     let told = json!({"sessionId": id, "expiresAt": 1000, "remainingMs": 100});
     assert_eq!(warning["params"], told);
     clock.0.store(1001, Ordering::Relaxed);
+    // What is over is told to be, whether or not anyone has ended it yet.
+    assert_eq!(state(&mut peer, &id).await["state"], "error");
     let late = respond(&mut peer, json!({"sessionId": id}), "Ada").await;
     assert_eq!(
         (&late["error"]["code"], &late["error"]["data"]["limit"]),
@@ -190,10 +269,14 @@ impl Clock for ClockByHand {
 }
 
 async fn connect(fixture: &Fixture, name: &str) -> Peer {
+    connect_by(fixture, name, Revision::V2025_11_25).await
+}
+
+async fn connect_by(fixture: &Fixture, name: &str, revision: Revision) -> Peer {
     let info =
         ConnectionInfo { principal: Principal::named(name), ..ConnectionInfo::new("memory") };
     let mut peer = memory::connect_with(&fixture.server, info);
-    peer.initialize(Revision::V2025_11_25).await;
+    peer.initialize(revision).await;
     peer
 }
 

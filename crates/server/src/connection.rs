@@ -27,7 +27,6 @@ use serde::Serialize;
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
-use crate::builder::Server;
 use crate::bulk::Carrier;
 use crate::datagram::Datagrams;
 use crate::event::{Event, Veto};
@@ -38,6 +37,7 @@ use crate::limits::Limits;
 use crate::load::{Load, Tally};
 use crate::negotiation::Negotiation;
 use crate::permissions::Kind;
+use crate::server::Server;
 use admission::Session;
 use calls::Calls;
 use client::ClientRequests;

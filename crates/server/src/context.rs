@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::connection::client::{Client, ClientError};
 
-use crate::builder::Server;
 use crate::bulk::Carrier;
 use crate::connection::{Kept, Route, Shared};
 use crate::handler::{Outcome, Reply};
@@ -25,6 +24,7 @@ use crate::input::Round;
 use crate::limits::Limits;
 use crate::observe::Begun;
 use crate::permissions::Kind;
+use crate::server::Server;
 use crate::tool::Tool;
 
 /// One call, as its handler sees it. Cheap to clone and to move into tasks.

@@ -26,7 +26,6 @@
 //! ```
 
 pub mod ask;
-mod builder;
 pub mod bulk;
 mod collection;
 pub mod completion;
@@ -53,11 +52,11 @@ mod registry;
 pub mod resource;
 pub mod revision;
 pub mod router;
+mod server;
 mod tokens;
 pub mod tool;
 
 pub use ask::{AskError, Elicited, Form};
-pub use builder::{BuildError, Server, ServerBuilder};
 pub use bulk::Bulk;
 pub use connection::{Connection, ConnectionInfo, Ended, Segment};
 pub use context::Context;
@@ -76,6 +75,7 @@ pub use permissions::{Granted, Permissions};
 pub use prompt::{AddPromptsError, BadPrompt, IntoPromptOutput, IntoPrompts, Prompt, PromptOutput};
 pub use resource::{AddResourcesError, BadResource, IntoResources, Resource, ResourceTemplate};
 pub use revision::{Dialect, VersionPolicy};
+pub use server::{BuildError, Server, ServerBuilder};
 pub use tokens::{SHORTEST_TOKEN, TokenError, TokenHash, Tokens};
 pub use tool::{
     AddToolsError, BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames,

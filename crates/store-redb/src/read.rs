@@ -2,6 +2,7 @@
 
 use mcp_flow_flow::store::{Census, Filter, Listed, Page, Phase, Summary};
 use mcp_flow_flow::{Event, SessionId, StoreError, Timestamp};
+use mcp_flow_seal::KeyRing;
 use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTableMetadata};
 
 use crate::database::Shelf;
@@ -39,38 +40,18 @@ fn rows(database: &Database, id: u128) -> Result<Vec<(u32, Vec<u8>)>, redb::Erro
     Ok(rows)
 }
 
-/// One page of a list.
+/// One page of a list. A session that cannot be opened, perhaps for want of an old key, is left out:
+/// it must not keep anyone from the others.
 pub(crate) fn list(shelf: &Shelf, filter: &Filter, page: Page) -> Result<Vec<Listed>, StoreError> {
-    let found = shelf.with(|database| candidates(database, filter, page)).map_err(failed)?;
-    found.into_iter().map(|found| found.open(shelf)).collect()
+    shelf.with(|database| find(database, &shelf.keys, filter, page)).map_err(failed)
 }
 
-/// A session on a page, still sealed.
-struct Candidate {
-    id: SessionId,
-    first: Vec<u8>,
-    last: Head,
-}
-
-impl Candidate {
-    fn open(self, shelf: &Shelf) -> Result<Listed, StoreError> {
-        let (_, opened) = row::open(self.id, 0, &self.first, &shelf.keys)?;
-        let born = opened.summary.ok_or(StoreError::Damaged(self.id))?;
-        let summary = Summary {
-            state: self.last.state,
-            touched: Timestamp::from_millis(self.last.touched),
-            deadline: self.last.deadline.map(Timestamp::from_millis),
-            ..born
-        };
-        Ok(Listed { id: self.id, summary })
-    }
-}
-
-fn candidates(
+fn find(
     database: &Database,
+    keys: &KeyRing,
     filter: &Filter,
     page: Page,
-) -> Result<Vec<Candidate>, redb::Error> {
+) -> Result<Vec<Listed>, redb::Error> {
     let reading = database.begin_read()?;
     let journal = reading.open_table(JOURNAL)?;
     let mut found = Vec::new();
@@ -79,8 +60,10 @@ fn candidates(
             && filter.phase.covers(last.state)
             && let Some(first) = journal.get((id, 0))?
         {
-            let (id, first) = (SessionId::from_random(id), first.value().to_vec());
-            found.push(Candidate { id, first, last });
+            match listed(SessionId::from_random(id), first.value(), &last, keys) {
+                Ok(listed) => found.push(listed),
+                Err(error) => tracing::error!(%error, "a session cannot be listed"),
+            }
         }
         Ok(found.len() < page.most)
     };
@@ -117,6 +100,18 @@ fn candidates(
         }
     }
     Ok(found)
+}
+
+fn listed(id: SessionId, first: &[u8], last: &Head, keys: &KeyRing) -> Result<Listed, StoreError> {
+    let (_, opened) = row::open(id, 0, first, keys)?;
+    let born = opened.summary.ok_or(StoreError::Damaged(id))?;
+    let summary = Summary {
+        state: last.state,
+        touched: Timestamp::from_millis(last.touched),
+        deadline: last.deadline.map(Timestamp::from_millis),
+        ..born
+    };
+    Ok(Listed { id, summary })
 }
 
 /// How many sessions there are. The tables know how long they are, however long that is.

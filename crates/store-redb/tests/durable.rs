@@ -101,6 +101,10 @@ async fn keys_can_change_but_must_be_right() {
     assert!(matches!(store.read(id(1)).await, Err(StoreError::Damaged(_))));
     store.append(append(id(2), 0, vec![started("ada")])).await.unwrap();
     assert_eq!(store.read(id(2)).await.unwrap(), [started("ada")]);
+    let listed = store.list(Filter::default(), Page { after: None, most: 1 }).await.unwrap();
+    assert_eq!(listed.iter().map(|listed| listed.id).collect::<Vec<_>>(), [id(2)]);
+    store.erase(id(1)).await.unwrap();
+    assert_eq!(store.read(id(1)).await.unwrap(), []);
 }
 
 /// One process at a time; the second is told why, and in which way to go on.

@@ -129,6 +129,7 @@ macro_rules! suite {
             a_flow_is_asked_by_forms
             a_flow_is_asked_in_rounds
             a_flow_takes_everything_upfront
+            a_round_without_forms_needs_everything
             only_an_open_question_can_be_declined
             the_last_answer_can_be_repeated_in_any_form
             conversations_can_be_switched_off

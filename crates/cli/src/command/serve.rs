@@ -110,7 +110,10 @@ impl Serve {
         self.add_to(&mut file.serve);
         file.identity.token_file = self.token_file.clone().or(file.identity.token_file);
         file.audit.file = self.audit.take().or(file.audit.file);
-        let offer = std::mem::take(&mut self.offer).or(file.offer.clone());
+        let mut offer = std::mem::take(&mut self.offer).or(file.offer.clone());
+        if file.serve.open_addresses().next().is_some() {
+            offer = offer.within_reach();
+        }
         refuse_open(&file)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(self.serve(file, offer, log))?;

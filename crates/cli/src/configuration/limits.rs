@@ -50,12 +50,12 @@ pub(crate) struct LimitsSection {
     /// How many requests a principal may send at once, after a pause.
     #[schemars(range(min = 1))]
     pub(crate) request_burst: u32,
-    /// How many requests a second a connection or conversation may take in the long run; 0 for any
+    /// How many requests a second a connection may take in the long run; 0 for any
     /// number. If nothing is said: 100 where others can reach the server, any number elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub(crate) session_requests_per_second: Option<f64>,
-    /// How many requests a connection or conversation may take at once, after a pause.
+    /// How many requests a connection may take at once, after a pause.
     #[schemars(range(min = 1))]
     pub(crate) session_request_burst: u32,
     /// Bytes that all clients together may make the server hold; past it requests are refused.

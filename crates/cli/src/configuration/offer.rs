@@ -27,6 +27,10 @@ pub(crate) struct OfferSection {
     pub(crate) replay_guard: bool,
     /// Whether flows hold conversations; otherwise they are tools that need every value upfront.
     pub(crate) interaction: bool,
+    /// How many answers a second one conversation takes, and twice as many at once; 0 for any number.
+    /// If nothing is said, 10 where others can reach the server and any number elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) answers_per_second: Option<u32>,
     /// Under which names tools are listed.
     pub(crate) tool_names: Spelling,
     /// Whose way of writing images, links and embedded resources to follow.
@@ -42,6 +46,7 @@ impl Default for OfferSection {
             stateless: false,
             replay_guard: false,
             interaction: true,
+            answers_per_second: None,
             tool_names: Spelling::default(),
             content: Form::default(),
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use mcp_flow_flow::event::Ending;
 use mcp_flow_flow::session::State;
-use mcp_flow_flow::{Command, Owner, Refusal, Session, SessionId, Store, StoreError};
+use mcp_flow_flow::{Command, Owner, Refusal, Session, SessionId, Store, StoreError, Violation};
 use mcp_flow_rate::Buckets;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -91,16 +91,14 @@ impl Core {
             return Ok(reply);
         }
         slot.prepare()?;
-        let reply = match slot.shared.answer(response.answer.clone())? {
+        let reply = match slot.shared.answer(&response.answer)? {
             Taken::Accepted => {
                 self.advance(&slot, &turn).await?;
                 Reply::Accepted(slot.view())
             }
             Taken::Rejected(violation) => {
                 self.commit(&slot, &turn).await?;
-                let attempts = slot.shared.lock().session.attempts;
-                let left = self.limits.bounds.attempts.saturating_sub(attempts);
-                Reply::Rejected { violation, left, view: slot.view() }
+                rejected(&slot, violation)
             }
             Taken::Ended => {
                 slot.poll();
@@ -166,10 +164,21 @@ impl Core {
             // Between turns all is durable; nobody is told of what is not.
             let _held = slot.turn.lock().await;
             if !slot.is_dead() {
-                return Ok(live(&slot));
+                let expired = self.expired(&slot.shared.lock().session);
+                return Ok(expired.map_or_else(|| live(&slot), |session| stored(&session)));
             }
         }
-        Ok(stored(&self.read(id, owner).await?.1))
+        let session = self.read(id, owner).await?.1;
+        Ok(stored(self.expired(&session).as_ref().unwrap_or(&session)))
+    }
+
+    /// What a session has become that ran out of time, though nobody has ended it yet.
+    fn expired(&self, session: &Session) -> Option<Session> {
+        let now = self.clock.now();
+        let limit = session.overdue(now)?;
+        let mut expired = session.clone();
+        expired.apply(session.end(Ending::Expired(limit), now, &self.limits.bounds)).ok()?;
+        Some(expired)
     }
 
     pub(super) async fn subscribe(
@@ -244,8 +253,8 @@ impl Core {
     }
 }
 
-/// Whether this answer was given before: to an earlier turn, or as the last one of a session that
-/// is over (C-11).
+/// Whether this answer was given before: to an earlier turn, as an attempt at the open question, or
+/// as the last one of a session that is over (C-11).
 fn repeated(slot: &Slot, response: &Response) -> Result<Option<Reply>, EngineError> {
     let inner = slot.shared.lock();
     let session = &inner.session;
@@ -262,7 +271,15 @@ fn repeated(slot: &Slot, response: &Response) -> Result<Option<Reply>, EngineErr
         (None, Some(turn)) => {
             let place = usize::try_from(turn).unwrap_or(usize::MAX);
             if place == session.history.len() {
-                return Ok(None);
+                // Of what was wrong since the question was asked in this very form.
+                let attempt = response.attempt.and_then(|attempt| usize::try_from(attempt).ok());
+                let since = attempt.and_then(|attempt| session.wrong.get(attempt..));
+                let again = since.is_some_and(|wrong| {
+                    !wrong.is_empty() && wrong.contains(&Some(digest::of_answer(slot.id, value)))
+                });
+                let violation = session.violation.clone().filter(|_| again);
+                drop(inner);
+                return Ok(violation.map(|violation| rejected(slot, violation)));
             }
             let known = session.history.get(place).is_some_and(|turn| {
                 let given = turn.asked.prompt.check(value);
@@ -277,6 +294,12 @@ fn repeated(slot: &Slot, response: &Response) -> Result<Option<Reply>, EngineErr
     };
     drop(inner);
     Ok(known.then(|| Reply::Repeated(slot.view())))
+}
+
+fn rejected(slot: &Slot, violation: Violation) -> Reply {
+    let attempts = slot.shared.lock().session.attempts();
+    let left = slot.shared.limits.bounds.attempts.saturating_sub(attempts);
+    Reply::Rejected { violation, left, view: slot.view() }
 }
 
 pub(super) fn check_size(

@@ -70,6 +70,9 @@ pub struct Response {
     /// Which turn it answers, as [`OpenQuestion::turn`](crate::OpenQuestion) said. With it, an
     /// answer sent twice counts once, and one meant for another question is refused.
     pub turn: Option<u32>,
+    /// Which attempt at that turn it is, as [`OpenQuestion::attempt`](crate::OpenQuestion) said.
+    /// With it, a wrong answer sent twice counts once too.
+    pub attempt: Option<u32>,
 }
 
 impl Response {
@@ -77,6 +80,13 @@ impl Response {
     #[must_use]
     pub fn for_turn(mut self, turn: u32) -> Self {
         self.turn = Some(turn);
+        self
+    }
+
+    /// Says which attempt at its turn this is.
+    #[must_use]
+    pub fn at_attempt(mut self, attempt: u32) -> Self {
+        self.attempt = Some(attempt);
         self
     }
 
@@ -97,7 +107,7 @@ impl Response {
 
 impl From<Value> for Response {
     fn from(value: Value) -> Self {
-        Self { answer: value.into(), turn: None }
+        Self { answer: value.into(), turn: None, attempt: None }
     }
 }
 

@@ -14,6 +14,7 @@ use mcp_flow_flow::store::{Append, Census, Filter, Listed, Page, Reply as StoreR
 use mcp_flow_flow::{Event, MemoryStore, Owner, SessionId, Store, StoreError, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
 
 /// A clock that moves only when told to.
 #[derive(Debug)]
@@ -88,8 +89,11 @@ impl Store for CrashStore {
 #[derive(Debug, Default)]
 pub struct SlowStore {
     kept: MemoryStore,
-    held: std::sync::Mutex<Option<Vec<Append>>>,
+    held: std::sync::Mutex<Option<Vec<Held>>>,
 }
+
+/// What is to be written, and who may wait for that.
+type Held = (Append, oneshot::Sender<()>);
 
 impl SlowStore {
     pub fn hold(&self) {
@@ -98,8 +102,10 @@ impl SlowStore {
 
     pub async fn release(&self) {
         let held = self.held.lock().unwrap().take();
-        for append in held.unwrap_or_default() {
+        for (append, done) in held.unwrap_or_default() {
             self.kept.append(append).await.unwrap();
+            // Whoever waited for it may have gone.
+            let _ = done.send(());
         }
     }
 }
@@ -112,8 +118,9 @@ impl Store for SlowStore {
     fn append(&self, append: Append) -> StoreReply<'_, ()> {
         match self.held.lock().unwrap().as_mut() {
             Some(held) => {
-                held.push(append);
-                Box::pin(std::future::pending())
+                let (done, written) = oneshot::channel();
+                held.push((append, done));
+                Box::pin(async { written.await.map_err(|_| StoreError::Closed) })
             }
             None => self.kept.append(append),
         }

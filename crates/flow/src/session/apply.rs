@@ -45,7 +45,7 @@ impl Session {
             history: Vec::new(),
             open: None,
             violation: None,
-            attempts: 0,
+            wrong: Vec::new(),
             data: Map::new(),
             given: Vec::new(),
             prompts: 0,
@@ -86,7 +86,7 @@ impl Session {
             Event::Asked(asked) => {
                 self.state = State::WaitingUser;
                 self.prompts += 1;
-                self.attempts = 0;
+                self.wrong.clear();
                 self.violation = asked.violation.clone();
                 self.open = Some(asked);
             }
@@ -102,8 +102,8 @@ impl Session {
                 self.data.insert(asked.key.clone(), answered.value.clone());
                 self.history.push(Turn { asked, answered });
             }
-            Event::Rejected { violation, .. } => {
-                self.attempts += 1;
+            Event::Rejected { violation, answer, .. } => {
+                self.wrong.push(answer);
                 self.violation = Some(violation);
             }
             Event::StepDone { .. } => {}
@@ -142,7 +142,7 @@ impl Session {
         self.started.context.clear();
         self.open = None;
         self.violation = None;
-        self.attempts = 0;
+        self.wrong.clear();
         self.ended = Some(ended);
     }
 }

@@ -205,8 +205,8 @@ impl Session {
         };
         match checked {
             Ok(value) => Event::Answered(Answered { value, timestamp, metadata, at }),
-            Err(violation) if self.attempts + 1 < bounds.attempts => {
-                Event::Rejected { violation, at }
+            Err(violation) if self.attempts().saturating_add(1) < bounds.attempts => {
+                Event::Rejected { violation, answer: None, at }
             }
             Err(violation) => {
                 let message =

@@ -26,7 +26,9 @@ pub(super) fn of(event: &Event) -> usize {
                 key.len() + value(given)
             }
             Event::Answered(answered) => value(&answered.value) + object(&answered.metadata),
-            Event::Rejected { violation: rejected, .. } => violation(rejected),
+            Event::Rejected { violation: rejected, answer, .. } => {
+                violation(rejected) + answer.as_ref().map_or(0, String::len)
+            }
             Event::StepDone { key, outcome, .. } => {
                 key.len()
                     + match outcome {

@@ -145,7 +145,7 @@ proptest! {
             }
             prop_assert_eq!(session.state.name(), model.state);
             prop_assert_eq!(session.history.len(), model.turns);
-            let open = session.open.as_ref().map(|open| (open.key.clone(), session.attempts));
+            let open = session.open.as_ref().map(|open| (open.key.clone(), session.attempts()));
             prop_assert_eq!(&open, &model.open);
             let folded = Session::replay(&journal).unwrap().unwrap();
             prop_assert_eq!(folded.state, session.state);

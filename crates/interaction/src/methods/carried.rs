@@ -11,7 +11,7 @@ use mcp_flow_server::{Context, Outcome, ServerBuilder};
 use serde_json::{Value, json};
 
 use super::start::{check_given, no_such_flow, read, refuse_timeout};
-use super::{method, read_response, reply, verdict};
+use super::{check_continue, method, read_response, reply, verdict};
 use crate::fault::{SESSION_NOT_FOUND, VALIDATION_FAILED, about, going_on, refused, transition};
 use crate::fields::Fields;
 use crate::interaction::{Interaction, owner};
@@ -70,6 +70,7 @@ async fn respond(interaction: Interaction, context: Context, mut fields: Fields)
 async fn proceed(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
     let brought = Brought::take(&mut fields)?;
     brought.check(&interaction, &context).await?;
+    check_continue(&mut fields)?;
     let sessions = sessions(&interaction)?;
     let view = sessions.view(&brought.token, &owner(&context)).await;
     let view = view.and_then(going_on).map_err(|error| brought.refused(sessions, &error))?;

@@ -1,6 +1,6 @@
 //! `interaction.start` (INT-016 to INT-027).
 
-use mcp_flow_engine::{EngineError, Standing, Start, View};
+use mcp_flow_engine::{Engine, EngineError, Standing, Start, View};
 use mcp_flow_flow::event::{Ending, FaultName};
 use mcp_flow_flow::{Owner, State, Violation};
 use mcp_flow_proto::error::UNKNOWN_TOOL;
@@ -30,14 +30,8 @@ pub(super) async fn start(
     };
     check_given(&context, &start)?;
     let delivery = Delivery::of(&context);
-    let owner = start.owner.clone();
     let begun = begin(&interaction, start).await;
-    let mut view = begun.map_err(|error| refused(&flow, &error))?;
-    if matches!(view.standing, Standing::Working(_)) {
-        let patience = interaction.inner.patience.start;
-        let waited = interaction.engine().wait(view.id, &owner, patience).await;
-        view = waited.unwrap_or(view);
-    }
+    let view = begun.map_err(|error| refused(&flow, &error))?;
     refuse_timeout(&view)?;
     let mut result = json!({"sessionId": view.id, "state": State::Idle.name()});
     let apart = delivery == Delivery::Push && offered.asks_after_start;
@@ -87,25 +81,28 @@ pub(super) fn check_given(context: &Context, start: &Start) -> Result<(), RpcErr
     })
 }
 
-/// Starts the flow even if the caller goes away meanwhile; what it has begun is then ended again,
-/// so that nothing is left that nobody knows of (C-12).
+/// Starts the flow, and waits a little for what it asks, even if the caller goes away meanwhile; what
+/// it has begun is then ended again, so that nothing is left that nobody knows of (C-12).
 async fn begin(interaction: &Interaction, start: Start) -> Result<View, EngineError> {
     let (begun, result) = oneshot::channel();
     let (engine, owner) = (interaction.engine().clone(), start.owner.clone());
+    let patience = interaction.inner.patience.start;
     tokio::spawn(async move {
-        let started = engine.start(start).await;
+        let mut started = engine.start(start).await;
+        if let Ok(view) = &mut started
+            && matches!(view.standing, Standing::Working(_))
+            && let Ok(waited) = engine.wait(view.id, &owner, patience).await
+        {
+            *view = waited;
+        }
         if let Err(Ok(view)) = begun.send(started) {
             abandon(&engine, &view, &owner).await;
         }
     });
-    let view = match result.await {
-        Ok(started) => started?,
-        Err(_) => return Err(EngineError::ShuttingDown),
-    };
-    Ok(view)
+    result.await.unwrap_or(Err(EngineError::ShuttingDown))
 }
 
-async fn abandon(engine: &mcp_flow_engine::Engine, view: &View, owner: &Owner) {
+async fn abandon(engine: &Engine, view: &View, owner: &Owner) {
     let reason = Some("the request that started it was cancelled".to_owned());
     // It may be over already.
     let _ = engine.cancel(view.id, owner, reason).await;

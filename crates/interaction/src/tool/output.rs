@@ -47,7 +47,7 @@ pub(super) fn declined(key: &str) -> ToolOutput {
 }
 
 /// A value is missing that nobody can be asked for: which, and how to give it.
-pub(super) fn missing(flow: &str, given: &Map<String, Value>, open: &OpenQuestion) -> ToolOutput {
+pub(super) fn missing(flow: &str, given: &Map<String, Value>, open: &OpenQuestion) -> Failure {
     let OpenQuestion { key, prompt, .. } = open;
     let mut example: Map<String, Value> = given.clone();
     example.insert(key.clone(), example_of(prompt));
@@ -62,7 +62,6 @@ pub(super) fn missing(flow: &str, given: &Map<String, Value>, open: &OpenQuestio
     Failure::new("INPUT_REQUIRED", message)
         .with("missing", json!([{"key": key, "prompt": question}]))
         .with("example", example)
-        .into_output()
 }
 
 fn failure(name: &str, message: String) -> ToolOutput {

@@ -1,9 +1,10 @@
 //! A flow called in several rounds (2026-07-28).
 //!
-//! The client carries, sealed, which session it is in and which turn it was asked. An answer sent
-//! twice leads to the same question or the same end; another answer to the same question is refused.
+//! The client carries, sealed, which session it is in, which turn it was asked and which attempt at
+//! it this is. An answer sent twice leads to the same question or the same end, and is one attempt if
+//! it was wrong; another answer to a question that was answered is refused.
 
-use mcp_flow_engine::{OpenQuestion, Reply as Answered, Standing, View};
+use mcp_flow_engine::{OpenQuestion, Reply as Answered, Response, Standing, View};
 use mcp_flow_flow::{Ending, Session, SessionId, State};
 use mcp_flow_proto::model::{ElicitAction, ElicitResult, InputRequest};
 use mcp_flow_proto::{RpcError, method};
@@ -20,6 +21,8 @@ use crate::fault::{refused, transition};
 struct Carried {
     session: SessionId,
     turn: u32,
+    #[serde(default)]
+    attempt: u32,
     key: String,
 }
 
@@ -45,7 +48,7 @@ impl Call {
     }
 
     async fn next_round(&self, carried: Carried) -> Result<Called, Called> {
-        let Carried { session: id, turn, key } = carried;
+        let Carried { session: id, turn, attempt, key } = carried;
         let failed = |error| refused(&id.to_string(), &error);
         let Some(response) = self.context.input_response(&key) else {
             let view = self.engine.view(id, &self.owner).await.map_err(failed)?;
@@ -58,7 +61,10 @@ impl Call {
         let session = self.engine.inspect(id, &self.owner).await.map_err(failed)?;
         let answered = match asked(&session, turn) {
             Some(question) => match Form::of(&question)?.said(result) {
-                Said::Answer(value) => self.answer(id, turn, value).await?,
+                Said::Answer(value) => {
+                    let response = Response::from(value).for_turn(turn).at_attempt(attempt);
+                    self.answer(id, response).await?
+                }
                 Said::Declined => return self.decline(id, &session, turn, &key).await,
             },
             None if result.action != ElicitAction::Accept => {
@@ -110,7 +116,7 @@ impl Call {
     ) -> Result<Answered, RpcError> {
         let mut answered = Err(RpcError::internal());
         for value in readings {
-            answered = self.answer(id, turn, value).await;
+            answered = self.answer(id, Response::from(value).for_turn(turn)).await;
             if answered.is_ok() {
                 break;
             }
@@ -129,7 +135,8 @@ impl Call {
 
     fn asks(&self, session: SessionId, open: &OpenQuestion) -> Result<Called, Called> {
         let params = Form::of(open)?.params(self.context.revision())?;
-        let carried = Carried { session, turn: open.turn, key: open.key.clone() };
+        let OpenQuestion { turn, attempt, key, .. } = open;
+        let carried = Carried { session, turn: *turn, attempt: *attempt, key: key.clone() };
         let carried = serde_json::to_value(carried).map_err(|_| RpcError::internal())?;
         let request = InputRequest { method: method::ELICITATION_CREATE, params };
         Ok(Called::Asks(InputRequired::new().ask(open.key.as_str(), request).carry(carried)))
@@ -142,6 +149,7 @@ fn asked(session: &Session, turn: u32) -> Option<OpenQuestion> {
     let open = session.open.as_ref().filter(|_| place(turn) == session.history.len());
     past.or(open).map(|asked| OpenQuestion {
         turn,
+        attempt: 0,
         key: asked.key.clone(),
         prompt: asked.prompt.clone(),
         progress: None,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde_json::{Value, json};
+
 use crate::identity::Peer;
 
 /// Something a client may be able to do.
@@ -34,6 +36,14 @@ impl Capability {
                 features.elicitation_modes && declared.elicitation.is_some_and(|modes| modes.url)
             }
             Self::Roots => declared.roots.is_some(),
+        }
+    }
+
+    /// The capabilities of a client that declares this and nothing else.
+    pub fn declaration(self) -> Value {
+        match self.path() {
+            (name, None) => json!({name: {}}),
+            (name, Some(part)) => json!({name: {part: {}}}),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use mcp_flow_proto::RpcError;
 use mcp_flow_seal::{Key, KeyRing, Seal};
 
-use crate::builder::{Server, ServerBuilder};
+use crate::server::{Server, ServerBuilder};
 
 /// The keys of a server: those it was given, or one of its own that dies with it, made when first
 /// needed.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use mcp_flow_proto::model::Topics;
 
 use super::{BadPrompt, IntoPrompts, Prompt};
-use crate::builder::{Server, ServerBuilder};
 use crate::connections::Change;
 use crate::context::Context;
 use crate::permissions::Kind;
 use crate::registry::RegisterError;
 use crate::resource::Access;
+use crate::server::{Server, ServerBuilder};
 
 impl Server {
     /// Adds prompts while the server runs, all of them or none. Clients that want to know are

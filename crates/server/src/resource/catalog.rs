@@ -14,10 +14,10 @@ use super::roots::Roots;
 use super::subscribers::{Subscribers, Subscription};
 use super::watch::{Change, Watch};
 use super::{Access, Offered, Reading, Resource, ResourceAccess, ResourceTemplate};
-use crate::builder::Server;
 use crate::context::Context;
 use crate::permissions::Kind;
 use crate::registry::{RegisterError, Registry};
+use crate::server::Server;
 
 /// What a server offers to be read.
 #[derive(Default)]

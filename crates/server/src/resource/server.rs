@@ -3,10 +3,10 @@
 use mcp_flow_proto::model::Topics;
 
 use super::{BadResource, IntoResources, ResourceAccess, Roots};
-use crate::builder::{Server, ServerBuilder};
 use crate::connections::Change;
 use crate::permissions::Kind;
 use crate::registry::RegisterError;
+use crate::server::{Server, ServerBuilder};
 
 impl Server {
     /// Adds resources and templates while the server runs, all of them or none. Clients that want

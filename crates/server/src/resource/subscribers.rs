@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::builder::Server;
 use crate::connection::Shared;
+use crate::server::Server;
 
 /// Connections by the URIs they have subscribed to.
 #[derive(Debug, Default)]

@@ -55,7 +55,7 @@ impl Failure {
     }
 
     /// The error that says so, where there are no results that do.
-    pub(crate) fn into_error(self, fault: Fault) -> RpcError {
+    pub fn into_error(self, fault: Fault) -> RpcError {
         let error = RpcError::new(fault).message(self.message).with("reason", self.name);
         self.data.into_iter().fold(error, |error, (name, value)| error.with(&name, value))
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use mcp_flow_proto::model::Topics;
 
 use super::{BadTool, IntoTools, Tool, ToolNames};
-use crate::builder::{Server, ServerBuilder};
 use crate::connections::Change;
 use crate::registry::RegisterError;
+use crate::server::{Server, ServerBuilder};
 
 impl Server {
     /// Adds tools while the server runs, all of them or none. Clients that want to know are told,

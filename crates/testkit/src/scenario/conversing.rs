@@ -69,7 +69,8 @@ pub async fn a_simple_conversation_takes_three_exchanges(connect: &Connect) {
 /// over whichever transport this is, the retry in it, and the reply always ahead of what it leads to.
 pub async fn a_wizard_asks_one_question_after_another(connect: &Connect) {
     let mut peer = ready(connect, Revision::V2025_11_25).await;
-    for _ in 0..20 {
+    // Four replies in each, all of which lead to something.
+    for _ in 0..1000 / 4 {
         let id = peer.ask("interaction.start", json!({"toolName": "wizard"}));
         let started = peer.next().await;
         assert_eq!(started["id"], id, "the reply comes first: {started}");
@@ -339,6 +340,8 @@ pub async fn malformed_requests_name_their_field(connect: &Connect) {
         ("complete", json!({"sessionId": id, "result": 7}), "result"),
         ("getState", json!({}), "sessionId"),
         ("continue", json!({"sessionId": null}), "sessionId"),
+        ("continue", json!({"sessionId": id, "nextPrompt": "x"}), "nextPrompt"),
+        ("continue", json!({"sessionId": id, "progress": 1}), "progress"),
         ("list", json!({"cursor": "x"}), "cursor"),
     ] {
         let reply = peer.call(&format!("interaction.{method}"), params.clone()).await;

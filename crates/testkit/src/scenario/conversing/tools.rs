@@ -84,9 +84,16 @@ pub async fn a_flow_is_asked_in_rounds(connect: &Connect) {
     assert_eq!(refused["error"]["data"]["name"], "INVALID_STATE_TRANSITION", "{refused}");
     assert_eq!(refused["error"]["code"], -31003);
     let bad = json!({"email": {"action": "accept", "content": {"email": "nobody"}}});
-    let third = round(&mut peer, Some(&second), bad).await["result"].clone();
+    let third = round(&mut peer, Some(&second), bad.clone()).await["result"].clone();
     let message = third["inputRequests"]["email"]["params"]["message"].as_str().unwrap();
     assert!(message.ends_with("Enter email") && message.len() > "Enter email".len(), "{message}");
+    // Sent again it is no other attempt, however often; with the newest state it would be.
+    for _ in 0..20 {
+        for bad in [bad.clone(), filled("email", json!("nowhere"))] {
+            let again = round(&mut peer, Some(&second), bad).await["result"].clone();
+            assert_eq!(again["inputRequests"], third["inputRequests"], "{again}");
+        }
+    }
     // What was answered before still leads to the same question, with a state as good as any.
     let replayed = round(&mut peer, Some(&first), name).await["result"].clone();
     let email = json!({"email": {"action": "accept", "content": {"email": "ada@example.com"}}});
@@ -187,6 +194,25 @@ pub async fn a_flow_takes_everything_upfront(connect: &Connect) {
         assert_eq!(error["code"], -32602, "{reply}");
         assert_eq!(error["data"]["violations"][0]["pointer"], "/email", "{reply}");
     }
+}
+
+/// C-06: under 2026-07-28 whoever cannot show forms is told what it would take to be asked, and what
+/// is missing; with everything given nothing is.
+pub async fn a_round_without_forms_needs_everything(connect: &Connect) {
+    let mut peer = connect(Fixture::conversing().server).await;
+    let call = |arguments: Value| json!({"name": "wizard", "arguments": arguments, "_meta": stateless(json!({}))});
+    let reply = peer.call("tools/call", call(json!({"name": "Ada"}))).await;
+    let error = &reply["error"];
+    assert_eq!(error["code"], -32021, "{reply}");
+    assert_eq!(error["data"]["requiredCapabilities"], json!({"elicitation": {"form": {}}}));
+    assert_eq!(error["data"]["missing"][0]["key"], "email", "{reply}");
+    assert!(error["data"]["details"].as_str().unwrap().contains("`email`"), "{reply}");
+    let all = json!({"name": "Ada", "email": "ada@example.com"});
+    let reply = peer.call("tools/call", call(all.clone())).await;
+    assert_eq!(reply["result"]["structuredContent"], all, "{reply}");
+    let listed = peer.call("interaction.list", json!({"_meta": stateless(json!({}))})).await;
+    let sessions = listed["result"]["sessions"].as_array().unwrap();
+    assert!(sessions.iter().all(|one| one["state"] != "waiting_user"), "{sessions:?}");
 }
 
 /// C-44, INT-085: a server may have flows and no conversations.

@@ -1,0 +1,294 @@
+//! Putting a server together.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, RwLock};
+
+use mcp_flow_proto::Revision;
+use mcp_flow_proto::model::{ContentForm, Implementation};
+use mcp_flow_rate::Buckets;
+use serde_json::Value;
+
+use super::{Declared, Inner, Server};
+use crate::connections::Connections;
+use crate::context::Context;
+use crate::event::Hook;
+use crate::extensions::Extensions;
+use crate::handler::Handler;
+use crate::input::Sealing;
+use crate::limits::Limits;
+use crate::load::Load;
+use crate::methods;
+use crate::observe::Observer;
+use crate::output_filter::OutputFilter;
+use crate::permissions::Permissions;
+use crate::prompt::AddPromptsError;
+use crate::prompt::catalog::PromptList;
+use crate::registry::Registry;
+use crate::resource::catalog::Catalog;
+use crate::resource::{AddResourcesError, BadResource, Offered};
+use crate::revision::{Dialect, VersionPolicy};
+use crate::router::{Era, Router};
+use crate::tool::{AddToolsError, BadTool, Tool, ToolNames, ToolOutput};
+
+/// A server being put together. Starts with limits that are safe on an open network.
+#[must_use]
+pub struct ServerBuilder {
+    info: Implementation,
+    instructions: Option<String>,
+    versions: VersionPolicy,
+    limits: Limits,
+    router: Router,
+    permissions: Option<Permissions>,
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) bad_tool: Option<BadTool>,
+    pub(crate) tool_names: ToolNames,
+    pub(crate) resources: Vec<Offered>,
+    pub(crate) bad_resource: Option<BadResource>,
+    pub(crate) catalog: Catalog,
+    pub(crate) prompts: PromptList,
+    hooks: Vec<Box<dyn Hook>>,
+    observers: Vec<Box<dyn Observer>>,
+    content_form: ContentForm,
+    dialect: Dialect,
+    output_filters: Vec<Box<OutputFilter>>,
+    extensions: Extensions,
+    sealing: Sealing,
+    declared: Vec<Declared>,
+}
+
+impl ServerBuilder {
+    pub(super) fn new(name: String, version: String) -> Self {
+        Self {
+            info: Implementation::new(name, version),
+            instructions: None,
+            versions: VersionPolicy::default(),
+            limits: Limits::default(),
+            router: Router::default(),
+            permissions: None,
+            tools: Vec::new(),
+            bad_tool: None,
+            tool_names: ToolNames::default(),
+            resources: Vec::new(),
+            bad_resource: None,
+            catalog: Catalog::default(),
+            prompts: PromptList::default(),
+            hooks: Vec::new(),
+            observers: Vec::new(),
+            content_form: ContentForm::default(),
+            dialect: Dialect::default(),
+            output_filters: Vec::new(),
+            extensions: Extensions::default(),
+            sealing: Sealing::default(),
+            declared: Vec::new(),
+        }
+    }
+
+    pub(crate) fn sealing(&self) -> &Sealing {
+        &self.sealing
+    }
+
+    /// What the server is for, told to clients whose revision has a place for it.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.info.description = Some(description.into());
+        self
+    }
+
+    /// How a model should use the server.
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Which handshake revisions to agree to. Defaults to the nearest one.
+    pub fn versions(mut self, versions: VersionPolicy) -> Self {
+        self.versions = versions;
+        self
+    }
+
+    /// Replaces the limits.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Lets principals use only what these rules give them. Rules may be exchanged while the server
+    /// runs; without any, everyone may use everything.
+    ///
+    /// ```
+    /// use mcp_flow_server::permissions::{Names, Rule};
+    /// use mcp_flow_server::{Permissions, Server};
+    ///
+    /// let everyone = Rule {
+    ///     principals: Names::all(),
+    ///     tools: Names::new(["calculator.*"]),
+    ///     ..Rule::default()
+    /// };
+    /// let permissions = Permissions::new(vec![everyone]);
+    /// let server = Server::builder("sums", "1.0.0").permissions(permissions.clone()).build().unwrap();
+    ///
+    /// permissions.replace(&Permissions::new(vec![]));
+    /// server.permissions_changed();
+    /// ```
+    pub fn permissions(mut self, permissions: Permissions) -> Self {
+        self.permissions = Some(permissions);
+        self
+    }
+
+    /// Adds a method of one's own.
+    pub fn method(mut self, method: &'static str, era: Era, handler: impl Handler) -> Self {
+        self.router.add(method, era, handler);
+        self
+    }
+
+    /// Adds a method of one's own that is served before `initialize` too.
+    pub fn early_method(mut self, method: &'static str, era: Era, handler: impl Handler) -> Self {
+        self.router.add_early(method, era, handler);
+        self
+    }
+
+    /// Declares an addition to the protocol: among the `experimental` capabilities of handshake
+    /// revisions under one name, among the `extensions` of later ones under another, which begins
+    /// with a domain of its inventor's.
+    pub fn declare(
+        mut self,
+        experimental: &'static str,
+        extension: &'static str,
+        value: Value,
+    ) -> Self {
+        self.declared.push(Declared { experimental, extension, value });
+        self
+    }
+
+    /// Adds a hook that sees every event of every connection, and may veto some.
+    ///
+    /// ```
+    /// use mcp_flow_server::{ConnectionInfo, Event, Server, Veto};
+    ///
+    /// let server = Server::builder("quiet", "1.0.0")
+    ///     .hook(|connection: &ConnectionInfo, event: &Event<'_>| match event {
+    ///         Event::Connected if connection.transport != "stdio" => {
+    ///             Err(Veto("only pipes here".into()))
+    ///         }
+    ///         _ => Ok(()),
+    ///     })
+    ///     .build()
+    ///     .unwrap();
+    /// assert!(server.connect(ConnectionInfo::new("memory")).is_err());
+    /// ```
+    pub fn hook(mut self, hook: impl Hook) -> Self {
+        self.hooks.push(Box::new(hook));
+        self
+    }
+
+    /// Adds one who sees every exchange, while it wants to.
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observers.push(Box::new(observer));
+        self
+    }
+
+    /// Whose way of writing content to follow. Defaults to the official one.
+    pub fn content_form(mut self, form: ContentForm) -> Self {
+        self.content_form = form;
+        self
+    }
+
+    /// Whose words to use where documents differ in words alone. Defaults to the official ones.
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        self
+    }
+
+    /// Adds a function that sees the output of every tool, failures included, and may change it
+    /// before it is sent. Filters run in the order they are added; one that panics fails its call.
+    ///
+    /// [`strip_control_characters`](crate::strip_control_characters) is one.
+    ///
+    /// ```
+    /// use mcp_flow_server::Server;
+    ///
+    /// let server = Server::builder("signed", "1.0.0")
+    ///     .filter_output(|context, output| {
+    ///         output.meta.insert("for".into(), context.principal().name().into());
+    ///     })
+    ///     .build()
+    ///     .unwrap();
+    /// ```
+    pub fn filter_output(
+        mut self,
+        filter: impl Fn(&Context, &mut ToolOutput) + Send + Sync + 'static,
+    ) -> Self {
+        self.output_filters.push(Box::new(filter));
+        self
+    }
+
+    /// Puts in a value that handlers get from [`Context::extension`](crate::Context::extension).
+    pub fn extension<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.extensions.insert(value);
+        self
+    }
+
+    /// Finishes the server.
+    pub fn build(mut self) -> Result<Server, BuildError> {
+        if let Some(error) = self.bad_tool {
+            return Err(AddToolsError::from(error).into());
+        }
+        let mut tools = Registry::default();
+        tools.add(self.tools).map_err(|(error, _unused)| AddToolsError::from(error))?;
+        if let Some(error) = self.bad_resource {
+            return Err(AddResourcesError::from(error).into());
+        }
+        self.catalog.add(self.resources).map_err(AddResourcesError::from)?;
+        methods::add_to(&mut self.router);
+        let info_value = serde_json::to_value(self.info.for_revision(Revision::V2026_07_28))
+            .expect("names and texts can be written");
+        Ok(Server {
+            inner: Arc::new(Inner {
+                info: self.info,
+                info_text: info_value.to_string(),
+                info_value,
+                instructions: self.instructions,
+                versions: self.versions,
+                limits: RwLock::new(Arc::new(self.limits)),
+                load: Load::default(),
+                rates: Buckets::default(),
+                router: self.router,
+                permissions: self.permissions,
+                has_tools: AtomicBool::new(!tools.is_empty()),
+                tools: RwLock::new(tools),
+                tool_names: self.tool_names,
+                catalog: self.catalog,
+                prompts: self.prompts.finish()?,
+                connections: Connections::default(),
+                hooks: self.hooks,
+                observers: self.observers,
+                content_form: self.content_form,
+                dialect: self.dialect,
+                output_filters: self.output_filters,
+                extensions: self.extensions,
+                sealing: self.sealing,
+                declared: self.declared,
+            }),
+        })
+    }
+}
+
+impl std::fmt::Debug for ServerBuilder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ServerBuilder").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+/// Why a server cannot be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A tool cannot be used.
+    #[error(transparent)]
+    Tools(#[from] AddToolsError),
+    /// A prompt cannot be used.
+    #[error(transparent)]
+    Prompts(#[from] AddPromptsError),
+    /// A resource cannot be used.
+    #[error(transparent)]
+    Resources(#[from] AddResourcesError),
+}
