@@ -60,6 +60,7 @@ fn rule(rule: &PermissionRule) -> Rule {
         prompts: Names::new(&rule.prompts),
         flows: Names::new(&rule.flows),
         admin: rule.admin,
+        metrics: rule.metrics,
     }
 }
 

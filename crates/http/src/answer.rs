@@ -31,6 +31,8 @@ pub(crate) enum AnswerBody {
         reader: BulkReader,
         /// How much is still to come, if that is known.
         left: Option<u64>,
+        /// Completes when no more may be sent.
+        end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     },
 }
 
@@ -55,13 +57,17 @@ impl Keeping {
 }
 
 impl AnswerBody {
-    /// Breaks a stream of events off when something happens.
-    pub(crate) fn end_when(&mut self, end: impl Future<Output = ()> + Send + 'static) {
-        if let Self::Events(events) = self {
-            let empty: Pin<Box<dyn Stream<Item = Bytes> + Send>> =
-                Box::pin(futures_util::stream::empty());
-            let events = std::mem::replace(events, empty);
-            *self = Self::Events(Box::pin(events.take_until(Box::pin(end))));
+    /// Breaks off what takes long, a stream of events or a download, when something happens.
+    pub(crate) fn end_when(&mut self, ending: impl Future<Output = ()> + Send + 'static) {
+        match self {
+            Self::Events(events) => {
+                let empty: Pin<Box<dyn Stream<Item = Bytes> + Send>> =
+                    Box::pin(futures_util::stream::empty());
+                let events = std::mem::replace(events, empty);
+                *self = Self::Events(Box::pin(events.take_until(Box::pin(ending))));
+            }
+            Self::Bulk { end, .. } => *end = Some(Box::pin(ending)),
+            Self::Whole(_) | Self::Keeping(..) => {}
         }
     }
 }
@@ -85,7 +91,12 @@ impl Body for AnswerBody {
                 .poll_next(context)
                 .map(|event| event.map(|event| Ok(Frame::data(event)))),
             Self::Bulk { left: Some(0), .. } => Poll::Ready(None),
-            Self::Bulk { reader, left } => {
+            Self::Bulk { reader, left, end } => {
+                if let Some(end) = end
+                    && end.as_mut().poll(context).is_ready()
+                {
+                    return Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())));
+                }
                 let mut piece = match ready!(reader.poll_next_unpin(context)) {
                     Some(Ok(piece)) => piece,
                     // The connection is broken off, so that nobody takes a part for the whole.
@@ -156,7 +167,7 @@ pub(crate) fn empty(status: StatusCode) -> Answer {
 
 /// Something large, of a length that may be known.
 pub(crate) fn bulk(reader: BulkReader, length: Option<u64>) -> Answer {
-    Response::new(AnswerBody::Bulk { reader, left: length })
+    Response::new(AnswerBody::Bulk { reader, left: length, end: None })
 }
 
 /// Events as they come.

@@ -176,6 +176,7 @@ impl Service {
             ("/mcp", _) => streamable::answer(self, request, principal).await,
             ("/ws", &Method::GET) => websocket::answer(self, request, principal, connected),
             ("/ws", _) => wrong_method("GET"),
+            ("/metrics", _) if !self.may_see_figures(&principal) => nothing_at(path),
             ("/metrics", &Method::GET) => {
                 let sessions =
                     [("streamable", self.sessions.count()), ("sse", self.legacy_sessions.count())];
@@ -197,6 +198,11 @@ impl Service {
                 answer
             }
         }
+    }
+
+    /// Figures tell of everyone, so where there are rules one of them has to give them.
+    fn may_see_figures(&self, principal: &Principal) -> bool {
+        self.server.permissions().is_none_or(|rules| rules.of(principal).metrics())
     }
 
     /// Whether work can be done here: what everything depends on is asked, and has little time.

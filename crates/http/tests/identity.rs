@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime};
 use mcp_flow_http::{Options, Verifier};
 use mcp_flow_server::identity::{Refused, Terms, Verifying};
 use mcp_flow_server::permissions::{Names, Rule};
-use mcp_flow_server::{Permissions, Principal};
+use mcp_flow_server::{Bulk, Context, Permissions, Principal, Server, Tool};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::Request;
-use serde_json::json;
+use serde_json::{Value, json};
 use support::{Running, alone, call, in_session, initialize, start_with};
 
 /// Knows a few tokens, and tells clients where to get others.
@@ -179,4 +179,37 @@ async fn a_session_outlives_its_token() {
     assert_eq!(added["result"]["content"][0]["text"], "2", "{added}");
     let ended = running.send(with(alone("tools/list", json!({})), "ada")).await.json().await;
     assert_eq!(ended["error"]["data"]["name"], "ACCESS_DENIED", "{ended}");
+}
+
+/// C-46: a download under way ends with the token it was asked for with.
+#[tokio::test]
+async fn a_download_ends_with_its_token() {
+    let door = Door::new();
+    let endless = Tool::builder("endless")
+        .handler(async |_: Context, _: Value| Bulk::reader("endless", tokio::io::repeat(b'x')));
+    let server = Server::builder("bulky", "1.0.0").tools(endless).build().unwrap();
+    let running = start_with(&server, |bound| bound.verifier(door.clone())).await;
+    let asked = alone("tools/call", json!({"name": "endless", "arguments": {}}));
+    let reply = running.send(with(asked, "ada")).await.json().await;
+    let url = reply["result"]["content"][0]["uri"].as_str().unwrap().to_owned();
+    let path = &url[url.find("/download/").unwrap()..];
+    let answer = running.send(with(Request::new("GET", path), "ada")).await;
+    assert_eq!(answer.status, 200);
+    door.ada.revoke();
+    let mut connection = answer.into_connection();
+    while connection.byte().await.is_some() {}
+}
+
+/// MCP-075, MCP-091: figures tell of everyone, so where there are rules they must be given.
+#[tokio::test]
+async fn figures_are_for_those_who_may_see_them() {
+    let rules = Permissions::new(vec![
+        Rule { scopes: vec!["use".into()], tools: Names::all(), ..Rule::default() },
+        Rule { scopes: vec!["more".into()], metrics: true, ..Rule::default() },
+    ]);
+    let server = Fixture::with(|server| server.permissions(rules)).server;
+    let running = start_with(&server, |bound| bound.verifier(Door::new())).await;
+    for (token, status) in [("ada", 404), ("ada-later", 200)] {
+        assert_eq!(running.send(with(Request::get("/metrics"), token)).await.status, status);
+    }
 }

@@ -116,7 +116,7 @@ pub const OVERLOADED: Fault = Fault {
     domain: "mcp",
     name: "OVERLOADED",
     code: -32000,
-    stateless_code: -31304,
+    stateless_code: -31305,
     message: "The server is overloaded",
 };
 /// A message is longer than the server accepts.

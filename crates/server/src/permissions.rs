@@ -43,6 +43,8 @@ pub struct Rule {
     pub flows: Names,
     /// Whether what belongs to others may be seen, for looking after the server.
     pub admin: bool,
+    /// Whether the figures of the server may be seen, which admins always may.
+    pub metrics: bool,
 }
 
 impl Rule {
@@ -112,6 +114,7 @@ impl Permissions {
             resources: Names::all(),
             prompts: Names::all(),
             flows: Names::all(),
+            metrics: true,
             ..Rule::default()
         }])
     }
@@ -150,13 +153,15 @@ struct Worked {
     number: u64,
     rules: Vec<Rule>,
     admin: bool,
+    metrics: bool,
 }
 
 impl Granted {
     fn new(rules: Rules, principal: &Principal) -> Self {
         let own: Vec<_> = rules.all.iter().filter(|rule| rule.is_for(principal)).cloned().collect();
         let admin = own.iter().any(|rule| rule.admin);
-        Self(Arc::new(Worked { number: rules.number, rules: own, admin }))
+        let metrics = admin || own.iter().any(|rule| rule.metrics);
+        Self(Arc::new(Worked { number: rules.number, rules: own, admin, metrics }))
     }
 
     /// Whether something may be used.
@@ -186,6 +191,11 @@ impl Granted {
     /// Whether what belongs to others may be seen.
     pub fn admin(&self) -> bool {
         self.0.admin
+    }
+
+    /// Whether the figures of the server may be seen.
+    pub fn metrics(&self) -> bool {
+        self.0.metrics
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -247,6 +257,7 @@ mod tests {
             let granted = of(name, scopes);
             assert_eq!(granted.may(kind, target), may, "{name} {scopes:?} {target}");
             assert_eq!(granted.admin(), scopes == ["files"], "{name} {scopes:?}");
+            assert_eq!(granted.metrics(), granted.admin(), "{name} {scopes:?}");
         }
     }
 

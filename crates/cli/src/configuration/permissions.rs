@@ -23,6 +23,8 @@ pub(crate) struct PermissionRule {
     pub(crate) flows: Vec<String>,
     /// Whether sessions of others, traffic and figures may be seen.
     pub(crate) admin: bool,
+    /// Whether `/metrics` may be read, which admins always may.
+    pub(crate) metrics: bool,
 }
 
 impl PermissionRule {
