@@ -14,6 +14,7 @@ mod figures;
 mod given;
 mod guarded;
 mod host;
+mod interrupt;
 mod log;
 mod meter;
 mod offer;

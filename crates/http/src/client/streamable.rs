@@ -19,6 +19,7 @@ use mcp_flow_proto::{Revision, method};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio_util::task::TaskTracker;
 use url::Url;
 
 use super::events::EventDecoder;
@@ -45,6 +46,9 @@ struct Inner {
     listening: watch::Sender<bool>,
     /// How many answers to the server's requests are on their way.
     answering: AtomicUsize,
+    /// What is said and wants no answer, such as that a request is cancelled: on its way still when
+    /// the connection is closed, it arrives all the same.
+    telling: TaskTracker,
     running: Mutex<Running>,
 }
 
@@ -66,6 +70,7 @@ pub(super) fn open(wire: Arc<Wire>, url: Url, inbox: Inbox) -> Arc<dyn Transport
         initialized: watch::Sender::new(false),
         listening: watch::Sender::new(false),
         answering: AtomicUsize::new(0),
+        telling: TaskTracker::new(),
         running: Mutex::default(),
     };
     Arc::new(Streamable { inner: Arc::new(inner) })
@@ -93,7 +98,7 @@ impl Transport for Streamable {
                 running.requests.insert(id, task.abort_handle());
             }
             OutgoingKind::Notification { .. } => {
-                tokio::spawn(async move { inner.tell(message).await });
+                self.inner.telling.spawn(async move { inner.tell(message).await });
             }
             OutgoingKind::Response => {
                 // A server can ask without end, and take no answer.
@@ -144,6 +149,8 @@ impl Transport for Streamable {
     fn close(&self) -> BoxFuture<'_, ()> {
         self.inner.stop();
         Box::pin(async move {
+            self.inner.telling.close();
+            let _ = tokio::time::timeout(FAREWELL, self.inner.telling.wait()).await;
             let session = self.inner.session().take();
             if let Some(session) = session {
                 let mut request =
@@ -450,7 +457,7 @@ const HEAD_START: Duration = Duration::from_millis(500);
 /// How many answers to the server's requests may be on their way.
 const MOST_ANSWERS: usize = 256;
 
-/// How long the server may take to hear that a session is over.
+/// How long the server may take to hear what is said last, and again that a session is over.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// How often a stream is taken up again without anything new on it.
