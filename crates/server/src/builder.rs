@@ -30,6 +30,7 @@ use crate::resource::catalog::Catalog;
 use crate::resource::{AddResourcesError, BadResource, Offered};
 use crate::revision::{Dialect, VersionPolicy};
 use crate::router::{Era, Router};
+use crate::tool::direct::Direct;
 use crate::tool::registry::alias;
 use crate::tool::{AddToolsError, BadTool, Tool, ToolNames, ToolOutput};
 
@@ -65,6 +66,7 @@ struct Inner {
     /// Set with the first tool; what a server has once offered it does not take back.
     has_tools: AtomicBool,
     tool_names: ToolNames,
+    direct: Direct,
     catalog: Catalog,
     prompts: PromptCatalog,
     connections: Connections,
@@ -98,6 +100,7 @@ impl Server {
             tools: Vec::new(),
             bad_tool: None,
             tool_names: ToolNames::default(),
+            direct: Direct::default(),
             resources: Vec::new(),
             bad_resource: None,
             catalog: Catalog::default(),
@@ -201,6 +204,11 @@ impl Server {
 
     pub(crate) fn has_tools(&self) -> bool {
         self.inner.has_tools.load(Ordering::Acquire)
+    }
+
+    /// Which tools are methods of their own, too.
+    pub(crate) fn direct(&self) -> &Direct {
+        &self.inner.direct
     }
 
     pub(crate) fn catalog(&self) -> &Catalog {
@@ -320,6 +328,7 @@ pub struct ServerBuilder {
     pub(crate) tools: Vec<Tool>,
     pub(crate) bad_tool: Option<BadTool>,
     pub(crate) tool_names: ToolNames,
+    pub(crate) direct: Direct,
     pub(crate) resources: Vec<Offered>,
     pub(crate) bad_resource: Option<BadResource>,
     pub(crate) catalog: Catalog,
@@ -506,6 +515,7 @@ impl ServerBuilder {
                 has_tools: AtomicBool::new(!tools.is_empty()),
                 tools: RwLock::new(tools),
                 tool_names: self.tool_names,
+                direct: self.direct,
                 catalog: self.catalog,
                 prompts: self.prompts.finish()?,
                 connections: Connections::default(),
