@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
-use super::carry::Carried;
+use super::carry::over;
 
 /// A server that is spawned, anew for every connection.
 ///
@@ -129,7 +129,7 @@ impl Connector for Program {
             let last_words = LastWords::default();
             let listener = child.stderr.take().map(|stderr| last_words.listen(stderr));
             let owned = Owned { child, last_words, listener };
-            Ok(Carried::start("stdio", stdout, stdin, inbox, Some(owned)))
+            Ok(over("stdio", stdout, stdin, inbox, Some(owned)))
         })
     }
 }
