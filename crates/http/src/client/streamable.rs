@@ -12,6 +12,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, HeaderValue};
 use hyper::{Method, Response, StatusCode};
+use mcp_flow_client::neutral;
 use mcp_flow_client::transport::{
     Inbox, Opened, Outgoing, OutgoingKind, Transport, TransportError,
 };
@@ -311,6 +312,12 @@ impl Inner {
             "application/json" => {
                 let body = sending::whole(body, limit).await?;
                 self.inbox.receive(&body);
+                if self.inbox.waits_for(id) {
+                    let start = String::from_utf8_lossy(&body[..body.len().min(400)]);
+                    let start = neutral::shorten(&start, 100);
+                    let what = format!("the server answered with what is no response: {start:?}");
+                    return Err(TransportError::Garbage(what));
+                }
                 Ok(())
             }
             "text/event-stream" => self.follow(id, body).await,
