@@ -1,5 +1,6 @@
 //! Conversations that a person holds.
 
+use mcp_flow_testkit::scripted::Script;
 use serde_json::Value;
 
 use super::{ALT_ENTER, BACKSPACE, CTRL_C, DOWN, ENTER, Place, TAB, Terminal};
@@ -188,4 +189,38 @@ fn a_call_is_approved_or_not() {
     terminal.enter("n");
     terminal.expect("not approved");
     terminal.ends_with(5);
+}
+
+/// Two forms that a server sends at once are filled in one after the other.
+#[test]
+fn forms_wait_for_their_turn() {
+    let script = Script::new(
+        r#"
+  *'"tools/list"'*) reply result '{"tools":[{"name":"two","inputSchema":{"type":"object"}}]}' ;;
+  *'"tools/call"'*)
+    call=$id
+    for form in first second; do
+      printf '{"jsonrpc":"2.0","id":"%s","method":"elicitation/create","params":%s}\n' $form \
+        '{"message":"The '$form' form","requestedSchema":{"type":"object","required":["it"],
+          "properties":{"it":{"type":"string","title":"Your '$form' word"}}}}' | tr -d '\n'
+      echo
+    done ;;
+  *'"id":"second"'*) id=$call; reply result '{"content":[{"type":"text","text":"thanks"}]}' ;;
+"#,
+        "",
+    );
+    let path = script.path().display().to_string();
+    let mut terminal = Terminal::start(&["call", "two", "--", "sh", &path]);
+    for form in ["first", "second"] {
+        terminal.expect(&format!("The {form} form"));
+        terminal.expect(&format!("Your {form} word"));
+        terminal.enter(&format!("{form} answer"));
+    }
+    terminal.expect("thanks");
+    terminal.ends_with(0);
+    let told = script.told();
+    for form in ["first", "second"] {
+        let answer = told.iter().find(|message| message["id"] == form).unwrap();
+        assert_eq!(answer["result"]["content"]["it"], format!("{form} answer"));
+    }
 }

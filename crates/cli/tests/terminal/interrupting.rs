@@ -104,8 +104,10 @@ fn no_half_file_is_left_behind() {
         }
         let host = asked.host().to_owned();
         answer(&mut asked, true, |asked| {
-            let link = |name: &str| json!({"type": "resource_link", "name": name,
-                "uri": format!("http://{host}/{name}")});
+            let link = |name: &str| {
+                json!({"type": "resource_link", "name": name,
+                "uri": format!("http://{host}/{name}")})
+            };
             asked.result(&json!({"resultType": "complete",
                 "content": [link("part-1"), link("part-2"), link("part-3")]}));
         });
