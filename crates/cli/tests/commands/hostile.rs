@@ -152,7 +152,7 @@ fn nothing_goes_on_for_ever() {
         }
         ("POST /long", "tools/list") => {
             asked.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n");
-            for _ in 0..17 {
+            for _ in 0..65 {
                 asked.write(&" ".repeat(1 << 20));
             }
             asked.until_closed();
@@ -170,7 +170,7 @@ fn nothing_goes_on_for_ever() {
         (["resources", &at("loop"), "", ""], 4, "the same page again"),
         (["prompts", &at("loop"), "", ""], 4, "the same page again"),
         (["tools", &at("garbage"), "", ""], 4, "no response"),
-        (["tools", &at("long"), "", ""], 4, "more than 16777216 bytes"),
+        (["tools", &at("long"), "", ""], 4, "more than 67108864 bytes"),
         (["tools", &at("silent"), "--time-limit", "1"], 3, "--time-limit"),
         (["call", &at("bomb"), "bomb", "a=x"], 0, "done"),
     ] {
@@ -186,7 +186,7 @@ fn nothing_goes_on_for_ever() {
 /// WFL-065: a server that talks without end, or never ends, is found out all the same.
 #[test]
 fn conformance_of_the_hopeless_is_told() {
-    for command in [&["yes"][..], &["sh", "-c", "exec >&-; read line; sleep 1000"]] {
+    for command in [&["yes"][..], &["sh", "-c", "exec >&-; read line; exec sleep 1000"]] {
         let words = [&["workflow", "conform", "--"], command].concat();
         let (out, err, code) = run(&words, "");
         assert_eq!(code, 1, "{command:?}: {out}{err}");
