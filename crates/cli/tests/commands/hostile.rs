@@ -148,7 +148,7 @@ fn nothing_goes_on_for_ever() {
             asked.result(&json!({"resources": [], "prompts": [], "nextCursor": "again"}));
         }
         ("POST /garbage", "tools/list") => {
-            asked.content("200 OK", "application/json", "\u{1b}[2J{")
+            asked.content("200 OK", "application/json", "\u{1b}[2J{");
         }
         ("POST /long", "tools/list") => {
             asked.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n");
