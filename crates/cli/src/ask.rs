@@ -14,6 +14,7 @@ use anyhow::Context as _;
 use mcp_flow::session::Violation;
 use mcp_flow::session::prompt::{Prompt, PromptType};
 use serde_json::{Map, Value};
+use tokio::sync::Mutex as Turn;
 
 use crate::exit::{Exit, Failure};
 use crate::show::neutral;
@@ -36,6 +37,9 @@ pub(crate) enum Asked {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asker {
     answers: Arc<Mutex<Map<String, Value>>>,
+    /// Held by the question that is on the screen: a server may ask several at once, and one that is
+    /// withdrawn stays there until the person is done with it.
+    screen: Arc<Turn<()>>,
 }
 
 impl Asker {
@@ -52,7 +56,7 @@ impl Asker {
             );
             Failure::new(Exit::Usage, message)
         })?;
-        Ok(Self { answers: Arc::new(Mutex::new(answers)) })
+        Ok(Self { answers: Arc::new(Mutex::new(answers)), ..Self::default() })
     }
 
     /// Whether there is a person who can be shown widgets.
@@ -80,7 +84,7 @@ impl Asker {
                 Failure::new(Exit::Usage, message).into()
             });
         }
-        Self::ask_person(question).await
+        self.ask_person(question).await
     }
 
     /// Has something decided that is shown already, by the person alone: a file of answers is
@@ -88,16 +92,20 @@ impl Asker {
     pub(crate) async fn decide(&self, message: &str) -> anyhow::Result<Asked> {
         let mut prompt = Prompt::new(PromptType::Confirm, message);
         prompt.default_value = Some(false.into());
-        Self::ask_person(Question::of_prompt("decision", prompt)).await
+        self.ask_person(Question::of_prompt("decision", prompt)).await
     }
 
-    async fn ask_person(question: Question) -> anyhow::Result<Asked> {
+    async fn ask_person(&self, question: Question) -> anyhow::Result<Asked> {
+        let screen = self.screen.clone().lock_owned().await;
         // Widgets and standard input cannot be waited for any other way.
-        let asked = tokio::task::spawn_blocking(move || match Self::is_interactive() {
-            true => Ok(terminal::ask(&question)?),
-            false => {
-                let (input, output) = (std::io::stdin(), std::io::stderr());
-                anyhow::Ok(lines::ask(&question, &mut input.lock(), &mut output.lock())?)
+        let asked = tokio::task::spawn_blocking(move || {
+            let _screen = screen;
+            match Self::is_interactive() {
+                true => Ok(terminal::ask(&question)?),
+                false => {
+                    let (input, output) = (std::io::stdin(), std::io::stderr());
+                    anyhow::Ok(lines::ask(&question, &mut input.lock(), &mut output.lock())?)
+                }
             }
         });
         asked.await.context("the question could not be asked")?
@@ -124,5 +132,12 @@ pub(crate) fn complaint(violation: &Violation) -> String {
 
 /// A text of the server's, made harmless and short enough for a question.
 fn shown(text: &str) -> String {
-    neutral(text.trim())
+    let text = text.trim();
+    match text.char_indices().nth(LONGEST_SHOWN) {
+        Some((end, _)) => format!("{}…", neutral(&text[..end])),
+        None => neutral(text),
+    }
 }
+
+/// How many characters of a question are shown; the rest is no question.
+const LONGEST_SHOWN: usize = 10_000;

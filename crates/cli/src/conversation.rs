@@ -85,6 +85,7 @@ impl Talk<'_> {
         conversation: &mut Conversation,
         known: &mut Map<String, Value>,
     ) -> Result<Finished, Broken> {
+        let mut rejected = 0;
         loop {
             let asked = match conversation.next().await? {
                 Turn::Finished(finished) => {
@@ -105,11 +106,19 @@ impl Talk<'_> {
             }
             match conversation.answer(value.clone()).await? {
                 Verdict::Accepted => {
+                    rejected = 0;
                     known.insert(key.to_owned(), value);
                 }
                 Verdict::Rejected(violation) => {
                     self.meter.clear();
                     eprintln!("Not accepted: {}", complaint(&violation));
+                    rejected += 1;
+                    // Where nobody types, the next answer will be the same.
+                    if rejected >= MOST_REJECTED && !Asker::is_interactive() {
+                        let why = format!("{rejected} answers were not accepted");
+                        let left = self.left(conversation.session(), Exit::Failed, &why);
+                        return Err(Broken::Failed(left.into()));
+                    }
                 }
             }
         }
@@ -130,12 +139,17 @@ impl Talk<'_> {
                 (Exit::Usage, why)
             }
         };
+        Err(self.left(session, exit, &why).into())
+    }
+
+    /// What ends a conversation that goes on later.
+    fn left(&self, session: &str, exit: Exit, why: &str) -> Failure {
         let message = format!(
             "{why}. The conversation waits; take it up again with\n  {} {}",
             self.resume,
             crate::show::neutral(session)
         );
-        Err(Failure::new(exit, message).into())
+        Failure::new(exit, message)
     }
 }
 
@@ -150,3 +164,6 @@ fn end(session: &str, finished: &Finished) -> Value {
 }
 
 const MOST_STARTS: usize = 3;
+
+/// How many answers in a row may be refused where no person gives them.
+const MOST_REJECTED: usize = 20;

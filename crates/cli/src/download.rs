@@ -92,13 +92,17 @@ pub(crate) async fn save(
 ) -> anyhow::Result<Vec<PathBuf>> {
     let problem = || format!("{} cannot be written to", folder.display());
     std::fs::create_dir_all(folder).with_context(problem)?;
-    let saving = pieces.into_iter().map(|piece| save_one(client, piece, folder, meter));
-    let mut saved = stream::iter(saving).buffered(AT_ONCE);
-    let mut paths = Vec::new();
-    while let Some(path) = saved.next().await {
-        paths.push(path?);
+    let saving = pieces.into_iter().enumerate().map(|(place, piece)| async move {
+        anyhow::Ok((place, save_one(client, piece, folder, meter).await?))
+    });
+    // Not in order, so that one that fails is noticed while those before it go on.
+    let mut saving = stream::iter(saving).buffer_unordered(AT_ONCE);
+    let mut saved = Vec::new();
+    while let Some(one) = saving.next().await {
+        saved.push(one?);
     }
-    Ok(paths)
+    saved.sort();
+    Ok(saved.into_iter().map(|(_, path)| path).collect())
 }
 
 async fn save_one(

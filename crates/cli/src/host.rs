@@ -12,7 +12,7 @@ use mcp_flow::client::model::{
 };
 use mcp_flow::session::prompt::{Prompt, PromptType};
 use serde_json::{Map, Value};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 
 use crate::ask::question::Question;
 use crate::ask::{Asked, Asker, schema};
@@ -26,11 +26,13 @@ pub(crate) struct Person {
     pub(crate) meter: Meter,
     /// Told when a question was answered by ctrl-c.
     pub(crate) interrupted: Arc<Notify>,
+    /// Held by the form that is filled in: a server may send several at once.
+    turn: Arc<Mutex<()>>,
 }
 
 impl Person {
     pub(crate) fn new(asker: Asker, meter: Meter) -> Self {
-        Self { asker, meter, interrupted: Arc::default() }
+        Self { asker, meter, interrupted: Arc::default(), turn: Arc::default() }
     }
 
     /// Asks, with nothing else on the screen. What cannot be asked counts as left undecided.
@@ -45,7 +47,7 @@ impl Person {
             }
             Ok(Asked::NoMore) => Err(ElicitAnswer::Cancel),
             Err(error) => {
-                eprintln!("mcp-flow: {error:#}");
+                eprintln!("mcp-flow: {}", neutral(&format!("{error:#}")));
                 Err(ElicitAnswer::Cancel)
             }
         }
@@ -53,6 +55,7 @@ impl Person {
 
     /// Shows something and has it decided, or says why it was not.
     async fn decide(&self, shown: &str, question: &str) -> Result<(), String> {
+        let _turn = self.turn.lock().await;
         self.meter.clear();
         eprintln!("{shown}");
         match self.asker.decide(question).await {
@@ -73,6 +76,7 @@ impl Person {
         message: &str,
         form: &Value,
     ) -> Result<Map<String, Value>, ElicitAnswer> {
+        let _turn = self.turn.lock().await;
         self.meter.clear();
         eprintln!("{} asks: {}", neutral(&server.name), neutral(message));
         let mut answers = Map::new();
@@ -89,6 +93,7 @@ impl Person {
     }
 
     async fn visit(&self, server: &Server, message: &str, url: &str) -> Result<(), ElicitAnswer> {
+        let _turn = self.turn.lock().await;
         self.meter.clear();
         eprintln!("{} asks: {}", neutral(&server.name), neutral(message));
         eprintln!("Open this address yourself if you trust it:\n  {}", neutral(url));

@@ -14,6 +14,7 @@ mod figures;
 mod given;
 mod guarded;
 mod host;
+mod interrupt;
 mod log;
 mod meter;
 mod offer;
@@ -37,7 +38,8 @@ fn main() -> ExitCode {
     match command::run(arguments) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("mcp-flow: {error:#}");
+            // Errors repeat what servers say, and files and arguments.
+            eprintln!("mcp-flow: {}", show::neutral(&format!("{error:#}")));
             exit::Failure::exit_of(&error).into()
         }
     }

@@ -141,7 +141,7 @@ impl Offer {
     /// A server with the built-in tools, and the workflows it is to follow.
     pub(crate) fn server(&self, limits: Limits) -> anyhow::Result<Offered> {
         let workflows = self.workflows.tools(Described::Standard)?;
-        let server = workflows.add_to(self.builder(limits)?);
+        let server = self.workflows.direct(workflows.add_to(self.builder(limits)?));
         self.converse(server, workflows)
     }
 
@@ -155,7 +155,7 @@ impl Offer {
             .description("Workflow Orchestration System MCP Server")
             .limits(limits)
             .dialect(Dialect::Seed004);
-        let server = workflows.add_to(server);
+        let server = self.workflows.direct(workflows.add_to(server));
         let server = if self.diagnostics { server.tools(diagnostics::tools()) } else { server };
         Ok((server, workflows))
     }

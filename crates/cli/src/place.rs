@@ -3,19 +3,27 @@
 mod remote;
 mod resting;
 
+use std::process::ExitCode;
+
 use mcp_flow::workflow::Library;
 use serde_json::{Value, json};
 
 use crate::conversation::Talk;
 use crate::exit::{Exit, Failure};
-use crate::reach::Trusted;
+use crate::interrupt::Interrupts;
+use crate::reach::{self, Trusted};
+use crate::show::Format;
 use crate::store::{DEFAULT, StoreUrl};
 use remote::Remote;
 use resting::Resting;
 
-/// The options that say where conversations are.
+/// The options of the commands about conversations: where they are, and how to tell of them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Whereabouts {
+    /// For people or for programs
+    #[arg(long, value_enum, global = true, default_value_t)]
+    pub(crate) format: Format,
+
     /// The server that has them
     #[arg(long, value_name = "URL", global = true)]
     url: Option<String>,
@@ -39,6 +47,21 @@ pub(crate) struct Whereabouts {
 }
 
 impl Whereabouts {
+    /// Does the work of a command, unless ctrl-c ends it first, and takes leave of the place.
+    pub(crate) fn work(
+        &self,
+        find: impl AsyncFnOnce(&Self) -> anyhow::Result<Place>,
+        work: impl AsyncFnOnce(&Place) -> anyhow::Result<ExitCode>,
+    ) -> anyhow::Result<ExitCode> {
+        reach::run(async {
+            let mut interrupts = Interrupts::listen()?;
+            let place = interrupts.or(find(self)).await?;
+            let result = interrupts.or(work(&place)).await;
+            interrupts.or_leave(place.leave()).await?;
+            result
+        })
+    }
+
     /// The server on this machine, if nothing else is said.
     pub(crate) async fn or_server(&self) -> anyhow::Result<Place> {
         match &self.store {
@@ -129,6 +152,13 @@ impl Place {
         match self {
             Self::Remote(remote) => talk.take_up(&remote.client, id).await,
             Self::Resting(resting) => resting.take_up(talk, id).await,
+        }
+    }
+
+    /// Takes leave of a server.
+    async fn leave(&self) {
+        if let Self::Remote(remote) = self {
+            remote.client.close().await;
         }
     }
 

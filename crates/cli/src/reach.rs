@@ -12,6 +12,7 @@ use mcp_flow::client::{BadTarget, Client, Event, Host, HttpOptions, Program, Std
 use crate::configuration::Configuration;
 use crate::exit::{Exit, Failure};
 use crate::fault::explain;
+use crate::interrupt::Interrupts;
 use crate::show::{Format, neutral};
 use crate::target::{Spawn, Target};
 
@@ -78,9 +79,25 @@ impl Reach {
         words.first().filter(|_| self.command.is_empty()).map(String::as_str)
     }
 
-    /// Connects to it.
-    pub(crate) async fn connect(&self, target: &Target, host: impl Host) -> anyhow::Result<Client> {
-        open(self.connector(target)?, Duration::from_secs(self.time_limit), host).await
+    /// Connects to it, does the work of a command, and takes leave of it.
+    ///
+    /// ctrl-c drops the work, which cancels what is under way at the server; a second one does not
+    /// wait until the server has ended.
+    pub(crate) fn with_client(
+        &self,
+        target: &Target,
+        host: impl Host,
+        work: impl AsyncFnOnce(&Client) -> anyhow::Result<ExitCode>,
+    ) -> anyhow::Result<ExitCode> {
+        let connector = self.connector(target)?;
+        run(async {
+            let mut interrupts = Interrupts::listen()?;
+            let limit = Duration::from_secs(self.time_limit);
+            let client = interrupts.or(open(connector, limit, host)).await?;
+            let result = interrupts.or(work(&client)).await;
+            interrupts.or_leave(client.close()).await?;
+            result
+        })
     }
 
     fn connector(&self, target: &Target) -> anyhow::Result<Arc<dyn Connector>> {
@@ -202,30 +219,6 @@ pub(crate) fn run(
     let ended = runtime.block_on(work);
     runtime.shutdown_background();
     ended
-}
-
-/// Does the work of a command with a client. ctrl-c drops the work, which cancels what is under way
-/// at the server, and then takes leave of it; a second ctrl-c does not wait for that.
-pub(crate) async fn interruptible<T>(
-    client: &Client,
-    work: impl Future<Output = anyhow::Result<T>>,
-) -> anyhow::Result<T> {
-    let result = tokio::select! {
-        biased;
-        _ = tokio::signal::ctrl_c() => Err(interrupted()),
-        result = work => result,
-    };
-    tokio::select! {
-        biased;
-        _ = tokio::signal::ctrl_c() => return Err(interrupted()),
-        () = client.close() => {}
-    }
-    result
-}
-
-/// What ctrl-c ends in.
-pub(crate) fn interrupted() -> anyhow::Error {
-    Failure::new(Exit::Interrupted, "interrupted; what was under way is cancelled").into()
 }
 
 fn certificate_hash(text: &str) -> Result<String, String> {

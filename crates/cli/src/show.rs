@@ -3,6 +3,7 @@
 pub(crate) mod content;
 pub(crate) mod table;
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use anyhow::Context as _;
@@ -38,9 +39,28 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a value for programs. What programs read is not changed, and JSON escapes all controls.
+/// Writes a value for programs, which read what the server wrote: whatever acts on a terminal is
+/// escaped, as JSON can.
 pub(crate) fn print_json(value: &Value) -> anyhow::Result<()> {
-    print(&value.to_string())
+    print(&escaped(&value.to_string()))
+}
+
+/// JSON that holds nothing but what can be seen; such characters stand in texts alone.
+fn escaped(json: &str) -> String {
+    // Most is harmless as it is.
+    if let Cow::Borrowed(harmless) = mcp_flow::client::neutral::text(json) {
+        return harmless.to_owned();
+    }
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match neutral(character.encode_utf8(&mut [0; 4])).starts_with(character) {
+            true => text.push(character),
+            false => text.extend(
+                character.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")),
+            ),
+        }
+    }
+    text
 }
 
 /// Whether colours are wanted on standard error (<https://no-color.org>).
@@ -63,4 +83,19 @@ pub(crate) fn columns() -> Option<u16> {
 /// A text as it can be shown in a terminal without doing anything to it (PAT-023, PAT-033).
 pub(crate) fn neutral(text: &str) -> String {
     mcp_flow::client::neutral::text(text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    /// PAT-023: what programs read is what the server wrote, and harmless on a terminal.
+    #[test]
+    fn json_is_harmless_and_the_same() {
+        let value = json!({"a\u{9b}": ["\u{1b}[2J", "\u{7f}", "\u{202e}x", "\u{e0041}", "é🙂\n"]});
+        let text = super::escaped(&value.to_string());
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        assert_eq!(super::neutral(&text), text);
+        assert!(text.contains("é🙂") && text.contains("\\udb40\\udc41"), "{text}");
+    }
 }

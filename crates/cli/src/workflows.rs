@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use mcp_flow::seal::KeyRing;
 use mcp_flow::workflow::runs::Runs;
 use mcp_flow::workflow::{Form, Library, LookupTools, Origin, SERVER_ERROR, ToolErrors, Watching};
-use mcp_flow::{Revision, RpcError, Server};
+use mcp_flow::{Revision, RpcError, Server, ServerBuilder};
 use serde_json::{Value, json};
 
 /// Where workflows come from.
@@ -36,7 +36,10 @@ pub(crate) struct Workflows {
     #[arg(long, value_enum, default_value_t, value_name = "FORM")]
     tool_errors: Told,
 
-    /// Which tools can also be called as methods of their own
+    /// Which tools can also be called as methods of their own, as in {"method": "workflow_list"}
+    ///
+    /// The params are the arguments, the result is the tool's output, and a failure is an error.
+    /// Permissions, schemas, audit and metrics are those of tools/call.
     #[arg(long, value_enum, default_value_t, value_name = "TOOLS")]
     direct_methods: Direct,
 }
@@ -57,7 +60,9 @@ enum Direct {
     /// The four workflow tools
     #[default]
     Workflow,
-    /// None
+    /// Every tool
+    All,
+    /// None; where the workflowlookup document is followed, the four of it all the same
     None,
 }
 
@@ -94,6 +99,14 @@ impl Workflows {
             });
         let switched_off = self.direct_methods == Direct::None && form == Form::Standard;
         Ok(if switched_off { tools.without_methods() } else { tools })
+    }
+
+    /// Has every tool be a method, if that is wanted.
+    pub(crate) fn direct(&self, server: ServerBuilder) -> ServerBuilder {
+        match self.direct_methods {
+            Direct::All => server.all_direct_methods(),
+            Direct::Workflow | Direct::None => server,
+        }
     }
 
     /// Runs of these workflows, with tokens that are sealed with these keys.

@@ -79,6 +79,38 @@ async fn names_can_be_listed_without_dots() {
     }
 }
 
+/// C-18: which tools are methods of their own is the operator's to say; the four workflow tools are,
+/// if nothing is said.
+#[tokio::test]
+async fn tools_can_be_methods() {
+    for (choice, add, list) in [
+        (&[][..], false, true),
+        (&["--direct-methods=workflow"], false, true),
+        (&["--direct-methods=none"], false, false),
+        (&["--direct-methods=all"], true, true),
+    ] {
+        let (_program, mut peer) = start(&[&["stdio"], choice].concat()).await;
+        let called = peer.call_tool("calculator.add", json!({"a": 2, "b": 3})).await;
+        let added = peer.call("calculator.add", json!({"a": 2, "b": 3})).await;
+        let listed = peer.call("workflow_list", json!({"_meta": {}})).await;
+        match add {
+            true => assert_eq!(added["result"], called["result"]),
+            false => assert_eq!(added["error"]["data"]["method"], "calculator.add"),
+        }
+        match list {
+            true => assert!(listed["result"]["workflows"].is_array(), "{choice:?}: {listed}"),
+            false => assert_eq!(listed["error"]["code"], -32601, "{choice:?}: {listed}"),
+        }
+    }
+    let (_program, mut peer) = start(&["stdio", "--direct-methods=all"]).await;
+    let roll = peer.call("wh40k.roll_dice", json!({"diceCount": 2, "diceSides": 4})).await;
+    assert_eq!(roll["result"]["rolls"].as_array().unwrap().len(), 2, "{roll}");
+    let failed = peer.call("calculator.divide", json!({"a": 1, "b": 0})).await;
+    assert_eq!(failed["error"]["data"]["name"], "TOOL_FAILED", "{failed}");
+    let wrong = peer.call("calculator.divide", json!({"a": 1})).await;
+    assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+}
+
 async fn start(arguments: &[&str]) -> (Program, Peer) {
     let (program, mut peer) = Program::start(PROGRAM, arguments);
     peer.initialize(Revision::V2025_11_25).await;

@@ -1,6 +1,7 @@
 //! Arguments, checked against the schema of their tool before they are sent (PAT-027).
 
 use jsonschema::PatternOptions;
+use mcp_flow_flow::is_affordable;
 use mcp_flow_proto::model::ToolDefinition;
 use serde_json::{Map, Value};
 
@@ -33,7 +34,9 @@ pub(crate) fn check(
     // The schema is the server's word: its patterns run in linear time or not at all.
     let patterns = PatternOptions::regex().size_limit(PATTERN).dfa_size_limit(PATTERN);
     let options = jsonschema::options().with_pattern_options(patterns);
-    let Ok(validator) = options.build(&Value::Object(schema.clone())) else {
+    let schema = Value::Object(schema.clone());
+    let validator = is_affordable(&schema).then(|| options.build(&schema).ok()).flatten();
+    let Some(validator) = validator else {
         tracing::warn!("the schema of a tool cannot be used, so its arguments are not checked");
         return Ok(());
     };
@@ -71,14 +74,20 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    /// A server's pattern cannot make the client think for ever, nor take its memory.
+    /// Neither patterns nor references of a server can make the client think for ever, nor take its
+    /// memory.
     #[test]
-    fn hostile_patterns_cost_little() {
+    fn hostile_schemas_cost_little() {
         for pattern in ["^(a+)+$", "^((((a{1,100}){1,100}){1,100}){1,100})$", r"(a*)\\1$"] {
             let schema = object(json!({"properties": {"a": {"pattern": pattern}}}));
             let hostile = object(json!({"a": "a".repeat(50_000) + "!"}));
             let _ = check(&schema, &hostile);
         }
+        let next = |place: usize| json!({"$ref": format!("#/$defs/d{}", place + 1)});
+        let twice = |place| (format!("d{place}"), json!({"allOf": [next(place), next(place)]}));
+        let defs: serde_json::Map<_, _> = (0..60).map(twice).collect();
+        let schema = object(json!({"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs}));
+        assert!(check(&schema, &object(json!({"a": "a"}))).is_ok());
         let schema = object(json!({"properties": {"a": {"pattern": "^(a+)+$"}}}));
         assert!(check(&schema, &object(json!({"a": "aaa"}))).is_ok());
         assert!(check(&schema, &object(json!({"a": "aab"}))).is_err());

@@ -232,7 +232,8 @@ impl Client {
     }
 
     /// Opens what a result refers to and does not hold: a piece of content as it came, such as a
-    /// `resource_link` to the server's own address, or a `ref/stream`.
+    /// `resource_link` to the server's own address, or a `ref/stream`. Each piece may take as long as
+    /// a response may.
     ///
     /// ```no_run
     /// # async fn example(client: mcp_flow_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -256,7 +257,10 @@ impl Client {
         };
         let limit = self.shared.options.request_limit;
         match tokio::time::timeout(limit, opening).await {
-            Ok(opened) => opened.map_err(|source| Error::Lost { method: "open".into(), source }),
+            Ok(opened) => match opened {
+                Ok(opened) => Ok(opened.limited(limit)),
+                Err(source) => Err(Error::Lost { method: "open".into(), source }),
+            },
             Err(_) => Err(Error::Timeout { what: "opening a stream".to_owned(), limit }),
         }
     }

@@ -9,6 +9,7 @@
 //! shown to people only through [`neutral`].
 
 mod arguments;
+mod carried;
 mod client;
 mod completion;
 mod connect;

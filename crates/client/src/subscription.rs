@@ -8,6 +8,7 @@ use std::convert::Infallible as Never;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use futures_util::Stream;
 use mcp_flow_proto::model::SubscriptionFilter;
@@ -175,13 +176,20 @@ impl Client {
 /// Keeps a subscription up from connection to connection.
 async fn keep(client: Client, entry: Arc<Entry>, failed: tokio::sync::oneshot::Sender<Error>) {
     let mut failed = Some(failed);
+    let backoff = client.shared.options.backoff;
+    let mut attempt = 0;
     loop {
+        let begun = Instant::now();
         let kept = match client.shared.link().await {
             Ok(link) => {
                 let Err(ended) = hold(&client, &link, &entry).await;
                 match ended {
                     // The connection is over, or about to be; another one may hold.
-                    Ended::Lost(_) if client.shared.connector().reconnects() => None,
+                    Ended::Lost(_)
+                        if client.shared.connector().reconnects() && attempt < backoff.attempts =>
+                    {
+                        None
+                    }
                     Ended::Lost(source) => {
                         let method = method::SUBSCRIPTIONS_LISTEN.to_owned();
                         Some(Error::Lost { method, source })
@@ -198,8 +206,9 @@ async fn keep(client: Client, entry: Arc<Entry>, failed: tokio::sync::oneshot::S
             }
             return;
         }
-        let backoff = client.shared.options.backoff;
-        tokio::time::sleep(backoff.delay(0, fastrand::f64())).await;
+        // One that held for a while was good, and so may the next one be.
+        attempt = if begun.elapsed() > backoff.most { 0 } else { attempt + 1 };
+        tokio::time::sleep(backoff.delay(attempt.saturating_sub(1), fastrand::f64())).await;
     }
 }
 

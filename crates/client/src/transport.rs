@@ -14,11 +14,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
+use futures_util::stream::{self, BoxStream};
 use mcp_flow_proto::{Encoding, Revision};
 use serde_json::{Map, Value};
 use tokio::io::AsyncBufRead;
 use tokio_util::io::StreamReader;
+
+pub use crate::carried::{Outbox, carried};
 
 use crate::link::Link;
 
@@ -190,6 +192,23 @@ impl Opened {
     /// ```
     pub fn into_reader(self) -> impl AsyncBufRead + Send + Unpin {
         StreamReader::new(self.bytes.map(|piece| piece.map_err(io::Error::other)))
+    }
+}
+
+impl Opened {
+    /// The same, given up when the next piece is not there within this time.
+    pub(crate) fn limited(self, limit: Duration) -> Self {
+        let bytes = stream::unfold(Some(self.bytes), move |bytes| async move {
+            let mut bytes = bytes?;
+            match tokio::time::timeout(limit, bytes.next()).await {
+                Ok(piece) => Some((piece?, Some(bytes))),
+                Err(_) => {
+                    let what = format!("nothing came within {}", crate::error::Seconds(limit));
+                    Some((Err(TransportError::Lost(what)), None))
+                }
+            }
+        });
+        Self { bytes: bytes.boxed(), ..self }
     }
 }
 

@@ -8,6 +8,9 @@ mod support;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use mcp_flow_client::host::{Asker, Host};
+use mcp_flow_client::interaction::{PromptAnswer, Question};
 use mcp_flow_client::{Change, Client, Error, ErrorKind, Event, Revision, Speak, Watched};
 use serde_json::{Value, json};
 use support::{Script, Scripted, handshake, result};
@@ -425,4 +428,31 @@ async fn a_flood_of_questions_is_refused() {
     assert_eq!(refused["error"]["data"]["name"], "RATE_LIMITED");
     let taken = script.received().iter().any(|message| message["id"] == "again");
     assert!(!taken, "the place of the cancelled one was free");
+}
+
+/// INT-096: a server that takes no answer at all is given up on, though every answer keeps its rules.
+#[tokio::test]
+async fn endless_rejections_are_stopped() {
+    struct Obliging;
+    impl Host for Obliging {
+        fn answer<'a>(&'a self, _: &'a Asker, _: &'a Question) -> BoxFuture<'a, PromptAnswer> {
+            Box::pin(async { PromptAnswer::Value(json!("yes")) })
+        }
+    }
+    let script = Script::new(|message, peer| match message["method"].as_str() {
+        Some("capabilities") => peer.send(result(message, json!({"interactive": true}))),
+        Some("interaction.start") => peer.send(result(
+            message,
+            json!({"sessionId": "s", "initialPrompt": {"type": "text", "message": "Well?"}}),
+        )),
+        Some("interaction.respond") => peer.send(result(
+            message,
+            json!({"accepted": false, "validation": {"error": "never enough"}}),
+        )),
+        Some("interaction.cancel") => peer.send(result(message, json!({}))),
+        _ => handshake(message, peer),
+    });
+    let client = Client::builder().host(Obliging).connect(script.connector()).await.unwrap();
+    let error = client.converse("any", serde_json::Map::new()).await.unwrap_err();
+    assert!(error.to_string().contains("no good answer"), "{error}");
 }

@@ -4,6 +4,7 @@
 //! given before anything was asked. It takes time linear in the answer, whatever the rules.
 
 mod compiled;
+mod cost;
 mod custom;
 mod file;
 pub mod limits;
@@ -16,6 +17,7 @@ use serde_json::Value;
 
 use crate::prompt::{Prompt, PromptType};
 
+pub use cost::is_affordable;
 pub(crate) use plain::parse_date;
 pub use sound::BadPrompt;
 

@@ -28,7 +28,7 @@ pub mod session;
 pub mod store;
 mod time;
 
-pub use check::{BadPrompt, Violation, is_empty, limits};
+pub use check::{BadPrompt, Violation, is_affordable, is_empty, limits};
 pub use event::{Ending, Event, Fault, FaultName};
 pub use id::{BadSessionId, Owner, SessionId};
 pub use jiff::civil::Date;

@@ -7,7 +7,8 @@ mod support;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use mcp_flow_client::{Client, Error, ErrorKind, Revision, Speak};
+use futures_util::StreamExt as _;
+use mcp_flow_client::{Client, Error, ErrorKind, Revision, Speak, Watched};
 use mcp_flow_http::client::{HttpOptions, server};
 use mcp_flow_testkit::fixture::Fixture;
 use serde_json::json;
@@ -111,6 +112,29 @@ async fn a_restarted_server_is_found_again() {
         let sum = client.call_tool("math.add", json!({"a": 2, "b": 3})).repeatable().await;
         assert_eq!(sum.unwrap().text(), "5", "{revision}");
     }
+}
+
+/// PAT-060: whoever listens learns that the server has gone for good, and does not wait for ever.
+#[tokio::test]
+async fn a_subscription_ends_with_its_server() {
+    let running = support::start(&Fixture::new().server).await;
+    let url = format!("http://{}/mcp", running.address);
+    let builder = Client::builder().with(|options| {
+        options.speak = Speak::Only(Revision::V2026_07_28);
+        options.backoff.first = Duration::from_millis(1);
+        options.backoff.attempts = 3;
+    });
+    let client = builder.connect(server(&url, &HttpOptions::new()).unwrap()).await.unwrap();
+    let mut changes = client.listen(Watched::new().tools()).await.unwrap();
+    running.stop().await;
+    let ended = loop {
+        match changes.next().await {
+            Some(Ok(_)) => {}
+            ended => break ended,
+        }
+    };
+    let error = ended.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Connect, "{error}");
 }
 
 /// A link of a result is opened only at the server's own address.

@@ -127,6 +127,14 @@ pub const PAYLOAD_TOO_LARGE: Fault = Fault {
     stateless_code: -31303,
     message: "Message too large",
 };
+/// A tool that was called as a method of its own says that it failed.
+pub const TOOL_FAILED: Fault = Fault {
+    domain: "mcp",
+    name: "TOOL_FAILED",
+    code: -32000,
+    stateless_code: -31304,
+    message: "The tool failed",
+};
 /// The protocol version asked for is not served; the numbers are those of the official text.
 pub const UNSUPPORTED_PROTOCOL_VERSION: Fault = Fault {
     domain: "mcp",

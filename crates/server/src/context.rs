@@ -47,6 +47,8 @@ struct Call {
     progress: AtomicU64,
     cancellation: OnceLock<CancellationToken>,
     tool: OnceLock<Arc<Tool>>,
+    /// Whether the tool is called as a method of its own.
+    direct: AtomicBool,
     /// The length of the request, in bytes.
     size: usize,
     /// What is told of it once it is answered, if somebody watches.
@@ -98,6 +100,7 @@ impl Context {
                 progress: AtomicU64::new(f64::NEG_INFINITY.to_bits()),
                 cancellation: OnceLock::new(),
                 tool: OnceLock::new(),
+                direct: AtomicBool::new(false),
                 size,
                 begun,
                 place: Mutex::default(),
@@ -264,6 +267,17 @@ impl Context {
     /// Calls a tool on behalf of this request.
     pub(crate) fn call_tool(&self, tool: Arc<Tool>, arguments: Raw<'_>) -> Reply {
         self.call.tool.get_or_init(|| tool).call(self, arguments)
+    }
+
+    /// Calls a tool that was asked for as a method of its own.
+    pub(crate) fn call_tool_directly(&self, tool: Arc<Tool>, arguments: Raw<'_>) -> Reply {
+        self.call.direct.store(true, Ordering::Relaxed);
+        self.call_tool(tool, arguments)
+    }
+
+    /// Whether a tool is called as a method of its own, so that its output is the result (C-18).
+    pub fn is_direct(&self) -> bool {
+        self.call.direct.load(Ordering::Relaxed)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

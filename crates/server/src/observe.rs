@@ -9,8 +9,9 @@ mod counts;
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
+use mcp_flow_proto::error::TOOL_FAILED;
 use mcp_flow_proto::model::TraceContext;
-use mcp_flow_proto::{Encoding, Params, Raw, RequestId, RpcError};
+use mcp_flow_proto::{Encoding, Params, Raw, RequestId, RpcError, method};
 
 pub use counts::{ConnectionCounts, Count};
 
@@ -86,6 +87,8 @@ impl Observed<'_> {
         match self.outcome {
             Ok(_) if self.failed => "failed",
             Ok(_) => "ok",
+            // As a method of its own, a tool tells of its failure by an error.
+            Err(error) if error.name() == TOOL_FAILED.name => "failed",
             Err(error) => error.name(),
         }
     }
@@ -128,9 +131,16 @@ impl Begun {
             true => params.members(["name", "uri", "toolName", "sessionId"]).unwrap_or_default(),
             false => [None; 4],
         };
-        let target = named.into_iter().flatten().find_map(Raw::as_text);
+        let known = known();
+        let target = match known {
+            // A tool that is called as a method of its own is noted as it is by `tools/call`.
+            Some(method::TOOLS_CALL) if method != method::TOOLS_CALL => {
+                (detail > Detail::Figures).then_some(Cow::Borrowed(method))
+            }
+            _ => named.into_iter().flatten().find_map(Raw::as_text),
+        };
         let target = target.map(|text| beginning(&text, LONGEST_NAME).into());
-        let method = match known() {
+        let method = match known {
             Some(known) => Cow::Borrowed(known),
             None => Cow::Owned(beginning(method, LONGEST_NAME).to_owned()),
         };

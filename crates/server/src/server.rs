@@ -29,6 +29,7 @@ use crate::registry::Registry;
 use crate::resource::catalog::Catalog;
 use crate::revision::{Dialect, VersionPolicy};
 use crate::router::Router;
+use crate::tool::direct::Direct;
 use crate::tool::registry::alias;
 use crate::tool::{Tool, ToolNames};
 
@@ -68,6 +69,7 @@ struct Inner {
     /// Set with the first tool; what a server has once offered it does not take back.
     has_tools: AtomicBool,
     tool_names: ToolNames,
+    direct: Direct,
     catalog: Catalog,
     prompts: PromptCatalog,
     connections: Connections,
@@ -192,6 +194,11 @@ impl Server {
 
     pub(crate) fn has_tools(&self) -> bool {
         self.inner.has_tools.load(Ordering::Acquire)
+    }
+
+    /// Which tools are methods of their own, too.
+    pub(crate) fn direct(&self) -> &Direct {
+        &self.inner.direct
     }
 
     pub(crate) fn catalog(&self) -> &Catalog {

@@ -5,6 +5,7 @@ pub(crate) mod arguments;
 mod builder;
 mod collection;
 mod derived;
+pub(crate) mod direct;
 mod failure;
 mod mirrored;
 mod output;
@@ -135,7 +136,7 @@ fn unreadable(error: &DecodeError) -> String {
 
 fn refuse_arguments(context: &Context, violations: &[Violation]) -> Outcome {
     let error = Violation::error(violations);
-    if !context.revision().features().argument_faults_as_results {
+    if context.is_direct() || !context.revision().features().argument_faults_as_results {
         return Err(error);
     }
     let wire = serde_json::to_value(error.wire(context.revision())).unwrap_or_default();

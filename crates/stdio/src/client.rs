@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::lines;
-use carry::Carried;
+use carry::over;
 pub use child::{Program, Stderr};
 pub use model::CommandModel;
 
@@ -47,7 +47,7 @@ impl Connector for Tcp {
             // Small messages must not wait for more to come.
             let _ = stream.set_nodelay(true);
             let (reader, writer) = stream.into_split();
-            Ok(Carried::start("tcp", reader, writer, inbox, None))
+            Ok(over("tcp", reader, writer, inbox, None))
         })
     }
 }
@@ -77,7 +77,7 @@ impl Connector for Unix {
                 TransportError::unreachable("the socket cannot be opened", error)
             })?;
             let (reader, writer) = stream.into_split();
-            Ok(Carried::start("unix", reader, writer, inbox, None))
+            Ok(over("unix", reader, writer, inbox, None))
         })
     }
 }
@@ -114,7 +114,7 @@ impl Connector for Attached {
                 let gone = io::Error::from(io::ErrorKind::NotConnected);
                 return Err(TransportError::unreachable("streams cannot be opened again", gone));
             };
-            Ok(Carried::start("stdio", reader, writer, inbox, None))
+            Ok(over("stdio", reader, writer, inbox, None))
         })
     }
 }
@@ -158,7 +158,7 @@ impl Connector for InProcess {
                 connection.close().await;
             });
             let (reader, writer) = tokio::io::split(ours);
-            Ok(Carried::start("memory", reader, writer, inbox, None))
+            Ok(over("memory", reader, writer, inbox, None))
         })
     }
 }

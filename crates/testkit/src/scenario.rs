@@ -15,6 +15,7 @@ mod changes;
 mod completion;
 mod content;
 mod conversing;
+mod direct;
 mod ending;
 mod errors;
 mod handshake;
@@ -39,6 +40,7 @@ pub use changes::*;
 pub use completion::*;
 pub use content::*;
 pub use conversing::*;
+pub use direct::*;
 pub use ending::*;
 pub use errors::*;
 pub use handshake::*;
@@ -86,6 +88,8 @@ macro_rules! suite {
             bad_arguments_follow_the_revision
             ids_come_back_as_they_were_sent
             the_caller_is_known
+            every_tool_can_be_a_method
+            a_direct_call_is_a_call
             content_follows_the_revision
             content_in_the_forms_of_seed_002
             odd_failures_tell_their_message

@@ -1,4 +1,5 @@
-//! The bundled workflows: each is good, and can be walked to its end.
+//! The bundled workflows: each is good, and can be walked to its end by an agent that keeps its own
+//! books. `runs/bundled.rs` walks them as enforced runs.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,5 +1,8 @@
 //! Questions from JSON Schema: the arguments of a tool, the fields of a form.
 
+use std::collections::HashSet;
+
+use mcp_flow::session::is_affordable;
 use mcp_flow::session::prompt::{Choice, Prompt, PromptType};
 use serde_json::{Map, Value, json};
 
@@ -7,14 +10,28 @@ use super::question::{Question, Widget, spelled};
 
 /// The properties of an object schema, each as a question, in the order of the schema.
 pub(crate) fn questions(schema: &Value) -> Vec<Question> {
-    let required: Vec<_> =
+    let required: HashSet<_> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let shared = shared(schema);
     let properties = schema["properties"].as_object().into_iter().flatten();
     let questions = properties.map(|(name, property)| {
-        let property = resolved(schema, property);
-        question(name, &property, required.contains(&name.as_str()))
+        let property = resolved(schema, property, &shared);
+        question(name, &property, required.contains(name.as_str()))
     });
     questions.collect()
+}
+
+/// The definitions that properties may refer to, which each question takes along: not if they are
+/// large, since there may be many questions. An answer that is not held to its schema here is held
+/// to it with all others, and by the server.
+fn shared(schema: &Value) -> Map<String, Value> {
+    let mut shared = Map::new();
+    for name in ["$defs", "definitions"] {
+        if let Some(found) = schema.get(name).filter(|found| found.to_string().len() <= LARGEST) {
+            shared.insert(name.to_owned(), found.clone());
+        }
+    }
+    shared
 }
 
 fn question(name: &str, schema: &Value, is_required: bool) -> Question {
@@ -28,7 +45,8 @@ fn question(name: &str, schema: &Value, is_required: bool) -> Question {
     // An optional member may be left out, so nothing is an answer its schema need not know of.
     let mut rules = Prompt::new(PromptType::Custom, &message);
     rules.validation.required = is_required.then_some(true);
-    rules.validation.schema = Some(schema.clone());
+    // One that cannot be used would have every answer refused.
+    rules.validation.schema = is_affordable(schema).then(|| schema.clone());
     rules.default_value = schema.get("default").cloned();
     let default = rules.default_value.clone();
     Question { key: name.to_owned(), message, help, widget: widget(schema), default, rules }
@@ -94,7 +112,7 @@ fn placeholder(schema: &Value) -> Option<String> {
 
 /// A property that stands alone: a reference followed, a choice between something and null made,
 /// and the definitions it may refer to taken along.
-fn resolved(root: &Value, property: &Value) -> Value {
+fn resolved(root: &Value, property: &Value, shared: &Map<String, Value>) -> Value {
     let mut schema = property.clone();
     for _ in 0..MOST_STEPS {
         let next = match schema["$ref"].as_str().and_then(|name| name.strip_prefix('#')) {
@@ -110,9 +128,9 @@ fn resolved(root: &Value, property: &Value) -> Value {
         schema = next;
     }
     if let Some(members) = schema.as_object_mut() {
-        for name in ["$defs", "definitions"] {
-            if let (Some(shared), false) = (root.get(name), members.contains_key(name)) {
-                members.insert(name.to_owned(), shared.clone());
+        for (name, definitions) in shared {
+            if !members.contains_key(name) {
+                members.insert(name.clone(), definitions.clone());
             }
         }
     }
@@ -137,6 +155,9 @@ pub(crate) fn missing(schema: &Value, arguments: &Map<String, Value>) -> Vec<Str
 
 /// Members that tell of a value and do not bind it.
 const DESCRIBING: [&str; 4] = ["title", "description", "default", "examples"];
+
+/// How long the definitions of a schema may be, in bytes, for each question to have them.
+const LARGEST: usize = 16 * 1024;
 
 /// How many references are followed; one that leads to itself ends here.
 const MOST_STEPS: usize = 8;

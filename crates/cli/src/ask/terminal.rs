@@ -7,6 +7,7 @@ use inquire::list_option::ListOption;
 use inquire::ui::RenderConfig;
 use inquire::validator::{ErrorMessage, Validation};
 use inquire::{Confirm, DateSelect, InquireError, MultiSelect, Select, Text};
+use mcp_flow::client::neutral;
 use mcp_flow::session::Violation;
 use mcp_flow::session::prompt::Choice;
 use serde_json::Value;
@@ -140,7 +141,7 @@ impl fmt::Display for Label {
 }
 
 fn labels(choices: &[Choice]) -> Vec<Label> {
-    choices.iter().map(|choice| Label(shown(&choice.label))).collect()
+    choices.iter().map(|choice| Label(neutral::shorten(&choice.label, LONGEST_LABEL))).collect()
 }
 
 fn help(question: &Question) -> Option<String> {
@@ -162,6 +163,9 @@ fn verdict(violation: Option<Violation>) -> Validation {
         Some(violation) => Validation::Invalid(ErrorMessage::Custom(complaint(&violation))),
     }
 }
+
+/// How many characters of a choice are listed, on one line.
+const LONGEST_LABEL: usize = 200;
 
 /// Colours, unless they are not wanted.
 fn look() -> RenderConfig<'static> {

@@ -17,8 +17,9 @@ use crate::exit::{Exit, Failure};
 use crate::fault::explain;
 use crate::given::Given;
 use crate::host::Person;
+use crate::interrupt::interrupted;
 use crate::meter::Meter;
-use crate::reach::{self, Reach, interrupted, interruptible};
+use crate::reach::Reach;
 use crate::show::{self, Format, content, neutral};
 use crate::target::Target;
 
@@ -65,17 +66,13 @@ impl Call {
         let person = Person::new(Asker::new(self.answers.as_deref())?, meter);
         let approvals = configuration.approvals(self.reach.name(&self.words));
         let guard = guard(person.clone(), &self.chosen.or(&approvals), &configuration.models)?;
-        reach::run(async {
-            let client = self.reach.connect(&target, guard).await?;
-            let call = Calling { call: &self, client: &client, person: &person, target: &target };
-            let work = async {
-                tokio::select! {
-                    biased;
-                    () = person.interrupted.notified() => Err(interrupted()),
-                    ended = call.run(tool, words) => ended,
-                }
-            };
-            interruptible(&client, work).await
+        self.reach.with_client(&target, guard, async |client| {
+            let call = Calling { call: &self, client, person: &person, target: &target };
+            tokio::select! {
+                biased;
+                () = person.interrupted.notified() => Err(interrupted()),
+                ended = call.run(tool, words) => ended,
+            }
         })
     }
 }

@@ -7,7 +7,7 @@ use mcp_flow::client::{Client, Error};
 use serde_json::{Value, json};
 
 use crate::fault::explain;
-use crate::reach::{self, Reach, interruptible};
+use crate::reach::Reach;
 use crate::show::{self, Format, content, table};
 
 /// List the tools of a server
@@ -113,9 +113,8 @@ impl List {
     ) -> anyhow::Result<ExitCode> {
         let (target, rest) = self.reach.find(&self.target)?;
         super::nothing_more(rest)?;
-        reach::run(async {
-            let client = self.reach.connect(&target, Nobody).await?;
-            interruptible(&client, show(&client, self.reach.format)).await?;
+        self.reach.with_client(&target, Nobody, async |client| {
+            show(client, self.reach.format).await?;
             Ok(ExitCode::SUCCESS)
         })
     }

@@ -7,7 +7,7 @@ use mcp_flow::client::host::Nobody;
 use serde_json::json;
 
 use crate::fault::explain;
-use crate::reach::{self, Reach, interruptible};
+use crate::reach::Reach;
 use crate::show::{self, Format, neutral};
 
 /// Ask a server whether it is there
@@ -28,27 +28,23 @@ impl Ping {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let (target, rest) = self.reach.find(&self.target)?;
         super::nothing_more(rest)?;
-        reach::run(async {
-            let client = self.reach.connect(&target, Nobody).await?;
-            let work = async {
-                let server = client.server().await.map_err(explain)?;
-                let begun = Instant::now();
-                client.ping().await.map_err(explain)?;
-                let milliseconds = begun.elapsed().as_secs_f64() * 1000.0;
-                let (name, version) = (&server.implementation.name, &server.implementation.version);
-                let revision = server.revision.name();
-                match self.reach.format {
-                    Format::Json => show::print_json(&json!({
-                        "server": {"name": name, "version": version},
-                        "protocolVersion": revision,
-                        "milliseconds": milliseconds,
-                    })),
-                    _ => show::print(&neutral(&format!(
-                        "{name} {version} speaks {revision} and answered in {milliseconds:.1} ms"
-                    ))),
-                }
-            };
-            interruptible(&client, work).await?;
+        self.reach.with_client(&target, Nobody, async |client| {
+            let server = client.server().await.map_err(explain)?;
+            let begun = Instant::now();
+            client.ping().await.map_err(explain)?;
+            let milliseconds = begun.elapsed().as_secs_f64() * 1000.0;
+            let (name, version) = (&server.implementation.name, &server.implementation.version);
+            let revision = server.revision.name();
+            match self.reach.format {
+                Format::Json => show::print_json(&json!({
+                    "server": {"name": name, "version": version},
+                    "protocolVersion": revision,
+                    "milliseconds": milliseconds,
+                }))?,
+                _ => show::print(&neutral(&format!(
+                    "{name} {version} speaks {revision} and answered in {milliseconds:.1} ms"
+                )))?,
+            }
             Ok(ExitCode::SUCCESS)
         })
     }

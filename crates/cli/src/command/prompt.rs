@@ -12,7 +12,8 @@ use crate::ask::{Asked, Asker, schema};
 use crate::exit::{Exit, Failure};
 use crate::fault::explain;
 use crate::given::Given;
-use crate::reach::{self, Reach, interrupted, interruptible};
+use crate::interrupt::interrupted;
+use crate::reach::Reach;
 use crate::show::{self, Format, content, neutral};
 
 /// Get a prompt, filled in
@@ -39,9 +40,8 @@ impl Prompt {
             let message = "no prompt is named; `mcp-flow prompts TARGET` lists what there is";
             return Err(Failure::new(Exit::Usage, message).into());
         };
-        reach::run(async {
-            let client = self.reach.connect(&target, Nobody).await?;
-            interruptible(&client, self.get(&client, name, words)).await?;
+        self.reach.with_client(&target, Nobody, async |client| {
+            self.get(client, name, words).await?;
             Ok(ExitCode::SUCCESS)
         })
     }

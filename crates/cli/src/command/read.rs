@@ -14,7 +14,7 @@ use crate::download::{self, Piece};
 use crate::exit::{Exit, Failure};
 use crate::fault::explain;
 use crate::meter::Meter;
-use crate::reach::{self, Reach, interruptible};
+use crate::reach::Reach;
 use crate::show::{self, Format, content};
 
 /// Read a resource
@@ -61,9 +61,8 @@ impl Read {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let (target, rest) = self.reach.find(&self.words)?;
         let uri = one_uri(rest)?;
-        reach::run(async {
-            let client = self.reach.connect(&target, Nobody).await?;
-            interruptible(&client, self.read(&client, uri)).await?;
+        self.reach.with_client(&target, Nobody, async |client| {
+            self.read(client, uri).await?;
             Ok(ExitCode::SUCCESS)
         })
     }
@@ -95,9 +94,8 @@ impl Watch {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let (target, rest) = self.reach.find(&self.words)?;
         let uri = one_uri(rest)?;
-        reach::run(async {
-            let client = self.reach.connect(&target, Nobody).await?;
-            interruptible(&client, self.watch(&client, uri)).await?;
+        self.reach.with_client(&target, Nobody, async |client| {
+            self.watch(client, uri).await?;
             Ok(ExitCode::SUCCESS)
         })
     }

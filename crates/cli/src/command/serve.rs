@@ -371,8 +371,7 @@ async fn bind(
             Ok(flow) => return Ok((http, Some(flow))),
             Err(_) if tries > 0 => {}
             Err(error) => {
-                let hint = "say --no-webtransport if it is not needed";
-                return Err(error).context(hint);
+                anyhow::bail!("{error}. Say --no-webtransport if it is not needed");
             }
         }
     }

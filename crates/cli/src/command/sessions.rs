@@ -10,7 +10,7 @@ use crate::conversation::Talk;
 use crate::exit::Exit;
 use crate::meter::Meter;
 use crate::place::{DEFAULT_URL, Place, Whereabouts};
-use crate::reach::{self, Trusted};
+use crate::reach::Trusted;
 use crate::show::{self, Format, neutral, table};
 use crate::store::DEFAULT;
 use crate::target::Target;
@@ -20,10 +20,6 @@ use crate::target::Target;
 pub(crate) struct Sessions {
     #[command(flatten)]
     place: Whereabouts,
-
-    /// For people or for programs
-    #[arg(long, value_enum, global = true, default_value_t)]
-    format: Format,
 
     #[command(subcommand)]
     action: Action,
@@ -58,14 +54,8 @@ enum Action {
 
 impl Sessions {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        reach::run(async {
-            let server = self.place.or_server().await?;
-            tokio::select! {
-                biased;
-                _ = tokio::signal::ctrl_c() => Err(reach::interrupted()),
-                done = self.act(&server) => done,
-            }
-        })
+        let find = async |place: &Whereabouts| place.or_server().await;
+        self.place.work(find, async |server| self.act(server).await)
     }
 
     async fn act(&self, server: &Place) -> anyhow::Result<ExitCode> {
@@ -73,10 +63,10 @@ impl Sessions {
             let resume = self.place.again(ANSWER);
             let talk = Talk { asker: &Asker::default(), meter: &Meter::new(), resume };
             let end = server.take_up(&talk, id).await?;
-            return super::call::show_end(&end, self.format);
+            return super::call::show_end(&end, self.place.format);
         }
         let (result, text) = self.result(server).await?;
-        match self.format {
+        match self.place.format {
             Format::Json => show::print_json(&result)?,
             _ => show::print(&text)?,
         }
@@ -89,7 +79,7 @@ impl Sessions {
         match &self.action {
             Action::List => {
                 let sessions = server.list().await?;
-                let text = list_text(&sessions, self.format);
+                let text = list_text(&sessions, self.place.format);
                 Ok((json!({"sessions": sessions}), text))
             }
             Action::Show { id } => {

@@ -10,14 +10,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::Subcommand;
 use mcp_flow::workflow::{Entry, Library, nearest};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
-use crate::place::Whereabouts;
-use crate::reach;
+use crate::place::{Place, Whereabouts};
 use crate::show::{self, Format, neutral, table};
 use crate::workflows::Directories;
 
@@ -29,10 +27,6 @@ pub(crate) struct Workflow {
 
     #[command(flatten)]
     place: Whereabouts,
-
-    /// For people or for programs
-    #[arg(long, value_enum, global = true, default_value_t)]
-    format: Format,
 
     #[command(subcommand)]
     action: Action,
@@ -104,39 +98,37 @@ enum Action {
 impl Workflow {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match &self.action {
-            Action::List => list(&self.workflows.library()?, self.format),
+            Action::List => list(&self.workflows.library()?, self.place.format),
             Action::Show { id } => show(&self.workflows.library()?, id),
             Action::Validate { files } => validate::run(files),
             Action::New { id, output } => new::run(id, output.clone()),
             Action::Conform { command } => conform::run(command),
-            _ => reach::run(async {
-                tokio::select! {
-                    biased;
-                    _ = tokio::signal::ctrl_c() => Err(reach::interrupted()),
-                    done = self.with_runs() => done,
-                }
-            }),
+            _ => self.with_runs(),
         }
     }
 
     /// The commands about runs.
-    async fn with_runs(&self) -> anyhow::Result<ExitCode> {
+    fn with_runs(&self) -> anyhow::Result<ExitCode> {
         let library = self.workflows.library()?;
         let begins = matches!(self.action, Action::Run { .. });
-        let place = self.place.or_store(&library, begins).await?;
+        let find = async |place: &Whereabouts| place.or_store(&library, begins).await;
+        self.place.work(find, async |place| self.act(place, &library).await)
+    }
+
+    async fn act(&self, place: &Place, library: &Library) -> anyhow::Result<ExitCode> {
         let again = self.place.again("mcp-flow workflow resume");
         match &self.action {
             Action::Run { id, context } => {
                 // A server has workflows of its own.
                 if place.is_at_rest() {
-                    find(&library, id)?;
+                    find(library, id)?;
                 }
-                run::start(&place, again, id, context).await
+                run::start(place, again, id, context).await
             }
-            Action::Resume { run } => run::resume(&place, again, run).await,
-            Action::Cancel { run, reason } => runs::cancel(&place, run, reason.as_deref()).await,
-            Action::Export { run, output } => runs::export(&place, run, output.as_deref()).await,
-            _ => runs::list(&place, self.format).await,
+            Action::Resume { run } => run::resume(place, again, run).await,
+            Action::Cancel { run, reason } => runs::cancel(place, run, reason.as_deref()).await,
+            Action::Export { run, output } => runs::export(place, run, output.as_deref()).await,
+            _ => runs::list(place, self.place.format).await,
         }
     }
 }
@@ -194,6 +186,7 @@ fn find(
     let entries = library.entries();
     let near = nearest(id, entries.iter().map(|entry| &*entry.workflow.id));
     let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-    Err(Failure::new(Exit::Usage, format!("there is no workflow {id}{hint}")))
-        .context("mcp-flow workflow list shows all there are")
+    let message =
+        format!("there is no workflow {id}{hint}. `mcp-flow workflow list` shows all there are");
+    Err(Failure::new(Exit::Usage, message).into())
 }

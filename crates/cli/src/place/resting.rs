@@ -33,8 +33,9 @@ impl Resting {
 
     /// Opens a store, which may be new.
     pub(super) fn make(url: &StoreUrl, library: &Library) -> anyhow::Result<Self> {
-        let Kept { store, keys, .. } =
-            open(Some(url)).context("if a server uses the store, name that server with --url")?;
+        let Kept { store, keys, .. } = open(Some(url)).map_err(|problem| {
+            anyhow::anyhow!("{problem:#}. If a server uses the store, name that server with --url")
+        })?;
         let store = store.context("what is kept in memory is gone; name a store on disk")?;
         let runs = Runs::new(library.clone(), keys);
         let run = runs.flow();

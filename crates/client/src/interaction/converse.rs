@@ -86,6 +86,10 @@ impl Client {
                 Turn::Question(question) => question,
             };
             let answer = loop {
+                if wrong >= MOST_WRONG {
+                    let _ = conversation.cancel(Some("no good answer")).await;
+                    return Err(Error::Denied("no good answer was given".to_owned()));
+                }
                 let value = match self.ask_host(&question).await? {
                     PromptAnswer::Value(value) => value,
                     PromptAnswer::Cancel(reason) => {
@@ -104,10 +108,6 @@ impl Client {
                     Err(violation) => question.rejection = Some(violation),
                 }
                 wrong += 1;
-                if wrong >= MOST_WRONG {
-                    let _ = conversation.cancel(Some("no good answer")).await;
-                    return Err(Error::Denied("no good answer was given".to_owned()));
-                }
             };
             if let Verdict::Rejected(_) = conversation.answer(answer).await? {
                 wrong += 1;

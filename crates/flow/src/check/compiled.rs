@@ -6,6 +6,7 @@ use jsonschema::{Draft, PatternOptions, Validator};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
+use super::cost::is_affordable;
 use super::limits;
 use crate::cache::Cache;
 
@@ -26,6 +27,9 @@ pub(super) fn pattern(source: &str) -> Result<Arc<Regex>, String> {
 pub(super) fn schema(source: &Value) -> Result<Arc<Validator>, String> {
     static SCHEMAS: Cache<String, Validator> = Cache::new();
     SCHEMAS.get_or_try(source.to_string().as_str(), || {
+        if !is_affordable(source) {
+            return Err("it asks for too many checks, or refers to what is not in it".to_owned());
+        }
         jsonschema::options()
             .with_draft(Draft::Draft202012)
             .with_pattern_options(

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
@@ -12,6 +13,7 @@ use mcp_flow_client::transport::{
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
+use tokio_util::task::TaskTracker;
 use url::Url;
 
 use super::events::{Event, EventDecoder};
@@ -23,11 +25,13 @@ use super::wire::Wire;
 struct Legacy {
     wire: Arc<Wire>,
     url: Url,
-    messages: mpsc::UnboundedSender<Outgoing>,
+    /// None once the connection is closed.
+    messages: Mutex<Option<mpsc::UnboundedSender<Outgoing>>>,
     /// How many answers to the server's requests are on their way.
     answering: Arc<AtomicUsize>,
     inbox: Inbox,
     tasks: [AbortHandle; 2],
+    posting: TaskTracker,
 }
 
 /// Opens the stream and waits for the address it names (MCP-033).
@@ -58,9 +62,11 @@ pub(super) async fn open(
         inbox: inbox.clone(),
         answering: answering.clone(),
     };
-    let posting = tokio::spawn(posting.post_all(outgoing));
-    let tasks = [reading.abort_handle(), posting.abort_handle()];
-    Ok(Arc::new(Legacy { wire, url, messages, answering, inbox, tasks }))
+    let tracker = TaskTracker::new();
+    let task = tracker.spawn(posting.post_all(outgoing));
+    let tasks = [reading.abort_handle(), task.abort_handle()];
+    let messages = Mutex::new(Some(messages));
+    Ok(Arc::new(Legacy { wire, url, messages, answering, inbox, tasks, posting: tracker }))
 }
 
 impl Transport for Legacy {
@@ -77,7 +83,8 @@ impl Transport for Legacy {
             return self.inbox.closed(TransportError::Garbage(what));
         }
         // A task that has ended has said so to the inbox.
-        let _ = self.messages.send(message);
+        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = messages.as_ref().map(|messages| messages.send(message));
     }
 
     fn open(&self, content: &Value) -> Option<BoxFuture<'_, Result<Opened, TransportError>>> {
@@ -88,8 +95,13 @@ impl Transport for Legacy {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        self.tasks.iter().for_each(AbortHandle::abort);
-        Box::pin(async {})
+        // What waits still, such as that a request is cancelled, is posted before the end.
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.posting.close();
+        Box::pin(async move {
+            let _ = tokio::time::timeout(FAREWELL, self.posting.wait()).await;
+            self.tasks.iter().for_each(AbortHandle::abort);
+        })
     }
 }
 
@@ -214,6 +226,9 @@ impl Posting {
         }
     }
 }
+
+/// How long the server may take to hear what is said last.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// How many answers to the server's requests may be on their way.
 const MOST_ANSWERS: usize = 256;

@@ -12,6 +12,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, HeaderValue};
 use hyper::{Method, Response, StatusCode};
+use mcp_flow_client::neutral;
 use mcp_flow_client::transport::{
     Inbox, Opened, Outgoing, OutgoingKind, Transport, TransportError,
 };
@@ -19,6 +20,7 @@ use mcp_flow_proto::{Revision, method};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio_util::task::TaskTracker;
 use url::Url;
 
 use super::events::EventDecoder;
@@ -45,6 +47,9 @@ struct Inner {
     listening: watch::Sender<bool>,
     /// How many answers to the server's requests are on their way.
     answering: AtomicUsize,
+    /// What is said and wants no answer, such as that a request is cancelled: on its way still when
+    /// the connection is closed, it arrives all the same.
+    telling: TaskTracker,
     running: Mutex<Running>,
 }
 
@@ -66,6 +71,7 @@ pub(super) fn open(wire: Arc<Wire>, url: Url, inbox: Inbox) -> Arc<dyn Transport
         initialized: watch::Sender::new(false),
         listening: watch::Sender::new(false),
         answering: AtomicUsize::new(0),
+        telling: TaskTracker::new(),
         running: Mutex::default(),
     };
     Arc::new(Streamable { inner: Arc::new(inner) })
@@ -93,7 +99,7 @@ impl Transport for Streamable {
                 running.requests.insert(id, task.abort_handle());
             }
             OutgoingKind::Notification { .. } => {
-                tokio::spawn(async move { inner.tell(message).await });
+                self.inner.telling.spawn(async move { inner.tell(message).await });
             }
             OutgoingKind::Response => {
                 // A server can ask without end, and take no answer.
@@ -144,6 +150,8 @@ impl Transport for Streamable {
     fn close(&self) -> BoxFuture<'_, ()> {
         self.inner.stop();
         Box::pin(async move {
+            self.inner.telling.close();
+            let _ = tokio::time::timeout(FAREWELL, self.inner.telling.wait()).await;
             let session = self.inner.session().take();
             if let Some(session) = session {
                 let mut request =
@@ -304,6 +312,12 @@ impl Inner {
             "application/json" => {
                 let body = sending::whole(body, limit).await?;
                 self.inbox.receive(&body);
+                if self.inbox.waits_for(id) {
+                    let start = String::from_utf8_lossy(&body[..body.len().min(400)]);
+                    let start = neutral::shorten(&start, 100);
+                    let what = format!("the server answered with what is no response: {start:?}");
+                    return Err(TransportError::Garbage(what));
+                }
                 Ok(())
             }
             "text/event-stream" => self.follow(id, body).await,
@@ -450,7 +464,7 @@ const HEAD_START: Duration = Duration::from_millis(500);
 /// How many answers to the server's requests may be on their way.
 const MOST_ANSWERS: usize = 256;
 
-/// How long the server may take to hear that a session is over.
+/// How long the server may take to hear what is said last, and again that a session is over.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// How often a stream is taken up again without anything new on it.

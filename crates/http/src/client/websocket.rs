@@ -1,15 +1,12 @@
 //! WebSocket: one JSON text per message, both ways.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use futures_util::{SinkExt, StreamExt};
 use hyper::header::{HeaderValue, SEC_WEBSOCKET_PROTOCOL};
 use hyper_util::rt::TokioIo;
-use mcp_flow_client::transport::{Inbox, Outgoing, OutgoingKind, Transport, TransportError};
-use tokio::sync::{Notify, watch};
+use mcp_flow_client::transport::{Inbox, Outbox, Transport, TransportError, carried};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
@@ -17,32 +14,6 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use url::Url;
 
 use super::wire::{Stream, Wire};
-
-/// One connection, which a task carries.
-#[derive(Debug)]
-struct Socket {
-    outbox: Arc<Outbox>,
-    over: watch::Receiver<bool>,
-}
-
-#[derive(Debug, Default)]
-struct Outbox {
-    waiting: Mutex<Waiting>,
-    changed: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
-    messages: VecDeque<Vec<u8>>,
-    answers: usize,
-    is_closing: bool,
-}
-
-impl Outbox {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 pub(super) async fn open(
     wire: &Wire,
@@ -65,15 +36,10 @@ pub(super) async fn open(
         // It may not know the name we give to what is spoken; then it is not insisted on.
         Err(error) => return Err(explain(error)),
     };
-    let outbox = Arc::new(Outbox::default());
-    let (ended, over) = watch::channel(false);
-    let carried = outbox.clone();
-    tokio::spawn(async move {
-        let why = carry(socket, &carried, &inbox).await;
+    Ok(carried("websocket", FAREWELL, |outbox| async move {
+        let why = carry(socket, &outbox, &inbox).await;
         inbox.closed(why);
-        ended.send_replace(true);
-    });
-    Ok(Arc::new(Socket { outbox, over }))
+    }))
 }
 
 fn explain(error: tungstenite::Error) -> TransportError {
@@ -87,56 +53,6 @@ fn explain(error: tungstenite::Error) -> TransportError {
     }
 }
 
-impl Transport for Socket {
-    fn name(&self) -> &'static str {
-        "websocket"
-    }
-
-    fn send(&self, message: Outgoing) {
-        {
-            let mut waiting = self.outbox.lock();
-            if matches!(message.kind, OutgoingKind::Response) {
-                waiting.answers += message.frame.len();
-            }
-            waiting.messages.push_back(message.frame);
-        }
-        self.outbox.changed.notify_one();
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.outbox.lock().is_closing = true;
-        self.outbox.changed.notify_one();
-        let mut over = self.over.clone();
-        Box::pin(async move {
-            let _ = tokio::time::timeout(FAREWELL, over.wait_for(|over| *over)).await;
-        })
-    }
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        self.outbox.lock().is_closing = true;
-        self.outbox.changed.notify_one();
-    }
-}
-
-/// What to do next.
-enum Step {
-    Send(VecDeque<Vec<u8>>),
-    Close,
-    Wait,
-}
-
-fn next(outbox: &Outbox) -> Step {
-    let mut waiting = outbox.lock();
-    waiting.answers = 0;
-    match std::mem::take(&mut waiting.messages) {
-        messages if !messages.is_empty() => Step::Send(messages),
-        _ if waiting.is_closing => Step::Close,
-        _ => Step::Wait,
-    }
-}
-
 async fn carry(
     socket: WebSocketStream<TokioIo<Stream>>,
     outbox: &Outbox,
@@ -145,9 +61,8 @@ async fn carry(
     let (mut sink, mut stream) = socket.split();
     let reading = async {
         while let Some(message) = stream.next().await {
-            if outbox.lock().answers > MOST_ANSWERS {
-                let what = "the server asks and does not read the answers";
-                return TransportError::Garbage(what.to_owned());
+            if let Err(flood) = outbox.check() {
+                return flood;
             }
             match message {
                 Ok(Message::Text(text)) => inbox.receive(text.as_bytes()),
@@ -168,26 +83,23 @@ async fn carry(
         TransportError::Lost("the server closed the connection".to_owned())
     };
     let writing = async {
-        loop {
-            match next(outbox) {
-                Step::Send(messages) => {
-                    for frame in messages {
-                        let Ok(text) = Utf8Bytes::try_from(frame) else { continue };
-                        if let Err(error) = sink.feed(Message::Text(text)).await {
-                            return TransportError::Lost(error.to_string());
-                        }
-                    }
-                    if let Err(error) = sink.flush().await {
-                        return TransportError::Lost(error.to_string());
-                    }
+        while let Some(frames) = outbox.take() {
+            if frames.is_empty() {
+                outbox.changed().await;
+                continue;
+            }
+            for frame in frames {
+                let Ok(text) = Utf8Bytes::try_from(frame) else { continue };
+                if let Err(error) = sink.feed(Message::Text(text)).await {
+                    return TransportError::Lost(error.to_string());
                 }
-                Step::Close => {
-                    let _ = tokio::time::timeout(FAREWELL, sink.close()).await;
-                    return TransportError::Lost("the client closed the connection".to_owned());
-                }
-                Step::Wait => outbox.changed.notified().await,
+            }
+            if let Err(error) = sink.flush().await {
+                return TransportError::Lost(error.to_string());
             }
         }
+        let _ = tokio::time::timeout(FAREWELL, sink.close()).await;
+        TransportError::Lost("the client closed the connection".to_owned())
     };
     tokio::select! {
         why = reading => why,
@@ -197,6 +109,3 @@ async fn carry(
 
 /// How long a farewell may take.
 const FAREWELL: Duration = Duration::from_secs(2);
-
-/// How many bytes of answers may wait for a server that asks without reading.
-const MOST_ANSWERS: usize = 4 << 20;

@@ -22,6 +22,7 @@ use crate::handler::Handler;
 use crate::identity::Peer;
 use crate::input;
 use crate::observe::Begun;
+use crate::tool::{Tool, direct};
 
 impl Shared {
     /// Answers one frame: decode, then take up what it holds.
@@ -149,6 +150,7 @@ impl Shared {
         let Request { id, method, params, meta } = request;
         let known = || match self.server.router().name(&method) {
             None if method == method::SHUTDOWN => Some(method::SHUTDOWN),
+            None if self.direct_tool(&method).is_some() => Some(method::TOOLS_CALL),
             known => known,
         };
         let trace = || meta.as_ref().ok()?.as_ref()?.trace.clone();
@@ -180,6 +182,7 @@ impl Shared {
             Found::Handler(handler) => self.run(&context, |context| {
                 input::serve(context, &method, params, |context| handler.call(context, params))
             }),
+            Found::Tool(tool) => self.run(&context, |context| direct::call(context, tool, params)),
             Found::Shutdown => self.shut_down(Some(context)),
         }
     }
@@ -240,12 +243,13 @@ impl Shared {
                 Ok(Found::Shutdown)
             }
             Some(peer) => match router.find(method, peer.revision) {
-                Some(_) if !self.may_call_directly(method, route) => {
-                    Err(RpcError::method_not_found(method))
-                }
                 Some(handler) => Ok(Found::Handler(handler)),
                 None if method == method::SERVER_DISCOVER => Err(needs_meta()),
-                None => Err(RpcError::method_not_found(method)),
+                None => self
+                    .direct_tool(method)
+                    .filter(|tool| self.may_call(tool, route))
+                    .map(Found::Tool)
+                    .ok_or_else(|| RpcError::method_not_found(method)),
             },
             None if method == method::SERVER_DISCOVER => Err(needs_meta()),
             None => router.find_early(method).map(Found::Handler).ok_or_else(|| {
@@ -254,14 +258,18 @@ impl Shared {
         }
     }
 
-    /// A method that has the name of a tool is that tool, and given by the same rules.
-    fn may_call_directly(&self, method: &str, route: &Route) -> bool {
-        if self.server.permissions().is_none() {
-            return true;
+    /// The tool that is called as a method of its own. What is a method of the server under any
+    /// revision is never a tool.
+    fn direct_tool(&self, method: &str) -> Option<Arc<Tool>> {
+        let direct = self.server.direct();
+        if direct.is_empty() || self.server.router().name(method).is_some() {
+            return None;
         }
-        let tool = self.server.find_tool(method);
-        let principal = self.principal_of(route);
-        tool.is_none_or(|tool| self.server.may(principal, tool.kind(), &tool.definition().name))
+        self.server.find_tool(method).filter(|tool| direct.includes(tool))
+    }
+
+    fn may_call(&self, tool: &Tool, route: &Route) -> bool {
+        self.server.may(self.principal_of(route), tool.kind(), &tool.definition().name)
     }
 
     /// Acts on a notification. Faulty and unknown ones are ignored (MCP-013).
@@ -360,6 +368,8 @@ type Identified = (Option<Arc<Peer>>, Option<Box<RequestMeta>>);
 
 enum Found<'a> {
     Handler(&'a Arc<dyn Handler>),
+    /// A tool, called as a method of its own.
+    Tool(Arc<Tool>),
     /// Not a handler's business: it is about the connection itself.
     Shutdown,
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Context;
 use crate::handler::{Outcome, Payload};
 use crate::revision::with_wire_output;
-use crate::tool::ToolOutput;
+use crate::tool::{ToolOutput, direct};
 
 impl Context {
     /// Encodes a result for the connection the call came in on.
@@ -29,9 +29,7 @@ impl Context {
     /// Encodes a text, which is what most tools return, the quick way where there is one.
     pub fn reply_text(&self, text: String) -> Outcome {
         let server = self.server();
-        let plain =
-            self.call.shared.encoding() == Encoding::Json && server.output_filters().is_empty();
-        if plain {
+        if self.is_plain() {
             let info = self.revision().is_stateless().then(|| server.info_text());
             let bytes = write::text_result(&text, info);
             return self.within_limit(Payload::new(bytes, Encoding::Json));
@@ -43,19 +41,27 @@ impl Context {
     /// there is one. Callers whose revision knows no data get the text. What the tool's output
     /// schema promises is for the tool to keep.
     pub fn reply_structured(&self, json: String) -> Outcome {
-        if !self.revision().features().structured_content {
+        let server = self.server();
+        if self.is_direct() && server.output_filters().is_empty() {
+            return self.reply_json(json).and_then(|payload| self.within_limit(payload));
+        }
+        if !self.revision().features().structured_content && !self.is_direct() {
             return self.reply_text(json);
         }
-        let server = self.server();
-        let plain =
-            self.call.shared.encoding() == Encoding::Json && server.output_filters().is_empty();
-        if plain {
+        if self.is_plain() {
             let info = self.revision().is_stateless().then(|| server.info_text());
             let bytes = write::structured_result(&json, info);
             return self.within_limit(Payload::new(bytes, Encoding::Json));
         }
         let structured = serde_json::from_str(&json).ok();
         self.reply_output(&ToolOutput { structured, ..ToolOutput::text(json) })
+    }
+
+    /// Whether nothing is to be done with a result but to write it as JSON.
+    fn is_plain(&self) -> bool {
+        self.call.shared.encoding() == Encoding::Json
+            && self.server().output_filters().is_empty()
+            && !self.is_direct()
     }
 
     /// Encodes a tool's output as the caller's revision has it, after the server's filters. One
@@ -118,6 +124,14 @@ impl Context {
     }
 
     fn encode_output(&self, output: &ToolOutput) -> Outcome {
+        if self.is_direct() {
+            match &output.structured {
+                _ if output.is_error => return Err(direct::failure(output)),
+                Some(data) => return self.reply(data),
+                // Texts, pictures and links say best themselves what they are.
+                None => {}
+            }
+        }
         let server = self.server();
         let server_info = || server.info_value().clone();
         with_wire_output(output, self.revision(), server.content_form(), server_info, |wire| {

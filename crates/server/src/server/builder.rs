@@ -28,6 +28,7 @@ use crate::resource::catalog::Catalog;
 use crate::resource::{AddResourcesError, BadResource, Offered};
 use crate::revision::{Dialect, VersionPolicy};
 use crate::router::{Era, Router};
+use crate::tool::direct::Direct;
 use crate::tool::{AddToolsError, BadTool, Tool, ToolNames, ToolOutput};
 
 /// A server being put together. Starts with limits that are safe on an open network.
@@ -42,6 +43,7 @@ pub struct ServerBuilder {
     pub(crate) tools: Vec<Tool>,
     pub(crate) bad_tool: Option<BadTool>,
     pub(crate) tool_names: ToolNames,
+    pub(crate) direct: Direct,
     pub(crate) resources: Vec<Offered>,
     pub(crate) bad_resource: Option<BadResource>,
     pub(crate) catalog: Catalog,
@@ -68,6 +70,7 @@ impl ServerBuilder {
             tools: Vec::new(),
             bad_tool: None,
             tool_names: ToolNames::default(),
+            direct: Direct::default(),
             resources: Vec::new(),
             bad_resource: None,
             catalog: Catalog::default(),
@@ -256,6 +259,7 @@ impl ServerBuilder {
                 has_tools: AtomicBool::new(!tools.is_empty()),
                 tools: RwLock::new(tools),
                 tool_names: self.tool_names,
+                direct: self.direct,
                 catalog: self.catalog,
                 prompts: self.prompts.finish()?,
                 connections: Connections::default(),

@@ -1,106 +1,34 @@
 //! Carries the messages of one connection over a pair of streams.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use mcp_flow_client::transport::{Inbox, Outgoing, OutgoingKind, Transport, TransportError};
+use mcp_flow_client::transport::{Inbox, Outbox, Transport, TransportError, carried};
 use mcp_flow_proto::frame::{Line, LineDecoder};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{Notify, watch};
 
 use super::child::Owned;
 
-/// A connection that a task carries.
-#[derive(Debug)]
-pub(crate) struct Carried {
+/// Carries messages over a pair of streams. `child` is the process at the other end, if it is ours.
+pub(crate) fn over(
     name: &'static str,
-    outbox: Arc<Outbox>,
-    over: watch::Receiver<bool>,
-}
-
-/// What waits to be written.
-#[derive(Debug, Default)]
-struct Outbox {
-    waiting: Mutex<Waiting>,
-    changed: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
-    lines: Vec<u8>,
-    /// How many of the bytes answer requests of the server, which can ask without reading.
-    answers: usize,
-    is_closing: bool,
-}
-
-impl Outbox {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Carried {
-    /// Starts to carry. `child` is the process at the other end, if it is ours.
-    pub(crate) fn start(
-        name: &'static str,
-        reader: impl AsyncRead + Send + Unpin + 'static,
-        writer: impl AsyncWrite + Send + Unpin + 'static,
-        inbox: Inbox,
-        child: Option<Owned>,
-    ) -> Arc<dyn Transport> {
-        let outbox = Arc::new(Outbox::default());
-        let (ended, over) = watch::channel(false);
-        let carrier = Carrier { outbox: outbox.clone(), inbox, reader, writer };
-        tokio::spawn(async move {
-            let inbox = carrier.inbox.clone();
-            let (why, writer) = carrier.run().await;
-            // The end of its input is how a server over pipes is asked to leave.
-            drop(writer);
-            let why = match child {
-                Some(child) => child.end(why).await,
-                None => why,
-            };
-            inbox.closed(why);
-            ended.send_replace(true);
-        });
-        Arc::new(Self { name, outbox, over })
-    }
-}
-
-impl Transport for Carried {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn send(&self, message: Outgoing) {
-        {
-            let mut waiting = self.outbox.lock();
-            if matches!(message.kind, OutgoingKind::Response) {
-                waiting.answers += message.frame.len();
-            }
-            waiting.lines.extend_from_slice(&message.frame);
-            waiting.lines.push(b'\n');
-        }
-        self.outbox.changed.notify_one();
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.outbox.lock().is_closing = true;
-        self.outbox.changed.notify_one();
-        let mut over = self.over.clone();
-        Box::pin(async move {
-            let _ = tokio::time::timeout(PATIENCE, over.wait_for(|over| *over)).await;
-        })
-    }
-}
-
-impl Drop for Carried {
-    fn drop(&mut self) {
-        self.outbox.lock().is_closing = true;
-        self.outbox.changed.notify_one();
-    }
+    reader: impl AsyncRead + Send + Unpin + 'static,
+    writer: impl AsyncWrite + Send + Unpin + 'static,
+    inbox: Inbox,
+    child: Option<Owned>,
+) -> Arc<dyn Transport> {
+    carried(name, PATIENCE, |outbox| async move {
+        let carrier = Carrier { outbox, inbox: inbox.clone(), reader, writer };
+        let (why, writer) = carrier.run().await;
+        // The end of its input is how a server over pipes is asked to leave.
+        drop(writer);
+        let why = match child {
+            Some(child) => child.end(why).await,
+            None => why,
+        };
+        inbox.closed(why);
+    })
 }
 
 struct Carrier<R, W> {
@@ -126,18 +54,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Carrier<R, W> {
         let mut sending: Vec<u8> = Vec::new();
         let mut sent = 0;
         loop {
-            if self.outbox.lock().answers > MOST_ANSWERS {
-                let what = "the server asks and does not read the answers";
-                return Ok(TransportError::Garbage(what.to_owned()));
+            if let Err(flood) = self.outbox.check() {
+                return Ok(flood);
             }
             if sent == sending.len() {
                 sending.clear();
                 sent = 0;
-                let mut waiting = self.outbox.lock();
-                std::mem::swap(&mut sending, &mut waiting.lines);
-                waiting.answers = 0;
-                if sending.is_empty() && waiting.is_closing {
+                let Some(frames) = self.outbox.take() else {
                     return Ok(TransportError::Lost("the client closed the connection".to_owned()));
+                };
+                for frame in frames {
+                    sending.extend_from_slice(&frame);
+                    sending.push(b'\n');
                 }
             }
             // In no fixed order, so that neither direction can starve the other.
@@ -163,7 +91,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Carrier<R, W> {
                         self.writer.flush().await?;
                     }
                 }
-                () = self.outbox.changed.notified(), if sent == sending.len() => {}
+                () = self.outbox.changed(), if sent == sending.len() => {}
             }
         }
     }
@@ -190,9 +118,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Carrier<R, W> {
 
 /// How much is read at once: what a pipe holds.
 const READ_SIZE: usize = 64 * 1024;
-
-/// How many bytes of answers may wait for a server that asks without reading.
-const MOST_ANSWERS: usize = 4 << 20;
 
 /// How long closing may take, more than a process gets to end by itself.
 const PATIENCE: Duration = Duration::from_secs(8);

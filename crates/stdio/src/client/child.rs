@@ -8,12 +8,12 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use mcp_flow_client::neutral;
 use mcp_flow_client::transport::{Connector, Inbox, Transport, TransportError};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
-use super::carry::Carried;
+use super::carry::over;
 
 /// A server that is spawned, anew for every connection.
 ///
@@ -129,7 +129,7 @@ impl Connector for Program {
             let last_words = LastWords::default();
             let listener = child.stderr.take().map(|stderr| last_words.listen(stderr));
             let owned = Owned { child, last_words, listener };
-            Ok(Carried::start("stdio", stdout, stdin, inbox, Some(owned)))
+            Ok(over("stdio", stdout, stdin, inbox, Some(owned)))
         })
     }
 }
@@ -145,17 +145,13 @@ impl Owned {
     /// Sees the process off: it has had the end of its input; then it is asked, then made to.
     pub(crate) async fn end(mut self, why: TransportError) -> TransportError {
         let mut status = tokio::time::timeout(GRACE, self.child.wait()).await;
-        if status.is_err() {
-            if let Some(pid) = self.child.id().and_then(|id| i32::try_from(id).ok()) {
-                let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::TERM));
+        for signal in [Signal::TERM, Signal::KILL] {
+            if status.is_err() {
+                self.send(signal);
+                status = tokio::time::timeout(GRACE, self.child.wait()).await;
             }
-            status = tokio::time::timeout(GRACE, self.child.wait()).await;
         }
-        if status.is_err() {
-            let _ = self.child.start_kill();
-            status = tokio::time::timeout(GRACE, self.child.wait()).await;
-        }
-        if let Some(listener) = self.listener {
+        if let Some(listener) = self.listener.take() {
             let _ = tokio::time::timeout(LAST_READ, listener).await;
         }
         let TransportError::Lost(what) = why else { return why };
@@ -167,6 +163,25 @@ impl Owned {
             Some(words) => format!("{how}; its last words were: {words}"),
             None => how,
         })
+    }
+}
+
+impl Owned {
+    /// Signals the process and all it has started: what is spawned is often a script around the
+    /// server. Nothing happens once it has been waited for.
+    fn send(&self, signal: Signal) {
+        let group = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(group) = group {
+            // It may have ended this moment.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Owned {
+    /// Nobody is left behind by whoever has no time to see the process off.
+    fn drop(&mut self) {
+        self.send(Signal::KILL);
     }
 }
 

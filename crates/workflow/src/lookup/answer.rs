@@ -16,10 +16,6 @@ impl Answer {
         Self(written.and_then(|()| String::from_utf8(json).ok()).unwrap_or_default())
     }
 
-    pub(crate) fn into_json(self) -> String {
-        self.0
-    }
-
     pub(crate) fn value(&self) -> Value {
         serde_json::from_str(&self.0).unwrap_or_default()
     }

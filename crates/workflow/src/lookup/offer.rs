@@ -1,15 +1,13 @@
 //! Offering the tools: by `tools/call`, as methods of their own, and workflows as resources.
 
+use mcp_flow_proto::RpcError;
 use mcp_flow_proto::model::ToolAnnotations;
-use mcp_flow_proto::{OwnedRaw, Params, RpcError};
-use mcp_flow_server::router::Era;
 use mcp_flow_server::tool::IntoToolOutput;
 use mcp_flow_server::{
-    BadResource, BadTool, Context, Outcome, Reply, Resource, Server, ServerBuilder, Tool,
-    ToolOutput,
+    BadResource, BadTool, Context, Outcome, Resource, Server, ServerBuilder, Tool, ToolOutput,
 };
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::answer::Answer;
 use super::{get, list, next, resource_text, resource_uri, validate};
@@ -82,21 +80,10 @@ impl LookupTools {
     /// Adds the tools, the methods and the resources to a server.
     pub fn add_to(&self, server: ServerBuilder) -> ServerBuilder {
         let server = server.tools(self.tools()).resources(self.resources());
-        if !self.direct {
-            return server;
+        match self.direct {
+            true => server.direct_methods(self.definitions().map(|definition| definition.name)),
+            false => server,
         }
-        let library = || self.library.clone();
-        let [listed, got, nexted, validated] = self.definitions();
-        let (one, two, three, four) = (library(), library(), library(), library());
-        server
-            .method("workflow_list", Era::Both, method(listed, move |_: Map<_, _>| Ok(list(&one))))
-            .method("workflow_get", Era::Both, method(got, move |call| get(&two, &call)))
-            .method("workflow_next", Era::Both, method(nexted, move |call| next(&three, &call)))
-            .method(
-                "workflow_validate",
-                Era::Both,
-                method(validated, move |call| validate(&four, &call)),
-            )
     }
 
     /// Has a server follow the changes of the files, until the result is dropped.
@@ -227,10 +214,12 @@ impl IntoToolOutput for Called {
     fn reply(self, context: &Context) -> Outcome {
         match self {
             Self::Answer(answer) => answer.reply(context),
-            Self::Fault(error, ToolErrors::Protocol) => Err(error),
-            Self::Fault(error, ToolErrors::Results) => {
-                context.reply_output(&failed(context, &error))
-            }
+            Self::Fault(error, errors) => match context.is_direct() {
+                false if errors == ToolErrors::Results => {
+                    context.reply_output(&failed(context, &error))
+                }
+                _ => Err(error),
+            },
         }
     }
 }
@@ -251,51 +240,6 @@ pub(crate) fn failed(context: &Context, error: &RpcError) -> ToolOutput {
     let mut output = ToolOutput::failure(message);
     output.meta.insert("error".to_owned(), wire);
     output
-}
-
-/// A tool as a method of its own: the arguments are the params, the output is the result (C-18).
-fn method<T: DeserializeOwned + Send + 'static>(
-    definition: Definition,
-    call: impl Fn(T) -> Result<Answer, RpcError> + Send + Sync + 'static,
-) -> impl Fn(&Context, Params<'_>) -> Reply + Send + Sync + 'static {
-    // Nothing of it but its schema is needed.
-    let tool = Tool::builder(definition.name)
-        .input_schema(definition.input_schema)
-        .quick(|_: &Context, _: Value| "")
-        .expect("the printed definitions are good");
-    move |context, params| {
-        let answer = arguments(&tool, params).and_then(&call);
-        Reply::Ready(answer.and_then(|answer| context.reply_json(answer.into_json())))
-    }
-}
-
-/// The arguments in the params of a method: all but `_meta` (C-54).
-fn arguments<T: DeserializeOwned>(tool: &Tool, params: Params<'_>) -> Result<T, RpcError> {
-    let given = params.object();
-    let [meta] = given.members(["_meta"]).map_err(|error| unreadable(&error))?;
-    let kept = match meta {
-        None => None,
-        Some(_) => {
-            let mut members: Map<String, Value> =
-                given.decode().map_err(|error| unreadable(&error))?;
-            members.remove("_meta");
-            Some(OwnedRaw::Json(Value::Object(members).to_string().into()))
-        }
-    };
-    let given = kept.as_ref().map_or(given, OwnedRaw::as_raw);
-    tool.check(given).map_err(|violations| {
-        let sentences: Vec<_> = violations.iter().map(|one| one.sentence.as_str()).collect();
-        let list: Vec<_> = violations
-            .iter()
-            .map(|one| json!({"pointer": one.pointer, "message": one.sentence}))
-            .collect();
-        RpcError::invalid_params(sentences.join("; ")).with("violations", list)
-    })?;
-    given.decode().map_err(|error| unreadable(&error))
-}
-
-fn unreadable(error: &mcp_flow_proto::DecodeError) -> RpcError {
-    RpcError::invalid_params(format!("the params cannot be read: {error}"))
 }
 
 /// The tools as seed 004 prints them, its damaged arrows mended (C-48).

@@ -228,9 +228,9 @@ impl Desk {
             let agrees = match context.ask(&key).elicit(form).await {
                 Ok(Elicited::Accepted(answer)) => answer.get("agree") == Some(&Value::Bool(true)),
                 Ok(Elicited::Declined) => false,
-                Ok(Elicited::Cancelled) | Err(AskError::Client(_) | AskError::Refused { .. }) => {
-                    break;
-                }
+                // The person can still be asked elsewhere.
+                Ok(Elicited::Cancelled)
+                | Err(AskError::Client(_) | AskError::Refused { .. } | AskError::NotHere) => break,
                 Err(error) => return Err(Failure::from(error)),
             };
             let response = Response::from(Value::Bool(agrees)).for_turn(open.turn);

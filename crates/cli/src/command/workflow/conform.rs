@@ -2,12 +2,13 @@
 //! (WFL-065). It says what was tried and how it came out, and claims nothing.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use mcp_flow::client::neutral;
 use serde_json::{Value, json};
 
 use crate::show::print;
@@ -223,10 +224,14 @@ impl Server {
             .with_context(|| format!("{} cannot be started", program.display()))?;
         let input = child.stdin.take();
         let output = child.stdout.take().context("the server has no output")?;
-        let (line, lines) = mpsc::channel();
+        // One that talks without end waits until it is listened to.
+        let (line, lines) = mpsc::sync_channel(MOST_LINES);
         std::thread::spawn(move || {
-            for read in BufReader::new(output).lines().map_while(Result::ok) {
-                if line.send(read).is_err() {
+            let mut output = BufReader::new(output);
+            loop {
+                let mut read = String::new();
+                let count = Read::take(&mut output, LONGEST_LINE).read_line(&mut read);
+                if !matches!(count, Ok(1..)) || line.send(read).is_err() {
                     return;
                 }
             }
@@ -241,7 +246,8 @@ impl Server {
 
     fn next(&mut self) -> anyhow::Result<Value> {
         let line = self.lines.recv_timeout(PATIENCE).context("the server does not answer")?;
-        serde_json::from_str(&line).with_context(|| format!("the server sends {line}"))
+        serde_json::from_str(&line)
+            .with_context(|| format!("the server sends {:?}", neutral::shorten(&line, 200)))
     }
 
     fn call(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
@@ -250,15 +256,24 @@ impl Server {
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         self.send(&request.to_string())?;
         let reply = self.next()?;
-        anyhow::ensure!(reply["id"] == id, "request {id} is answered by {reply}");
+        let told = || neutral::shorten(&reply.to_string(), 200);
+        anyhow::ensure!(reply["id"] == id, "request {id} is answered by {}", told());
         Ok(reply)
     }
 
     /// Whether it ends by itself, and well.
     fn ends_well(&mut self) -> bool {
-        // The end of its output comes with its own.
-        while self.lines.recv_timeout(PATIENCE).is_ok() {}
-        self.child.wait().is_ok_and(|status| status.success())
+        let begun = Instant::now();
+        let left = || PATIENCE.saturating_sub(begun.elapsed());
+        // The end of its output comes with its own, as a rule.
+        while self.lines.recv_timeout(left()).is_ok() {}
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return status.success(),
+                Ok(None) if !left().is_zero() => std::thread::sleep(Duration::from_millis(5)),
+                _ => return false,
+            }
+        }
     }
 }
 
@@ -274,3 +289,9 @@ impl Drop for Server {
 const TOOLS: &str = mcp_flow::workflow::PRINTED_TOOLS;
 
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many lines of a server are kept until they are looked at.
+const MOST_LINES: usize = 64;
+
+/// The longest line that is read, in bytes.
+const LONGEST_LINE: u64 = 16 << 20;

@@ -50,7 +50,9 @@ async fn go_on(place: &Place, again: String, mut told: Value) -> anyhow::Result<
             }
             Some("waiting_for_confirmation") => {
                 let message = told["question"].as_str().unwrap_or_default();
-                let agrees = ask(&talk, &id, "agree", "confirm", message, json!({})).await?;
+                // Silence is no answer: whoever says nothing finds the question later.
+                let rules = json!({"required": true});
+                let agrees = ask(&talk, &id, "agree", "confirm", message, rules).await?;
                 let response = json!({"value": agrees, "turnId": told["turnId"]});
                 let params = json!({"response": response});
                 place.call(&id, "interaction.respond", params).await?;

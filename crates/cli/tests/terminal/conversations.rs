@@ -1,13 +1,9 @@
-//! Conversations held by a person at a terminal, with the real program in a pseudo-terminal.
+//! Conversations that a person holds.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-use std::process::Command;
-
-use rexpect::session::{Options, PtySession, spawn_with_options};
+use mcp_flow_testkit::scripted::Script;
 use serde_json::Value;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+use super::{ALT_ENTER, BACKSPACE, CTRL_C, DOWN, ENTER, Place, TAB, Terminal};
 
 /// INT-087, INT-096: the whole of `register`, with a wrong answer that is explained and mended.
 #[test]
@@ -195,94 +191,36 @@ fn a_call_is_approved_or_not() {
     terminal.ends_with(5);
 }
 
-/// ctrl-c ends a call that runs, and says so.
+/// Two forms that a server sends at once are filled in one after the other.
 #[test]
-fn a_running_call_is_cancelled() {
-    let place = Place::new();
-    let mut terminal = place.call(&["long_operation"]);
-    terminal.expect("%");
-    terminal.press(CTRL_C);
-    terminal.expect("interrupted");
-    terminal.ends_with(130);
-}
-
-/// A server's store, away from all others.
-struct Place {
-    folder: tempfile::TempDir,
-    store: String,
-}
-
-impl Place {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let store = format!("redb:{}", folder.path().join("journal.redb").display());
-        Self { folder, store }
+fn forms_wait_for_their_turn() {
+    let script = Script::new(
+        r#"
+  *'"tools/list"'*) reply result '{"tools":[{"name":"two","inputSchema":{"type":"object"}}]}' ;;
+  *'"tools/call"'*)
+    call=$id
+    for form in first second; do
+      printf '{"jsonrpc":"2.0","id":"%s","method":"elicitation/create","params":%s}\n' $form \
+        '{"message":"The '$form' form","requestedSchema":{"type":"object","required":["it"],
+          "properties":{"it":{"type":"string","title":"Your '$form' word"}}}}' | tr -d '\n'
+      echo
+    done ;;
+  *'"id":"second"'*) id=$call; reply result '{"content":[{"type":"text","text":"thanks"}]}' ;;
+"#,
+        "",
+    );
+    let path = script.path().display().to_string();
+    let mut terminal = Terminal::start(&["call", "two", "--", "sh", &path]);
+    for form in ["first", "second"] {
+        terminal.expect(&format!("The {form} form"));
+        terminal.expect(&format!("Your {form} word"));
+        terminal.enter(&format!("{form} answer"));
     }
-
-    /// `mcp-flow call`, with a server that is started for it.
-    fn call(&self, words: &[&str]) -> Terminal {
-        let server = ["--", PROGRAM, "stdio", "--diagnostics", "--store", &self.store];
-        Terminal::start(&[&["call"], words, &server].concat())
-    }
-
-    /// `mcp-flow sessions answer`: what it says for programs, and its exit code.
-    fn answer(&self, id: &str, value: &str) -> (Value, i32) {
-        let output = Command::new(PROGRAM)
-            .args(["sessions", "answer", id, value, "--store", &self.store, "--format", "json"])
-            .output()
-            .unwrap();
-        (serde_json::from_slice(&output.stdout).unwrap(), output.status.code().unwrap())
+    terminal.expect("thanks");
+    terminal.ends_with(0);
+    let told = script.told();
+    for form in ["first", "second"] {
+        let answer = told.iter().find(|message| message["id"] == form).unwrap();
+        assert_eq!(answer["result"]["content"]["it"], format!("{form} answer"));
     }
 }
-
-/// A person's terminal with the program in it.
-struct Terminal {
-    session: PtySession,
-}
-
-impl Terminal {
-    fn start(arguments: &[&str]) -> Self {
-        // A new pseudo-terminal has no size, which no terminal of a person has.
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", "stty cols 120 rows 40 && exec \"$0\" \"$@\"", PROGRAM])
-            .args(arguments)
-            .env("TERM", "xterm")
-            .env("NO_COLOR", "1");
-        let options = Options::new().timeout_ms(Some(60_000)).strip_ansi_escape_codes(true);
-        Self { session: spawn_with_options(command, options).unwrap() }
-    }
-
-    fn expect(&mut self, text: &str) {
-        self.session.exp_string(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
-    }
-
-    /// Waits for a pattern; gives its group.
-    fn find(&mut self, pattern: &str) -> String {
-        let (_, found) = self.session.exp_regex(pattern).unwrap();
-        found.split_whitespace().last().unwrap().to_owned()
-    }
-
-    fn enter(&mut self, text: &str) {
-        self.press(text);
-        self.press(ENTER);
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.session.send(keys).unwrap();
-        self.session.flush().unwrap();
-    }
-
-    fn ends_with(&mut self, code: i32) {
-        let rest = self.session.exp_eof().unwrap();
-        let ended = format!("{:?}", self.session.process().wait().unwrap());
-        assert!(ended.ends_with(&format!(", {code})")), "{ended}: {rest}");
-    }
-}
-
-const ENTER: &str = "\r";
-const ALT_ENTER: &str = "\u{1b}\r";
-const TAB: &str = "\t";
-const DOWN: &str = "\u{1b}[B";
-const BACKSPACE: &str = "\u{7f}";
-const CTRL_C: &str = "\u{3}";

@@ -1,17 +1,15 @@
-//! `mcp-flow sessions`, against the real server and its store at rest.
+//! `mcp-flow sessions`, against a server and its store at rest.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use mcp_flow::Revision;
 use mcp_flow_testkit::http::Request;
 use mcp_flow_testkit::process::Program;
+use notify::Watcher as _;
 use serde_json::{Value, json};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+use super::{PROGRAM, Server, run};
 
 /// INT-098, INT-113, MCP-094: a conversation is begun on one server, survives its sudden end, is
 /// answered at rest and finished on the next, and its answers cannot be read in the file.
@@ -40,14 +38,14 @@ async fn a_conversation_survives_its_server() {
     let (rejected, code) = at_rest(&["answer", &id, "nowhere"]);
     assert_eq!((&rejected["accepted"], code), (&json!(false), 1));
 
-    let (mut server, url) = serve(&store);
+    let server = Server::start(&["--store", &store]);
+    let url = server.url();
     let (shown, _) = sessions(&["show", &id, "--url", url.strip_suffix("/mcp").unwrap()]);
     assert_eq!(shown["accumulatedData"], json!({"name": "Ada Lovelace"}));
-    let (done, _) = sessions(&["answer", &id, "ada@example.com", "--url", &url]);
+    let (done, _) = sessions(&["answer", &id, "ada@example.com", "--url", url]);
     assert_eq!(done["next"]["complete"]["result"]["success"], true);
-    let (_, code) = sessions(&["cancel", &id, "--url", &url]);
+    let (_, code) = sessions(&["cancel", &id, "--url", url]);
     assert_eq!(code, 1, "what is over cannot be cancelled");
-    server.kill();
 }
 
 /// INT-107: a burst is refused with when to go on, and other conversations do not notice.
@@ -118,12 +116,15 @@ async fn interrupted_work_is_taken_up_by_servers_only() {
     // The end may come in the middle of a write, which then counts for nothing.
     let active = |state: &Value| state["metadata"]["lastActivityAt"].as_u64().unwrap();
     while active(&at_rest(&["show", &id]).0) == active(&before) {
-        let (mut server, _) = serve(&store);
+        let _server = Server::start(&["--store", &store]);
         let ready = std::fs::read(&journal).unwrap();
+        let (told, writes) = std::sync::mpsc::channel();
+        let mut watcher = notify::recommended_watcher(told).unwrap();
+        watcher.watch(&journal, notify::RecursiveMode::NonRecursive).unwrap();
         while std::fs::read(&journal).unwrap() == ready {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            // Looking is told of, too.
+            while !writes.recv().unwrap().unwrap().kind.is_modify() {}
         }
-        server.kill();
     }
 }
 
@@ -138,8 +139,9 @@ async fn conversations_are_counted_as_they_come_and_go() {
     peer.call("interaction.start", json!({"toolName": "register"})).await;
     program.kill().await;
 
-    let (_server, url) = serve(&store);
-    let address = url.strip_prefix("http://").and_then(|url| url.strip_suffix("/mcp")).unwrap();
+    let server = Server::start(&["--store", &store]);
+    let address =
+        server.url().strip_prefix("http://").and_then(|url| url.strip_suffix("/mcp")).unwrap();
     let address = address.parse().unwrap();
     let counted = async || {
         let text = Request::new("GET", "/metrics").send(address).await.text().await;
@@ -163,6 +165,7 @@ async fn conversations_are_counted_as_they_come_and_go() {
         assert_eq!(request.send(address).await.status, status);
     }
     assert_eq!(counted().await, [2, 0, 0]);
+    // Figures are asked for; they do not tell when they change.
     while counted().await != [1, 0, 1] {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
@@ -170,40 +173,8 @@ async fn conversations_are_counted_as_they_come_and_go() {
 
 /// Runs the command; what it says for programs, and its exit code.
 fn sessions(arguments: &[&str]) -> (Value, i32) {
-    let output =
-        Command::new(PROGRAM).arg("sessions").args(arguments).args(["--format", "json"]).output();
-    let output = output.unwrap();
-    let value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    (value, output.status.code().unwrap())
-}
-
-/// A server that ends with its test, however that ends.
-struct Served(Child);
-
-impl Served {
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn serve(store: &str) -> (Served, String) {
-    let mut program = Command::new(PROGRAM)
-        .args(["serve", "--listen", "127.0.0.1:0", "--json", "--store", store])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let ready: Value = serde_json::from_str(&line).unwrap();
-    (Served(program), ready["mcp"].as_str().unwrap().to_owned())
+    let (out, _, code) = run(&[&["sessions"], arguments, &["--format", "json"]].concat(), "");
+    (serde_json::from_str(&out).unwrap_or_default(), code)
 }
 
 fn holds(path: &Path, text: &str) -> bool {

@@ -1,17 +1,11 @@
-//! Enforced runs, with the real program: killed in the middle, at rest, and on a running server.
-
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+//! Enforced runs: killed in the middle, at rest, and on a running server.
 
 use mcp_flow::Revision;
 use mcp_flow_testkit::Peer;
 use mcp_flow_testkit::process::Program;
 use serde_json::{Value, json};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+use super::{PROGRAM, Server, run_in};
 
 const WORKFLOW: &str = "id: three-steps\nname: Three\ndescription: Three steps\nversion: 1.0.0\nsteps:\n\
     - {id: one, title: One, prompt: First, validationCriteria: [{type: contains, value: done}]}\n\
@@ -82,10 +76,10 @@ async fn runs_are_looked_after_from_the_command_line() {
     let [run, other] = [&first, &other].map(|told| told["runId"].as_str().unwrap().to_owned());
 
     look_after(&place, &["--store", &place.store], &run, &other);
-    let mut server = Server::start(&place);
-    let (started, code) = place.workflow(&["--url", &server.url, "run", "three-steps"], "");
+    let server = Server::start(&["--store", &place.store, "--workflows", &place.workflows()]);
+    let (started, code) = place.workflow(&["--url", server.url(), "run", "three-steps"], "");
     assert_eq!(code, 2, "nobody answers: {started}");
-    let (listed, _) = place.workflow(&["--url", &server.url, "runs", "--format", "json"], "");
+    let (listed, _) = place.workflow(&["--url", server.url(), "runs", "--format", "json"], "");
     let listed: Value = serde_json::from_str(&listed).unwrap();
     let runs = listed["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 3);
@@ -93,14 +87,12 @@ async fn runs_are_looked_after_from_the_command_line() {
     let fresh = runs.iter().find(is_fresh).unwrap();
     let waiting = fresh["runId"].as_str().unwrap().to_owned();
     let (said, code) = place
-        .workflow(&["--url", &server.url, "resume", &waiting], "done\nwork\nn\nbetter\ny\nall\n");
+        .workflow(&["--url", server.url(), "resume", &waiting], "done\nwork\nn\nbetter\ny\nall\n");
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("Second secret") && said.contains("did not agree"), "{said}");
     assert!(said.contains("Three is done, in 3 steps"), "{said}");
-    let (text, _) = place.workflow(&["--url", &server.url, "export", &waiting], "");
+    let (text, _) = place.workflow(&["--url", server.url(), "export", &waiting], "");
     assert!(text.contains("better\n\n*Confirmed by a person.*"), "{text}");
-    server.child.kill().unwrap();
-    server.child.wait().unwrap();
 }
 
 /// What the commands say of a run at its second step, and of another that is ended by them.
@@ -157,51 +149,10 @@ impl Place {
 
     /// `mcp-flow workflow`, and what is typed: what it says, and its exit code.
     fn workflow(&self, words: &[&str], input: &str) -> (String, i32) {
-        let Output { status, stdout, stderr } = run(self.folder.path(), words, input);
-        let said = [stdout, stderr].concat();
-        (String::from_utf8(said).unwrap(), status.code().unwrap())
+        let words = [&["workflow"], words].concat();
+        let (out, err, code) = run_in(self.folder.path(), &words, input);
+        (out + &err, code)
     }
-}
-
-struct Server {
-    child: Child,
-    url: String,
-}
-
-impl Server {
-    fn start(place: &Place) -> Self {
-        let mut child = Command::new(PROGRAM)
-            .args(["serve", "--listen", "127.0.0.1:0", "--json", "--store", &place.store])
-            .args(["--workflows", &place.workflows()])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let places: Value = serde_json::from_str(&line).unwrap();
-        Self { child, url: places["mcp"].as_str().unwrap().to_owned() }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn run(folder: &Path, words: &[&str], input: &str) -> Output {
-    let typed = folder.join("typed");
-    std::fs::write(&typed, input).unwrap();
-    Command::new(PROGRAM)
-        .arg("workflow")
-        .args(words)
-        .current_dir(folder)
-        .env("XDG_CONFIG_HOME", folder)
-        .stdin(std::fs::File::open(typed).unwrap())
-        .output()
-        .unwrap()
 }
 
 /// What goes on with a step.

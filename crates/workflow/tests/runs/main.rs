@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod bundled;
+
 use std::sync::Arc;
 
 use mcp_flow_engine::Engine;

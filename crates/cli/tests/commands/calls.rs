@@ -1,13 +1,11 @@
-//! The commands that use a server, as scripts call them.
+//! The commands that use a server.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+use super::{PROGRAM, Server, local, run};
 
 /// MCP-032, MCP-036, MCP-039: what comes of a call is on standard output, what went wrong on
 /// standard error, and the exit code tells which it was.
@@ -97,7 +95,7 @@ fn a_flow_is_called_upfront_where_there_are_no_conversations() {
 fn everything_a_server_offers_is_listed() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("notes.txt"), "one\u{1b}[31m").unwrap();
-    let server = Server::start(&["--root", folder.path().to_str().unwrap()]);
+    let server = Server::start(&["--store", "memory:", "--root", folder.path().to_str().unwrap()]);
     let hash = server.places["certificateHash"].as_str().unwrap();
     for place in ["mcp", "sse", "websocket", "webtransport"] {
         let target = server.places[place].as_str().unwrap();
@@ -135,7 +133,7 @@ fn large_results_are_downloaded() {
     let folder = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
     std::fs::write(folder.path().join("large.bin"), &bytes).unwrap();
-    let server = Server::start(&["--root", folder.path().to_str().unwrap()]);
+    let server = Server::start(&["--store", "memory:", "--root", folder.path().to_str().unwrap()]);
     let hash = server.places["certificateHash"].as_str().unwrap();
     for (place, expected) in
         [("mcp", ["large-2.bin", "large.bin"]), ("webtransport", ["large.bin", "stream-1"])]
@@ -172,7 +170,7 @@ fn a_watched_resource_is_shown_when_it_changes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes.txt");
     std::fs::write(&path, "old").unwrap();
-    let server = Server::start(&["--root", folder.path().to_str().unwrap()]);
+    let server = Server::start(&["--store", "memory:", "--root", folder.path().to_str().unwrap()]);
     let hash = server.places["certificateHash"].as_str().unwrap();
     let uri = format!("file://{}/notes.txt", folder.path().canonicalize().unwrap().display());
     for (place, [old, new]) in [("mcp", ["old", "new"]), ("webtransport", ["new", "newest"])] {
@@ -194,7 +192,7 @@ fn a_watched_resource_is_shown_when_it_changes() {
 /// server is believed by its certificate alone.
 #[test]
 fn a_flow_is_held_over_webtransport() {
-    let server = Server::start(&[]);
+    let server = Server::start(&["--store", "memory:"]);
     let target = server.places["webtransport"].as_str().unwrap();
     let hash = server.places["certificateHash"].as_str().unwrap();
     let trust = ["--certificate-hash", hash];
@@ -236,7 +234,7 @@ fn a_closed_door_opens_with_a_token() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens");
     std::fs::write(&file, "ada:0123456789abcdef0123\n").unwrap();
-    let server = Server::start(&["--token-file", file.to_str().unwrap()]);
+    let server = Server::start(&["--store", "memory:", "--token-file", file.to_str().unwrap()]);
     let target = server.places["mcp"].as_str().unwrap();
     let webtransport = server.places["webtransport"].as_str().unwrap();
     let hash = server.places["certificateHash"].as_str().unwrap();
@@ -282,54 +280,4 @@ fn shells_and_man_know_every_command() {
     let folder = tempfile::tempdir().unwrap();
     run(&["man", "--output", folder.path().to_str().unwrap()], "");
     assert!(folder.path().join("mcp-flow-call.1").exists());
-}
-
-/// A command with a server that is started for it.
-fn local<'a>(command: &'a str, words: &[&'a str]) -> Vec<&'a str> {
-    let server = ["--", PROGRAM, "stdio", "--diagnostics", "--store", "memory:"];
-    [&[command], words, &server].concat()
-}
-
-/// Runs a command: what it wrote for programs, what for people, and its exit code.
-fn run(arguments: &[&str], input: &str) -> (String, String, i32) {
-    let mut child = Command::new(PROGRAM)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // Not every command reads.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (text(output.stdout), text(output.stderr), output.status.code().unwrap())
-}
-
-/// `mcp-flow serve` on a free port. Killed when this is dropped.
-struct Server {
-    child: Child,
-    places: Value,
-}
-
-impl Server {
-    fn start(options: &[&str]) -> Self {
-        let mut child = Command::new(PROGRAM)
-            .args(["serve", "--listen", "127.0.0.1:0", "--json", "--store", "memory:"])
-            .args(options)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, places: serde_json::from_str(&line).unwrap() }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

@@ -1,0 +1,106 @@
+//! Several files of one call: fetched at the same time, and all of them or none.
+
+use std::path::Path;
+use std::sync::Barrier;
+
+use mcp_flow_testkit::scripted::{Asked, http};
+use serde_json::json;
+
+use super::run;
+
+/// PAT-024: what is linked to is fetched at the same time: no link here leads to anything before all
+/// of them were followed.
+#[test]
+fn downloads_run_side_by_side() {
+    let all = Barrier::new(LINKS.len());
+    let (names, err, code) = download(move |mut asked| {
+        all.wait();
+        let content = asked.line.clone();
+        asked.content("200 OK", "text/plain", &content);
+    });
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(names, LINKS.map(|name| (name.to_owned(), format!("GET /{name}"))));
+}
+
+/// PAT-023: when one breaks off, the others are given up, and nothing half is in the folder.
+#[test]
+fn one_that_fails_ends_them_all() {
+    for (broken, told) in [
+        ("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nsome", "broke off"),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nsome\r\n", "broke off"),
+        ("HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n\u{1b}[", "404"),
+        (
+            "HTTP/1.1 302 Found\r\nlocation: http://b.example/\r\ncontent-length: 0\r\n\r\n",
+            "b.example",
+        ),
+    ] {
+        let all = Barrier::new(LINKS.len());
+        let (names, err, code) = download(move |mut asked| {
+            all.wait();
+            match asked.line.as_str() {
+                "GET /two" => asked.write(broken),
+                _ => {
+                    asked.write("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nsome");
+                    asked.until_closed();
+                }
+            }
+        });
+        assert!([3, 4].contains(&code) && err.contains(told), "{code}: {err}");
+        assert!(!err.contains('\u{1b}'), "{err}");
+        assert!(names.is_empty(), "{told}: {names:?}");
+    }
+}
+
+/// A download that stands still is given up within the time limit.
+#[test]
+fn one_that_stands_still_is_given_up() {
+    let (names, err, code) = download(|mut asked| {
+        asked.write("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nsome");
+        asked.until_closed();
+    });
+    assert!(code == 3 && err.contains("nothing came within 3 s"), "{code}: {err}");
+    assert!(names.is_empty(), "{names:?}");
+}
+
+/// Calls a tool that links to three files, whose content is up to the test: what was saved, what was
+/// said, and the exit code.
+fn download(
+    content: impl Fn(Asked) + Send + Sync + 'static,
+) -> (Vec<(String, String)>, String, i32) {
+    let address = http(move |mut asked: Asked| {
+        if asked.line.starts_with("GET ") {
+            return content(asked);
+        }
+        let links = LINKS.map(|name| {
+            json!({"type": "resource_link", "name": name, "uri": format!("http://{}/{name}", asked.host())})
+        });
+        match asked.method() {
+            "server/discover" => asked.result(&json!({"supportedVersions": ["2026-07-28"]})),
+            "tools/list" => {
+                asked.result(&json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}));
+            }
+            _ => asked.result(&json!({"resultType": "complete", "content": links})),
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("http://{address}/mcp");
+    let into = folder.path().to_str().unwrap();
+    let (_, err, code) = run(&["call", &url, "t", "--output", into, "--time-limit", "3"], "");
+    (saved(folder.path()), err, code)
+}
+
+/// The files in a folder, hidden ones too, with their content.
+fn saved(folder: &Path) -> Vec<(String, String)> {
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            (name, std::fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+const LINKS: [&str; 3] = ["one", "three", "two"];

@@ -1,0 +1,89 @@
+//! `mcp-flow workflow`.
+
+use serde_json::Value;
+
+use super::{PROGRAM, run_in};
+
+/// A new file is good, is found where it was written, and problems are told as compilers do.
+#[test]
+fn a_new_workflow_is_written_checked_and_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let workflow = |words: &[&str]| run_in(folder.path(), &[&["workflow"], words].concat(), "");
+    let new = workflow(&["new", "my-own"]);
+    assert_eq!(new.2, 0, "{new:?}");
+    assert_eq!(workflow(&["new", "my-own"]).2, 1, "a file that is there is left alone");
+    assert_eq!(workflow(&["new", "My Own"]).2, 2);
+    let (out, _, code) = workflow(&["validate", "workflows/my-own.yaml"]);
+    assert!(code == 0 && out.contains("good"), "{out}");
+    let (out, _, _) = workflow(&["list", "--format", "json"]);
+    let listed: Value = serde_json::from_str(&out).unwrap();
+    let found = listed["workflows"].as_array().unwrap().iter().find(|one| one["id"] == "my-own");
+    assert_eq!(found.unwrap()["origin"], "project");
+    let path = folder.path().join("workflows/my-own.yaml");
+    let broken = std::fs::read_to_string(&path).unwrap().replace("guidance:", "guidence:");
+    std::fs::write(&path, broken).unwrap();
+    let (out, _, code) = workflow(&["validate", "workflows/my-own.yaml"]);
+    assert_eq!(code, 1);
+    let told = "workflows/my-own.yaml:23:5: error: `guidence` is unknown; did you mean `guidance`?";
+    assert!(out.contains(told), "{out}");
+}
+
+/// What is wrong is said before what to do about it.
+#[test]
+fn a_workflow_that_is_not_there_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, told) in [
+        (["show", "code-reveiw"], "there is no workflow code-reveiw; did you mean code-review?"),
+        (["run", "code-reveiw"], "there is no workflow code-reveiw; did you mean code-review?"),
+        (["show", "nope"], "there is no workflow nope. `mcp-flow workflow list` shows all"),
+        (["run", "nope"], "there is no workflow nope. `mcp-flow workflow list` shows all"),
+    ] {
+        let (out, err, code) = run_in(folder.path(), &[&["workflow"], &words[..]].concat(), "");
+        assert_eq!((out.as_str(), code), ("", 2), "{words:?}: {err}");
+        assert!(err.starts_with(&format!("mcp-flow: {told}")), "{words:?}: {err}");
+    }
+}
+
+/// A person goes through a workflow; an output that does not do is asked for again.
+#[test]
+fn a_person_is_walked_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let workflow = "id: two-steps\nname: Two\ndescription: Two steps\nversion: 1.0.0\nsteps:\n\
+        - {id: one, title: One, prompt: First, validationCriteria: [{type: contains, value: done}]}\n\
+        - {id: two, title: Two, prompt: 'Second {{word}}', requireConfirmation: true}\n";
+    std::fs::write(folder.path().join("two.yaml"), workflow).unwrap();
+    let arguments = ["workflow", "--workflows", ".", "run", "two-steps", "word=sesame"];
+    let (said, err, code) = run_in(folder.path(), &arguments, "no\ndone\nwork\ny\n");
+    assert_eq!(code, 0, "{err}");
+    assert!(said.contains("does not contain") && said.contains("Second sesame"), "{said}");
+    // Whoever leaves is told how to come back.
+    let (_, told, code) = run_in(folder.path(), &arguments, "done\n");
+    assert_eq!(code, 2);
+    let again = told.lines().find_map(|line| line.trim().strip_prefix("mcp-flow workflow resume "));
+    let resume = ["workflow", "resume", again.unwrap()];
+    // Silence is no agreement, and does not go on for ever.
+    let (said, told, code) = run_in(folder.path(), &resume, "work\n");
+    assert!(code == 2 && !said.contains("is done") && told.contains("resume"), "{said} {told}");
+    let (said, err, code) = run_in(folder.path(), &resume, "yes\n");
+    assert!(code == 0 && said.contains("Done: One"), "{said} {err}");
+}
+
+/// WFL-065: our own server keeps to the document, one that does not is found out.
+#[test]
+fn conformance_is_tried_from_outside() {
+    let folder = tempfile::tempdir().unwrap();
+    let strict = ["workflow", "conform", "--", PROGRAM, "stdio", "--profile", "workflowlookup"];
+    let (said, _, code) = run_in(folder.path(), &strict, "");
+    assert!(code == 0 && !said.contains("BROKEN"), "{said}");
+    let lenient = ["workflow", "conform", "--", PROGRAM, "stdio", "--store", "memory:"];
+    let (said, _, code) = run_in(folder.path(), &lenient, "");
+    assert_eq!(code, 1);
+    assert!(said.contains("BROKEN  tools/list gives the four printed tools"), "{said}");
+    // One that says the same to everything, one that says nothing, and none at all.
+    let parrot = r#"while read line; do echo '{"jsonrpc":"2.0","id":1,"result":{}}'; done"#;
+    for wrong in [&["sh", "-c", parrot][..], &["true"], &["no-such-program"]] {
+        let words = [&["workflow", "conform", "--"], wrong].concat();
+        let (said, err, code) = run_in(folder.path(), &words, "");
+        assert_eq!(code, 1, "{wrong:?}: {said} {err}");
+    }
+}

@@ -1,0 +1,194 @@
+//! ctrl-c: what the server learns of it, what is left behind, and how it ends.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
+
+use mcp_flow_testkit::scripted::{Asked, Script, http};
+use serde_json::{Value, json};
+
+use super::{CTRL_C, Place, Terminal};
+
+/// ctrl-c ends a call that runs, and says so.
+#[test]
+fn a_running_call_is_cancelled() {
+    let place = Place::new();
+    let mut terminal = place.call(&["long_operation"]);
+    terminal.expect("%");
+    terminal.press(CTRL_C);
+    terminal.expect("interrupted");
+    terminal.ends_with(130);
+}
+
+/// MCP-094: over pipes the server is told which request is cancelled, before its input ends.
+#[test]
+fn a_server_over_pipes_is_told() {
+    let script = Script::new(SLOW, "");
+    let mut terminal = Terminal::start(&["call", "slow", "--", "sh", &path(&script)]);
+    terminal.expect("50%");
+    terminal.press(CTRL_C);
+    terminal.expect("interrupted; what was under way is cancelled");
+    terminal.ends_with(130);
+    check_cancelled(&script.told());
+}
+
+/// A second ctrl-c does not wait for a server that will not end, and leaves nothing of it behind.
+#[test]
+fn a_second_one_quits_at_once() {
+    let script = Script::new(SLOW, "trap '' TERM; while :; do sleep 1; done");
+    let mut terminal = Terminal::start(&["call", "slow", "--", "sh", &path(&script)]);
+    terminal.expect("50%");
+    let mut life = script.life();
+    terminal.press(CTRL_C);
+    terminal.expect("waiting for the server to end");
+    terminal.press(CTRL_C);
+    terminal.expect("interrupted; the server was not waited for");
+    terminal.ends_with(130);
+    check_cancelled(&script.told());
+    life.read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// A server that never says a word can be left as well, and is not left running.
+#[test]
+fn connecting_is_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let alive = folder.path().join("alive");
+    let silent = "mkfifo \"$0\" && exec 3<>\"$0\" && while :; do sleep 1; done";
+    let words = ["tools", "--", "sh", "-c", silent, alive.to_str().unwrap()];
+    let mut terminal = Terminal::start(&words);
+    let mut life = loop {
+        match File::open(&alive) {
+            Ok(life) => break life,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    terminal.press(CTRL_C);
+    terminal.expect("interrupted");
+    terminal.ends_with(130);
+    life.read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// MCP-094: over HTTP, servers of older revisions are told by a message. Under 2026-07-28 the end of
+/// its stream cancels a request, and nothing is said beside.
+#[test]
+fn a_server_over_http_is_told() {
+    for (path, is_modern) in [("/mcp", true), ("/mcp", false), ("/sse", false)] {
+        let (url, news) = slow_server(path, is_modern);
+        let mut terminal = Terminal::start(&["call", &url, "slow"]);
+        let call = news.recv().unwrap();
+        assert_eq!(call["method"], "tools/call", "{path}");
+        terminal.press(CTRL_C);
+        terminal.expect("interrupted");
+        terminal.ends_with(130);
+        if is_modern {
+            assert_eq!(news.recv().unwrap(), json!({"closed": call["id"]}));
+        }
+        // What is said by messages was taken before the program ended.
+        let told: Vec<_> = news.try_iter().filter(|told| told.get("method").is_some()).collect();
+        let cancelled: Vec<_> = told.iter().map(|told| &told["params"]["requestId"]).collect();
+        let expected = if is_modern { vec![] } else { vec![&call["id"]] };
+        assert_eq!(cancelled, expected, "{path}: {told:?}");
+    }
+}
+
+/// PAT-023: downloads that are interrupted leave nothing in the folder.
+#[test]
+fn no_half_file_is_left_behind() {
+    let (told, news) = channel();
+    let address = http(move |mut asked: Asked| {
+        if asked.line.starts_with("GET /part-") {
+            asked.write("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nsome");
+            told.send(()).unwrap();
+            return asked.until_closed();
+        }
+        let host = asked.host().to_owned();
+        answer(&mut asked, true, |asked| {
+            let link = |name: &str| {
+                json!({"type": "resource_link", "name": name,
+                "uri": format!("http://{host}/{name}")})
+            };
+            asked.result(&json!({"resultType": "complete",
+                "content": [link("part-1"), link("part-2"), link("part-3")]}));
+        });
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let files = || fs::read_dir(folder.path()).unwrap().count();
+    let into = folder.path().to_str().unwrap();
+    let url = format!("http://{address}/mcp");
+    let mut terminal = Terminal::start(&["call", &url, "slow", "--output", into]);
+    for _ in 0..3 {
+        news.recv().unwrap();
+    }
+    assert_eq!(files(), 3, "all are under way");
+    terminal.press(CTRL_C);
+    terminal.expect("interrupted");
+    terminal.ends_with(130);
+    assert_eq!(files(), 0);
+}
+
+fn check_cancelled(told: &[Value]) {
+    let call = told.iter().find(|message| message["method"] == "tools/call").unwrap();
+    let last = told.last().unwrap();
+    assert_eq!(last["method"], "notifications/cancelled", "{last}");
+    assert_eq!(last["params"]["requestId"], call["id"]);
+}
+
+fn path(script: &Script) -> String {
+    script.path().display().to_string()
+}
+
+/// A server with a tool that never ends: where it is, and what it hears of the call.
+fn slow_server(path: &str, is_modern: bool) -> (String, Receiver<Value>) {
+    let (told, news) = channel();
+    // The stream of events that the oldest transport answers on.
+    let events: Mutex<Option<Asked>> = Mutex::default();
+    let address = http(move |mut asked: Asked| {
+        if asked.line == "GET /sse" {
+            asked.begin_events();
+            asked.write("event: endpoint\ndata: /messages\n\n");
+            *events.lock().unwrap() = Some(asked);
+            return;
+        }
+        if asked.message["method"] == "notifications/cancelled" {
+            told.send(asked.message.clone()).unwrap();
+        }
+        if asked.line == "POST /messages" {
+            asked.content("202 Accepted", "text/plain", "");
+            let mut events = events.lock().unwrap();
+            let stream = events.as_mut().unwrap();
+            stream.message = asked.message.clone();
+            return answer(stream, false, |stream| told.send(stream.message.clone()).unwrap());
+        }
+        answer(&mut asked, is_modern, |asked| {
+            asked.begin_events();
+            told.send(asked.message.clone()).unwrap();
+            asked.until_closed();
+            told.send(json!({"closed": asked.message["id"]})).unwrap();
+        });
+    });
+    (format!("http://{address}{path}"), news)
+}
+
+/// Answers as a server does that has the tool `slow`.
+fn answer(asked: &mut Asked, is_modern: bool, call: impl FnOnce(&mut Asked)) {
+    match asked.method() {
+        "server/discover" if is_modern => asked.result(&json!({
+            "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})),
+        "initialize" => asked.result(&json!({"protocolVersion": "2025-11-25",
+            "capabilities": {"tools": {}}, "serverInfo": {"name": "slow", "version": "1"}})),
+        "tools/list" => asked.result(&json!({"tools":
+            [{"name": "slow", "inputSchema": {"type": "object"}}]})),
+        "tools/call" => call(asked),
+        _ if asked.message.get("id").is_some() => asked.error(-32601, "Method not found"),
+        _ if asked.line.starts_with("GET") => asked.content("405 No", "text/plain", ""),
+        _ => asked.content("202 Accepted", "text/plain", ""),
+    }
+}
+
+const SLOW: &str = r#"
+  *'"tools/list"'*) reply result '{"tools":[{"name":"slow","inputSchema":{"type":"object"}}]}' ;;
+  *'"tools/call"'*)
+    printf '{"jsonrpc":"2.0","method":"notifications/progress","params":%s}\n' \
+      '{"progressToken":'"$id"',"progress":1,"total":2}' ;;
+"#;

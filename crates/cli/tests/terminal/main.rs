@@ -1,0 +1,94 @@
+//! A person at a terminal, with the real program in a pseudo-terminal.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod conversations;
+mod interrupting;
+
+use std::process::Command;
+
+use rexpect::session::{Options, PtySession, spawn_with_options};
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+
+/// A server's store, away from all others.
+struct Place {
+    folder: tempfile::TempDir,
+    store: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = format!("redb:{}", folder.path().join("journal.redb").display());
+        Self { folder, store }
+    }
+
+    /// `mcp-flow call`, with a server that is started for it.
+    fn call(&self, words: &[&str]) -> Terminal {
+        let server = ["--", PROGRAM, "stdio", "--diagnostics", "--store", &self.store];
+        Terminal::start(&[&["call"], words, &server].concat())
+    }
+
+    /// `mcp-flow sessions answer`: what it says for programs, and its exit code.
+    fn answer(&self, id: &str, value: &str) -> (Value, i32) {
+        let output = Command::new(PROGRAM)
+            .args(["sessions", "answer", id, value, "--store", &self.store, "--format", "json"])
+            .output()
+            .unwrap();
+        (serde_json::from_slice(&output.stdout).unwrap(), output.status.code().unwrap())
+    }
+}
+
+/// A person's terminal with the program in it.
+struct Terminal {
+    session: PtySession,
+}
+
+impl Terminal {
+    fn start(arguments: &[&str]) -> Self {
+        // A new pseudo-terminal has no size, which no terminal of a person has.
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "stty cols 120 rows 40 && exec \"$0\" \"$@\"", PROGRAM])
+            .args(arguments)
+            .env("TERM", "xterm")
+            .env("NO_COLOR", "1");
+        let options = Options::new().timeout_ms(Some(60_000)).strip_ansi_escape_codes(true);
+        Self { session: spawn_with_options(command, options).unwrap() }
+    }
+
+    fn expect(&mut self, text: &str) {
+        self.session.exp_string(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
+    }
+
+    /// Waits for a pattern; gives its group.
+    fn find(&mut self, pattern: &str) -> String {
+        let (_, found) = self.session.exp_regex(pattern).unwrap();
+        found.split_whitespace().last().unwrap().to_owned()
+    }
+
+    fn enter(&mut self, text: &str) {
+        self.press(text);
+        self.press(ENTER);
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.session.send(keys).unwrap();
+        self.session.flush().unwrap();
+    }
+
+    fn ends_with(&mut self, code: i32) {
+        let rest = self.session.exp_eof().unwrap();
+        let ended = format!("{:?}", self.session.process().wait().unwrap());
+        assert!(ended.ends_with(&format!(", {code})")), "{ended}: {rest}");
+    }
+}
+
+const ENTER: &str = "\r";
+const ALT_ENTER: &str = "\u{1b}\r";
+const TAB: &str = "\t";
+const DOWN: &str = "\u{1b}[B";
+const BACKSPACE: &str = "\u{7f}";
+const CTRL_C: &str = "\u{3}";

@@ -1,0 +1,141 @@
+//! Connections that one task carries: messages wait in line for it and leave in order.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::{Notify, watch};
+
+use crate::transport::{Outgoing, OutgoingKind, Transport, TransportError};
+
+/// A transport whose messages are carried by a task, which is given what waits to be sent.
+///
+/// Closing it takes at most as long as the `patience`, in which the task sends what waits still and
+/// takes its leave.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use mcp_flow_client::transport::carried;
+///
+/// let transport = carried("void", Duration::from_secs(1), |outbox| async move {
+///     while outbox.take().is_some() {
+///         outbox.changed().await;
+///     }
+/// });
+/// transport.close().await;
+/// # }
+/// ```
+pub fn carried<F>(
+    name: &'static str,
+    patience: Duration,
+    carry: impl FnOnce(Arc<Outbox>) -> F,
+) -> Arc<dyn Transport>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let outbox = Arc::new(Outbox::default());
+    let (ended, over) = watch::channel(false);
+    let carrying = carry(outbox.clone());
+    tokio::spawn(async move {
+        carrying.await;
+        ended.send_replace(true);
+    });
+    Arc::new(Carried { name, patience, outbox, over })
+}
+
+struct Carried {
+    name: &'static str,
+    patience: Duration,
+    outbox: Arc<Outbox>,
+    over: watch::Receiver<bool>,
+}
+
+impl Transport for Carried {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn send(&self, message: Outgoing) {
+        self.outbox.push(message);
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.outbox.close();
+        let mut over = self.over.clone();
+        Box::pin(async move {
+            let _ = tokio::time::timeout(self.patience, over.wait_for(|over| *over)).await;
+        })
+    }
+}
+
+impl Drop for Carried {
+    fn drop(&mut self) {
+        self.outbox.close();
+    }
+}
+
+/// What waits to be sent.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    waiting: Mutex<Waiting>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    frames: Vec<Vec<u8>>,
+    /// How many of the bytes answer requests of the server, which can ask without reading.
+    answers: usize,
+    is_closing: bool,
+}
+
+impl Outbox {
+    fn push(&self, message: Outgoing) {
+        {
+            let mut waiting = self.lock();
+            if matches!(message.kind, OutgoingKind::Response) {
+                waiting.answers += message.frame.len();
+            }
+            waiting.frames.push(message.frame);
+        }
+        self.changed.notify_one();
+    }
+
+    fn close(&self) {
+        self.lock().is_closing = true;
+        self.changed.notify_one();
+    }
+
+    /// Takes all messages that wait, which may be none; `None` if none will come any more.
+    pub fn take(&self) -> Option<Vec<Vec<u8>>> {
+        let mut waiting = self.lock();
+        waiting.answers = 0;
+        let frames = std::mem::take(&mut waiting.frames);
+        (!frames.is_empty() || !waiting.is_closing).then_some(frames)
+    }
+
+    /// An error if more answers wait than a server may leave unread.
+    pub fn check(&self) -> Result<(), TransportError> {
+        match self.lock().answers > MOST_ANSWERS {
+            true => {
+                let what = "the server asks and does not read the answers";
+                Err(TransportError::Garbage(what.to_owned()))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Completes when something was added since this was last asked, or it was closed.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many bytes of answers may wait for a server that asks without reading.
+const MOST_ANSWERS: usize = 4 << 20;

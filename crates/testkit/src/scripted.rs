@@ -1,0 +1,179 @@
+//! Servers whose every answer is up to the test: for what a good one never does.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+/// A request as it arrived over HTTP, and the connection to answer it on, which is closed after.
+#[derive(Debug)]
+pub struct Asked {
+    /// Method and path, as in `GET /mcp`.
+    pub line: String,
+    /// The message in its body; null if there is none.
+    pub message: Value,
+    host: String,
+    has_begun: bool,
+    stream: TcpStream,
+}
+
+impl Asked {
+    /// What is asked for.
+    pub fn method(&self) -> &str {
+        self.message["method"].as_str().unwrap_or_default()
+    }
+
+    /// The server, as the client calls it.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Answers with a result, on a stream of events if one was begun.
+    pub fn result(&mut self, result: &Value) {
+        self.reply(&json!({"jsonrpc": "2.0", "id": self.message["id"], "result": result}));
+    }
+
+    /// Answers with an error.
+    pub fn error(&mut self, code: i64, message: &str) {
+        let error = json!({"code": code, "message": message});
+        self.reply(&json!({"jsonrpc": "2.0", "id": self.message["id"], "error": error}));
+    }
+
+    fn reply(&mut self, reply: &Value) {
+        match self.has_begun {
+            true => self.event(reply),
+            false => self.content("200 OK", "application/json", &reply.to_string()),
+        }
+    }
+
+    /// Answers with content of some type, unless a stream of events was begun.
+    pub fn content(&mut self, status: &str, media_type: &str, content: &str) {
+        if self.has_begun {
+            return;
+        }
+        self.write(&format!(
+            "HTTP/1.1 {status}\r\ncontent-type: {media_type}\r\ncontent-length: {}\r\n\
+             connection: close\r\n\r\n{content}",
+            content.len()
+        ));
+    }
+
+    /// Begins a stream of events.
+    pub fn begin_events(&mut self) {
+        self.has_begun = true;
+        self.write("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n");
+    }
+
+    /// Sends one event of a stream.
+    pub fn event(&mut self, message: &Value) {
+        self.write(&format!("data: {message}\n\n"));
+    }
+
+    /// Writes whatever it is; a client that is gone does not matter.
+    pub fn write(&mut self, text: &str) {
+        let _ = self.stream.write_all(text.as_bytes()).and_then(|()| self.stream.flush());
+    }
+
+    /// Waits until the client has closed the connection.
+    pub fn until_closed(&mut self) {
+        let mut rest = [0; 64];
+        while matches!(self.stream.read(&mut rest), Ok(1..)) {}
+    }
+}
+
+/// Serves HTTP on a free port, each request by a thread of its own, until the test ends.
+pub fn http(answer: impl Fn(Asked) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = Arc::new(answer);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let answer = answer.clone();
+            std::thread::spawn(move || {
+                if let Some(asked) = stream.ok().and_then(read) {
+                    answer(asked);
+                }
+            });
+        }
+    });
+    address
+}
+
+fn read(stream: TcpStream) -> Option<Asked> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    let mut head = Vec::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? <= 2 {
+            break;
+        }
+        head.push(line.trim_end().to_owned());
+    }
+    let line = head.first()?.strip_suffix(" HTTP/1.1")?.to_owned();
+    let header = |wanted: &str| {
+        head.iter().find_map(|header| {
+            let (name, value) = header.split_once(':')?;
+            name.eq_ignore_ascii_case(wanted).then(|| value.trim().to_owned())
+        })
+    };
+    let length = header("content-length").and_then(|length| length.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    reader.read_exact(&mut body).ok()?;
+    let message = serde_json::from_slice(&body).unwrap_or_default();
+    let host = header("host").unwrap_or_default();
+    Some(Asked { line, message, host, has_begun: false, stream })
+}
+
+/// A server over pipes, written for the shell, in a folder that keeps what it was told.
+#[derive(Debug)]
+pub struct Script {
+    folder: tempfile::TempDir,
+}
+
+impl Script {
+    /// A server that keeps to the handshake of 2025-11-25 and has these `case` branches for what
+    /// comes after; `$id` is the id of the request. `at_end` is what it does when its input ends.
+    pub fn new(branches: &str, at_end: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "scripted", "version": "1"}});
+        let text = format!(
+            r#"cd "$(dirname "$0")"
+mkfifo alive 2>/dev/null
+exec 3<>alive
+reply() {{ printf '{{"jsonrpc":"2.0","id":%s,"%s":%s}}\n' "$id" "$1" "$2"; }}
+while IFS= read -r line; do
+  printf '%s\n' "$line" >>told
+  id=${{line#*\"id\":}}; id=${{id%%[,\}}]*}}
+  case $line in
+  *'"server/discover"'*) reply error '{{"code":-32601,"message":"Method not found"}}' ;;
+  *'"initialize"'*) reply result '{opened}' ;;
+{branches}
+  esac
+done
+{at_end}
+"#
+        );
+        std::fs::write(folder.path().join("server.sh"), text).unwrap();
+        Self { folder }
+    }
+
+    /// Where it is; `sh` starts it.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("server.sh")
+    }
+
+    /// All messages it was told so far.
+    pub fn told(&self) -> Vec<Value> {
+        let told = std::fs::read_to_string(self.folder.path().join("told")).unwrap_or_default();
+        told.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// A file that ends when the server, which runs now, and all it has started are gone.
+    pub fn life(&self) -> File {
+        File::open(self.folder.path().join("alive")).unwrap()
+    }
+}
