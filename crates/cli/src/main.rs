@@ -15,6 +15,7 @@ mod given;
 mod guarded;
 mod host;
 mod log;
+mod logins;
 mod meter;
 mod offer;
 mod place;

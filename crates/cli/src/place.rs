@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::conversation::Talk;
 use crate::exit::{Exit, Failure};
+use crate::logins::Logins;
 use crate::reach::Trusted;
 use crate::store::{DEFAULT, StoreUrl};
 use remote::Remote;
@@ -29,6 +30,9 @@ pub(crate) struct Whereabouts {
         hide_env_values = true
     )]
     token: Option<String>,
+
+    #[command(flatten)]
+    logins: Logins,
 
     #[command(flatten)]
     trust: Trusted,
@@ -61,7 +65,7 @@ impl Whereabouts {
 
     async fn server(&self) -> anyhow::Result<Place> {
         let url = self.url.as_deref().unwrap_or(DEFAULT_URL);
-        Ok(Place::Remote(Remote::open(url, self.token.as_deref(), &self.trust).await?))
+        Ok(Place::Remote(Remote::open(url, self.token.as_deref(), &self.logins, &self.trust).await?))
     }
 
     /// A command, with the options that lead it to the same place.

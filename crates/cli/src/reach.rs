@@ -12,6 +12,7 @@ use mcp_flow::client::{BadTarget, Client, Event, Host, HttpOptions, Program, Std
 use crate::configuration::Configuration;
 use crate::exit::{Exit, Failure};
 use crate::fault::explain;
+use crate::logins::Logins;
 use crate::show::{Format, neutral};
 use crate::target::{Spawn, Target};
 
@@ -21,6 +22,9 @@ pub(crate) struct Reach {
     /// The bearer token to show to the server
     #[arg(long, value_name = "TOKEN", env = "MCP_FLOW_TOKEN", hide_env_values = true)]
     token: Option<String>,
+
+    #[command(flatten)]
+    logins: Logins,
 
     /// A header to send with every request, such as "X-Tenant: blue"; may be repeated
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
@@ -89,7 +93,8 @@ impl Reach {
             Target::Address(address) => {
                 let own = address.headers.clone().into_iter();
                 let headers = own.chain(self.headers.iter().cloned());
-                network(&address.url, headers, self.token.as_deref(), &self.trust)
+                let token = self.token.as_deref();
+                network(&address.url, headers, token, &self.logins, &self.trust)
             }
         }
     }
@@ -108,7 +113,7 @@ pub(crate) struct Trusted {
 }
 
 impl Trusted {
-    fn trust(&self) -> Trust {
+    pub(crate) fn trust(&self) -> Trust {
         let hash = self.certificate_hash.as_deref().and_then(|hash| Trust::hash(hash).ok());
         hash.or_else(|| self.issuers.clone().map(Trust::File)).unwrap_or_default()
     }
@@ -145,6 +150,7 @@ pub(crate) fn network(
     url: &str,
     headers: impl Iterator<Item = (String, String)>,
     token: Option<&str>,
+    logins: &Logins,
     trusted: &Trusted,
 ) -> anyhow::Result<Arc<dyn Connector>> {
     let usage = |problem: BadTarget| Failure::new(Exit::Usage, problem.to_string());
@@ -154,6 +160,9 @@ pub(crate) fn network(
     }
     if let Some(token) = token {
         options = options.bearer(token).map_err(usage)?;
+    }
+    if let Some(account) = logins.account(url, trusted.trust())? {
+        options = options.authorizer(Arc::new(account));
     }
     Ok(mcp_flow::client::connector(url, &options).map_err(usage)?)
 }
