@@ -10,17 +10,17 @@ use crate::exit::{Exit, Failure};
 /// Where logins are kept.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Logins {
-    /// The file that `mcp-flow login` keeps tokens in
+    /// The file that `mcp-flow login` keeps its tokens in
     ///
-    /// Without this it is mcp-flow/tokens.json of the user's data.
-    #[arg(long, value_name = "FILE", env = "MCP_FLOW_TOKEN_FILE", global = true)]
-    token_file: Option<PathBuf>,
+    /// Without this it is mcp-flow/logins.json of the user's data.
+    #[arg(long, value_name = "FILE", env = "MCP_FLOW_LOGINS", global = true)]
+    logins: Option<PathBuf>,
 }
 
 impl Logins {
     /// What is kept, if there is a place for it.
     pub(crate) fn tokens(&self) -> Option<Tokens> {
-        let file = self.token_file.clone().or_else(Tokens::usual_file);
+        let file = self.logins.clone().or_else(Tokens::usual_file);
         file.map(Tokens::file)
     }
 

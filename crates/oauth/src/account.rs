@@ -1,6 +1,7 @@
 //! One server, and who one is there.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -21,7 +22,7 @@ use crate::tokens::Tokens;
 use crate::visitor::Visitor;
 
 /// How one logs in.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
     /// Who asks.
@@ -33,6 +34,26 @@ pub struct Settings {
     /// Whoever can ask a person when a request turns out to need it. Without one, the request ends
     /// by saying that a login is needed.
     pub visitor: Option<Arc<dyn Visitor>>,
+    /// How long one question to an authorization server may take. 20 seconds.
+    pub time_limit: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            identity: Identity::default(),
+            trust: Trust::default(),
+            is_private: false,
+            visitor: None,
+            time_limit: Duration::from_secs(20),
+        }
+    }
+}
+
+impl Settings {
+    pub(crate) fn messenger(&self, server: &Url, is_private: bool) -> Result<Messenger, OAuthError> {
+        Messenger::new(server, &self.trust, is_private, self.time_limit)
+    }
 }
 
 /// One server, and who one is there: gives its credential to transports, renews it, and logs in.
@@ -74,9 +95,8 @@ impl Account {
 
     /// What the server itself says it wants, asked as somebody it does not know.
     pub async fn wish(&self) -> Result<Wish, OAuthError> {
-        let Settings { trust, is_private, .. } = &self.settings;
         bounds::check("the server", self.server.as_str())?;
-        let messenger = Messenger::new(&self.server, trust, *is_private)?;
+        let messenger = self.settings.messenger(&self.server, self.settings.is_private)?;
         let failed = |what: String| OAuthError::Failed(tell(&what, &[]));
         let request = Request::post(self.server.as_str())
             .header(CONTENT_TYPE, "application/json")
@@ -132,7 +152,8 @@ impl Account {
     }
 
     async fn office(&self, wish: &Wish, is_private: bool) -> Result<Office, OAuthError> {
-        Office::find(&self.server, &self.settings.trust, is_private, wish).await
+        let messenger = self.settings.messenger(&self.server, is_private)?;
+        Office::find(&self.server, messenger, wish).await
     }
 
     async fn log_in(

@@ -117,7 +117,32 @@ fn bare(url: &Url) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Zone, check, zone};
+    use url::Url;
+
+    use super::{Zone, addresses, check, zone};
+
+    /// MCP-090: a server on the outside cannot have anything inside dialled for it.
+    #[test]
+    fn a_server_reaches_its_own_kind() {
+        let (public, private, local, cloud) = ("93.184.216.34", "10.0.0.9", "127.0.0.1", "169.254.169.254");
+        for (server, is_private, allowed, refused) in [
+            ("https://mcp.example/mcp", false, &[public][..], &[private, local, cloud][..]),
+            ("https://mcp.example/mcp", true, &[public, private], &[local, cloud]),
+            ("https://10.0.0.1/mcp", false, &[public, private], &[local, cloud]),
+            ("http://localhost:1/mcp", false, &[public, local], &[private, cloud]),
+            ("http://[::1]:1/mcp", false, &[public, local], &[private, cloud]),
+        ] {
+            let server = Url::parse(server).unwrap();
+            let bounds = addresses(&server, is_private);
+            let allows = |address: &&str| bounds.allows("as.example", address.parse().unwrap());
+            assert!(allowed.iter().all(allows), "{server}");
+            assert!(!refused.iter().any(allows), "{server}");
+        }
+        // Whoever names a server means it, wherever it is.
+        let own = addresses(&Url::parse("https://mcp.corp/mcp").unwrap(), false);
+        assert!(own.allows("mcp.corp", private.parse().unwrap()));
+        assert!(!own.allows("sso.corp", private.parse().unwrap()));
+    }
 
     /// MCP-090: what a stranger's document names is dialled by where it is, however it is written.
     #[test]

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::Request;
 use hyper::header::{ACCEPT, CONTENT_TYPE};
-use mcp_flow_http::client::Trust;
 use rmcp::transport::auth::{
     AuthError, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata,
     AuthorizationMetadataSource, ClientCredentialsConfig, CredentialStore as _,
@@ -82,12 +81,11 @@ impl Office {
     /// Finds who gives out tokens for a server.
     pub(crate) async fn find(
         server: &Url,
-        trust: &Trust,
-        private: bool,
+        messenger: Messenger,
         wish: &Wish,
     ) -> Result<Self, OAuthError> {
         bounds::check("the server", server.as_str())?;
-        let messenger = Arc::new(Messenger::new(server, trust, private)?);
+        let messenger = Arc::new(messenger);
         let failed = |error| OAuthError::from_sdk(&error, &[]);
         let mut manager =
             AuthorizationManager::new_with_oauth_http_client(server.as_str(), messenger.clone())

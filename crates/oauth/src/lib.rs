@@ -19,7 +19,7 @@
 //! use mcp_flow_oauth::{Account, Settings, Tokens};
 //!
 //! # fn example() -> Result<(), mcp_flow_oauth::OAuthError> {
-//! let tokens = Tokens::file("/home/me/.local/share/mcp-flow/tokens.json");
+//! let tokens = Tokens::file("/home/me/.local/share/mcp-flow/logins.json");
 //! let account = Account::new("https://mcp.example.com/mcp", tokens, Settings::default())?;
 //! // As `HttpOptions::authorizer`, it lets a client in wherever somebody has logged in before.
 //! let authorizer = Arc::new(account);

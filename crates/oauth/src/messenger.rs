@@ -20,11 +20,16 @@ pub(crate) struct Messenger {
 }
 
 impl Messenger {
-    pub(crate) fn new(server: &Url, trust: &Trust, private: bool) -> Result<Self, OAuthError> {
+    pub(crate) fn new(
+        server: &Url,
+        trust: &Trust,
+        private: bool,
+        time_limit: Duration,
+    ) -> Result<Self, OAuthError> {
         let fetch = |trust: Trust| {
             let addresses = bounds::addresses(server, private);
             let options = HttpOptions::new().trust(trust).addresses(addresses);
-            Fetch::new(server, &options, LONGEST_ANSWER, TIME_LIMIT)
+            Fetch::new(server, &options, LONGEST_ANSWER, time_limit)
                 .map_err(|bad| OAuthError::BadServer(bad.to_string()))
         };
         // The hash of one server's certificate says nothing about anybody else's.
@@ -58,6 +63,3 @@ impl OAuthHttpClient for Messenger {
 
 /// No honest document about tokens is longer.
 const LONGEST_ANSWER: usize = 256 * 1024;
-
-/// How long one question may take.
-const TIME_LIMIT: Duration = Duration::from_secs(20);

@@ -41,12 +41,12 @@ impl Tokens {
         Self { place: Place::File(path.into()) }
     }
 
-    /// The file of this user: `mcp-flow/tokens.json` of their data. None where they have no home.
+    /// The file of this user: `mcp-flow/logins.json` of their data. None where they have no home.
     pub fn usual_file() -> Option<PathBuf> {
         let folder = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from);
         let home = || std::env::home_dir().map(|home| home.join(".local").join("share"));
         let folder = folder.filter(|folder| folder.is_absolute()).or_else(home)?;
-        Some(folder.join("mcp-flow").join("tokens.json"))
+        Some(folder.join("mcp-flow").join("logins.json"))
     }
 
     pub(crate) fn get(&self, server: &str) -> Result<Option<Kept>, OAuthError> {
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn tokens_are_kept_apart_and_for_their_owner() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("deep").join("tokens.json");
+        let path = folder.path().join("deep").join("logins.json");
         let tokens = Tokens::file(&path);
         assert!(tokens.get("https://a/").unwrap().is_none() && !path.exists());
         assert!(!tokens.remove("https://a/").unwrap() && !path.exists());
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_trusted_is_not_used() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tokens.json");
+        let path = folder.path().join("logins.json");
         let tokens = Tokens::file(&path);
         tokens.put("https://a/", kept("one")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn writers_at_once_lose_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let tokens = Tokens::file(folder.path().join("tokens.json"));
+        let tokens = Tokens::file(folder.path().join("logins.json"));
         std::thread::scope(|scope| {
             for number in 0..16 {
                 let tokens = &tokens;

@@ -113,7 +113,7 @@ impl Named {
             }
         };
         let tokens = self.logins.tokens().ok_or_else(|| {
-            Failure::new(Exit::Usage, "there is no home to keep a login in; give a --token-file")
+            Failure::new(Exit::Usage, "there is no home to keep a login in; give a file by --logins")
         })?;
         Account::new(&url, tokens, settings).map_err(explain)
     }

@@ -95,7 +95,8 @@ impl Addresses {
         Self(Arc::new(allows))
     }
 
-    pub(super) fn allows(&self, host: &str, address: IpAddr) -> bool {
+    /// Whether a host may be dialled at an address it turned out to be at.
+    pub fn allows(&self, host: &str, address: IpAddr) -> bool {
         (self.0)(host, address)
     }
 }
