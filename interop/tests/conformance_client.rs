@@ -52,9 +52,11 @@ async fn the_suite_of_2026_is_passed_without_a_handshake() {
 async fn the_suite_of_2025_is_passed_by_logging_in() {
     check("conformance-0.1", "2025-11-25", &AUTH).await;
     check("conformance-0.1", "2025-06-18", &AUTH_BEFORE).await;
-    check("conformance-0.1", "2025-03-26", &AUTH_FIRST).await;
+    // The other one publishes metadata of an issuer that is not where they are, which the newest
+    // suite has mended, and wants to be refused (`auth/metadata-issuer-mismatch`).
+    check("conformance-0.1", "2025-03-26", &AUTH_FIRST[1..]).await;
     check("conformance-0.1", "draft", &AUTH_DRAFT).await;
-    check("conformance-0.1", "extension", &AUTH_PROGRAM).await;
+    check("conformance-0.1", EXTENSION, &AUTH_PROGRAM).await;
 }
 
 /// MCP-089: all those of the newest suite, with a handshake.
@@ -71,7 +73,7 @@ async fn the_suite_of_2026_is_passed_by_logging_in_without_a_handshake() {
     check("conformance-0.2", "2026-07-28", &AUTH).await;
     check("conformance-0.2", "2026-07-28", &AUTH_DRAFT).await;
     check("conformance-0.2", "2026-07-28", &AUTH_NEWEST).await;
-    check("conformance-0.2", "extension", &AUTH_PROGRAM).await;
+    check("conformance-0.2", EXTENSION, &AUTH_PROGRAM).await;
 }
 
 /// What logging in means since 2025-11-25.
@@ -119,6 +121,9 @@ const AUTH_NEWEST: [&str; 8] = [
     "auth/metadata-issuer-mismatch",
 ];
 
+/// What belongs to no revision.
+const EXTENSION: &str = "extension";
+
 /// The extension for programs that log in by themselves.
 const AUTH_PROGRAM: [&str; 2] = ["auth/client-credentials-jwt", "auth/client-credentials-basic"];
 
@@ -132,7 +137,10 @@ async fn check(suite: &str, revision: &str, scenarios: &[&str]) {
         // What an earlier run left behind must not count.
         let _ = std::fs::remove_dir_all(&folder);
         let mut command = node(&format!("conformance/node_modules/{suite}/dist/index.js"));
-        command.args(["client", "--scenario", scenario, "--spec-version", revision]);
+        command.args(["client", "--scenario", scenario]);
+        if revision != EXTENSION {
+            command.args(["--spec-version", revision]);
+        }
         command.arg("--command").arg(everything_client()).arg("--output-dir").arg(&folder);
         let outcome = run(&mut command).await;
         let mut seen = 0;

@@ -85,8 +85,7 @@ fn hint(error: &Error) -> Option<&'static str> {
     }
 }
 
-const LOG_IN: &str =
-    "Run `mcp-flow login TARGET`, or give a token with --token or MCP_FLOW_TOKEN";
+const LOG_IN: &str = "Run `mcp-flow login TARGET`, or give a token with --token or MCP_FLOW_TOKEN";
 
 /// Whether the server knows what is asked for and does not want this client to have it.
 fn is_denial(error: &ServerError) -> bool {

@@ -65,7 +65,9 @@ impl Whereabouts {
 
     async fn server(&self) -> anyhow::Result<Place> {
         let url = self.url.as_deref().unwrap_or(DEFAULT_URL);
-        Ok(Place::Remote(Remote::open(url, self.token.as_deref(), &self.logins, &self.trust).await?))
+        Ok(Place::Remote(
+            Remote::open(url, self.token.as_deref(), &self.logins, &self.trust).await?,
+        ))
     }
 
     /// A command, with the options that lead it to the same place.

@@ -101,7 +101,12 @@ fn a_login_that_fails_says_why() {
         (&["login", "nobody-has-this-name"], "", 2, "nobody-has-this-name"),
         (&["login"], "", 2, "TARGET"),
         (&["login", &server, "--client-credentials"], "", 2, "--client-id"),
-        (&["login", &server, "--client-id", "me", "--client-secret-file", "/nowhere"], "", 1, "/nowhere"),
+        (
+            &["login", &server, "--client-id", "me", "--client-secret-file", "/nowhere"],
+            "",
+            1,
+            "/nowhere",
+        ),
     ] {
         let words = [words, &["--no-browser"]].concat();
         let (out, err, code) = run(folder.path(), &words, input);

@@ -51,7 +51,11 @@ impl Default for Settings {
 }
 
 impl Settings {
-    pub(crate) fn messenger(&self, server: &Url, is_private: bool) -> Result<Messenger, OAuthError> {
+    pub(crate) fn messenger(
+        &self,
+        server: &Url,
+        is_private: bool,
+    ) -> Result<Messenger, OAuthError> {
         Messenger::new(server, &self.trust, is_private, self.time_limit)
     }
 }
@@ -80,7 +84,13 @@ impl Account {
     /// The account at the server of a URL, whatever transport it is spoken to by.
     pub fn new(server: &str, tokens: Tokens, settings: Settings) -> Result<Self, OAuthError> {
         let server = address(server)?;
-        Ok(Self { server, tokens, settings, now: Mutex::default(), turn: tokio::sync::Mutex::default() })
+        Ok(Self {
+            server,
+            tokens,
+            settings,
+            now: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+        })
     }
 
     /// What the server is known as.
@@ -103,9 +113,10 @@ impl Account {
             .header(ACCEPT, "application/json, text/event-stream")
             .body(Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#))
             .map_err(|error| failed(error.to_string()))?;
-        let answer = messenger.send(request).await.map_err(|error| {
-            failed(format!("{} cannot be asked: {error}", self.server))
-        })?;
+        let answer = messenger
+            .send(request)
+            .await
+            .map_err(|error| failed(format!("{} cannot be asked: {error}", self.server)))?;
         let challenges = answer.headers().get_all(WWW_AUTHENTICATE).iter();
         let challenges: Vec<_> =
             challenges.filter_map(|value| value.to_str().ok().map(str::to_owned)).collect();
@@ -156,11 +167,7 @@ impl Account {
         Office::find(&self.server, messenger, wish).await
     }
 
-    async fn log_in(
-        &self,
-        visitor: Option<&dyn Visitor>,
-        wish: &Wish,
-    ) -> Result<Kept, OAuthError> {
+    async fn log_in(&self, visitor: Option<&dyn Visitor>, wish: &Wish) -> Result<Kept, OAuthError> {
         let Settings { identity, is_private, .. } = &self.settings;
         let Some(visitor) = visitor.filter(|_| !identity.is_program) else {
             if identity.is_program {
@@ -218,9 +225,16 @@ impl Account {
             }
         }
         let _turn = self.turn.lock().await;
-        match self.load()? {
-            Some(kept) if kept.is_over() => Ok(Some(self.renew(&kept, &Wish::default()).await?)),
-            kept => Ok(kept),
+        let kept = match self.load()? {
+            Some(kept) if kept.is_over() => kept,
+            kept => return Ok(kept),
+        };
+        match (self.renew(&kept, &Wish::default()).await, self.settings.visitor.as_deref()) {
+            (Err(OAuthError::LoginNeeded { .. }), Some(visitor)) => {
+                let wish = self.wish().await?;
+                self.log_in(Some(visitor), &wish).await.map(Some)
+            }
+            (renewed, _) => renewed.map(Some),
         }
     }
 
@@ -233,11 +247,8 @@ impl Account {
         let challenge = bearer(&refusal.challenges);
         let said = challenge.map(|text| WWWAuthenticateParams::parse(text, &self.server));
         let said = said.unwrap_or_default();
-        let mut wish = Wish {
-            is_asked: true,
-            challenge: challenge.map(str::to_owned),
-            scopes: Vec::new(),
-        };
+        let mut wish =
+            Wish { is_asked: true, challenge: challenge.map(str::to_owned), scopes: Vec::new() };
         let visitor = self.settings.visitor.as_deref();
         match (refusal.status, kept) {
             (401, Some(kept)) => {
@@ -257,9 +268,9 @@ impl Account {
             (401, None) => self.log_in(visitor, &wish).await.map(|_| true),
             (403, Some(kept)) if said.is_insufficient_scope() => {
                 let more = said.scope.unwrap_or_default();
-                let more = more.split_whitespace().filter(|scope| {
-                    !kept.requested.iter().any(|requested| requested == scope)
-                });
+                let more = more
+                    .split_whitespace()
+                    .filter(|scope| !kept.requested.iter().any(|requested| requested == scope));
                 let more: Vec<_> = more.map(str::to_owned).collect();
                 // What was asked for and not granted is not granted for asking once more.
                 if more.is_empty() {
@@ -310,8 +321,7 @@ fn address(server: &str) -> Result<Url, OAuthError> {
 
 /// The challenge that is about bearer tokens.
 fn bearer(challenges: &[String]) -> Option<&str> {
-    let is_bearer = |text: &&String| {
-        text.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"))
-    };
+    let is_bearer =
+        |text: &&String| text.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
     challenges.iter().find(is_bearer).map(String::as_str)
 }

@@ -112,13 +112,18 @@ mod tests {
                 .map(|part| serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap())
                 .collect();
             assert_eq!(parts[0]["alg"], name);
-            assert_eq!((&parts[1]["sub"], &parts[1]["aud"]), (&"me".into(), &"https://as.example".into()));
+            assert_eq!(
+                (&parts[1]["sub"], &parts[1]["aud"]),
+                (&"me".into(), &"https://as.example".into())
+            );
         }
     }
 
     #[test]
     fn a_bad_key_is_refused_without_being_shown() {
-        for bad in ["", "s3cret", "-----BEGIN PRIVATE KEY-----\nczNjcmV0\n-----END PRIVATE KEY-----"] {
+        for bad in
+            ["", "s3cret", "-----BEGIN PRIVATE KEY-----\nczNjcmV0\n-----END PRIVATE KEY-----"]
+        {
             let told = sign("me", "https://as.example", bad).unwrap_err().to_string();
             assert!(told.contains("PKCS #8") && !told.contains("s3cret"), "{told}");
         }

@@ -32,9 +32,8 @@ pub(crate) fn addresses(server: &Url, private: bool) -> Addresses {
 
 /// Refuses what would go over the network in the clear, or is no address of the web at all.
 pub(crate) fn check(what: &str, address: &str) -> Result<Url, OAuthError> {
-    let refused = |why: &str| {
-        OAuthError::OutOfBounds(format!("{what} is {}, {why}", tell(address, &[])))
-    };
+    let refused =
+        |why: &str| OAuthError::OutOfBounds(format!("{what} is {}, {why}", tell(address, &[])));
     let url = Url::parse(address).map_err(|_| refused("which is no URL"))?;
     let is_local = match url.host() {
         Some(Host::Domain(name)) => is_local_name(name),
@@ -82,7 +81,9 @@ fn zone_of_4(address: Ipv4Addr) -> Zone {
         [127, ..] => Zone::Loopback,
         [100, 64..=127, ..] => Zone::Private,
         _ if address.is_private() => Zone::Private,
-        [0 | 224..=255, ..] | [169, 254, ..] | [192, 0, 0, _] | [198, 18 | 19, ..] => Zone::Reserved,
+        [0 | 224..=255, ..] | [169, 254, ..] | [192, 0, 0, _] | [198, 18 | 19, ..] => {
+            Zone::Reserved
+        }
         _ => Zone::Public,
     }
 }
@@ -124,7 +125,8 @@ mod tests {
     /// MCP-090: a server on the outside cannot have anything inside dialled for it.
     #[test]
     fn a_server_reaches_its_own_kind() {
-        let (public, private, local, cloud) = ("93.184.216.34", "10.0.0.9", "127.0.0.1", "169.254.169.254");
+        let (public, private, local, cloud) =
+            ("93.184.216.34", "10.0.0.9", "127.0.0.1", "169.254.169.254");
         for (server, is_private, allowed, refused) in [
             ("https://mcp.example/mcp", false, &[public][..], &[private, local, cloud][..]),
             ("https://mcp.example/mcp", true, &[public, private], &[local, cloud]),

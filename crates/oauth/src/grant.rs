@@ -143,8 +143,9 @@ impl Office {
         redirect: &str,
         scopes: &[&str],
     ) -> Result<KeptClient, OAuthError> {
-        let takes_documents = self.metadata.additional_fields
-            .get("client_id_metadata_document_supported") == Some(&Value::Bool(true));
+        let takes_documents =
+            self.metadata.additional_fields.get("client_id_metadata_document_supported")
+                == Some(&Value::Bool(true));
         let document = identity.metadata_url.as_deref().filter(|_| takes_documents);
         let config = match (&identity.client_id, document) {
             (Some(id), _) => {
@@ -177,9 +178,7 @@ impl Office {
             key: None,
             redirect: Some(redirect.to_owned()),
         };
-        self.manager
-            .configure_client(config)
-            .map_err(|error| OAuthError::from_sdk(&error, &[]))?;
+        self.manager.configure_client(config).map_err(|error| OAuthError::from_sdk(&error, &[]))?;
         Ok(client)
     }
 
@@ -203,12 +202,7 @@ impl Office {
             }
             Err(error) => return Err(failed(error)),
         };
-        Kept::from_sdk(
-            kept.client.clone(),
-            self.metadata.issuer,
-            kept.requested.clone(),
-            &token,
-        )
+        Kept::from_sdk(kept.client.clone(), self.metadata.issuer, kept.requested.clone(), &token)
     }
 
     /// Asks for a token in the program's own name.
@@ -280,9 +274,8 @@ impl Office {
         if !answer.status().is_success() {
             let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
             let part = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default();
-            let what = format!(
-                "{} {} {}", answer.status(), part("error"), part("error_description")
-            );
+            let what =
+                format!("{} {} {}", answer.status(), part("error"), part("error_description"));
             return Err(OAuthError::Refused(tell(what.trim(), &[&assertion])));
         }
         Kept::read(client, self.metadata.issuer, scopes, answer.body())

@@ -217,7 +217,8 @@ mod tests {
             let told = read(bad).unwrap_err();
             assert!(!told.contains("t0ken"), "{told}");
         }
-        let forever = r#"{"access_token":"t","token_type":"bearer","expires_in":18446744073709551615}"#;
+        let forever =
+            r#"{"access_token":"t","token_type":"bearer","expires_in":18446744073709551615}"#;
         assert!(!read(forever).unwrap().is_over());
     }
 }

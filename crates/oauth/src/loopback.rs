@@ -114,8 +114,12 @@ impl Desk {
 
 fn page(status: StatusCode) -> Response<Full<Bytes>> {
     let text = match status {
-        StatusCode::OK => "<h1>MCP Flow</h1><p>You can close this page and go back to the terminal, which says how it went.",
-        StatusCode::BAD_REQUEST => "<h1>MCP Flow</h1><p>This is not the login that is waited for. Begin anew in the terminal.",
+        StatusCode::OK => {
+            "<h1>MCP Flow</h1><p>You can close this page and go back to the terminal, which says how it went."
+        }
+        StatusCode::BAD_REQUEST => {
+            "<h1>MCP Flow</h1><p>This is not the login that is waited for. Begin anew in the terminal."
+        }
         _ => "<h1>MCP Flow</h1><p>There is nothing here.",
     };
     let page = format!("<!doctype html><meta charset=utf-8><title>MCP Flow</title>{text}\n");

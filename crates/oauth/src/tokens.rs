@@ -194,8 +194,7 @@ mod tests {
     use crate::kept::{Kept, KeptClient};
 
     fn kept(token: &str) -> Kept {
-        let client =
-            KeptClient { id: "me".to_owned(), secret: None, key: None, redirect: None };
+        let client = KeptClient { id: "me".to_owned(), secret: None, key: None, redirect: None };
         let answer = format!(r#"{{"access_token":"{token}","token_type":"bearer"}}"#);
         Kept::read(client, None, Vec::new(), answer.as_bytes()).unwrap()
     }
@@ -211,10 +210,13 @@ mod tests {
         tokens.put("https://a/", kept("one")).unwrap();
         tokens.put("https://b/", kept("two")).unwrap();
         tokens.put("https://a/", kept("three")).unwrap();
-        for (server, token) in [("https://a/", Some("three")), ("https://b/", Some("two")), ("https://c/", None)] {
+        for (server, token) in
+            [("https://a/", Some("three")), ("https://b/", Some("two")), ("https://c/", None)]
+        {
             assert_eq!(tokens.get(server).unwrap(), token.map(kept), "{server}");
         }
-        let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let mode =
+            |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(path.parent().unwrap()), 0o700);
         for file in fs::read_dir(path.parent().unwrap()).unwrap() {

@@ -99,10 +99,14 @@ async fn a_login_that_is_over_is_told() {
     });
     let tokens = Tokens::memory();
     let mine = account(&town.server(), &tokens, settings());
+    town.books().lifetime = 1;
+    mine.login(&mine.wish().await.unwrap()).await.unwrap();
+    town.books().lifetime = 3600;
     list(&town.server(), mine.clone()).await.unwrap();
+    assert_eq!(town.grants("authorization_code").len(), 2);
     town.books().good.clear();
     list(&town.server(), mine).await.unwrap();
-    assert_eq!(town.grants("authorization_code").len(), 2);
+    assert_eq!(town.grants("authorization_code").len(), 3);
 
     town.books().good.clear();
     let alone = account(&town.server(), &tokens, Settings::default());
@@ -191,9 +195,11 @@ async fn a_client_that_is_known_is_not_registered() {
         let is_metadata = asked.is("GET", "/.well-known/oauth-authorization-server/as");
         is_metadata.then(|| Answer::json(200, &metadata))
     });
-    for (id, document, expected) in
-        [(Some("mine"), None, "mine"), (Some("mine"), Some(DOCUMENT), "mine"), (None, Some(DOCUMENT), DOCUMENT)]
-    {
+    for (id, document, expected) in [
+        (Some("mine"), None, "mine"),
+        (Some("mine"), Some(DOCUMENT), "mine"),
+        (None, Some(DOCUMENT), DOCUMENT),
+    ] {
         let mut settings = settings();
         settings.identity.client_id = id.map(str::to_owned);
         settings.identity.metadata_url = document.map(str::to_owned);

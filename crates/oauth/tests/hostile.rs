@@ -70,7 +70,11 @@ async fn a_hostile_office_gets_nowhere() {
         ("a page in the clear", saying("authorization_endpoint", "http://as.example/a"), "https"),
         ("a page that is none", saying("authorization_endpoint", "javascript:alert(1)"), "https"),
         ("tokens in the clear", saying("token_endpoint", "http://as.example/t"), "https"),
-        ("registering in the clear", saying("registration_endpoint", "http://as.example/"), "https"),
+        (
+            "registering in the clear",
+            saying("registration_endpoint", "http://as.example/"),
+            "https",
+        ),
         ("an office in the clear", naming("http://as.example"), "https"),
         ("an office of a cloud", naming("http://169.254.169.254/latest"), "none published"),
         ("an office next door", naming("http://192.168.0.1/"), "none published"),
@@ -78,12 +82,19 @@ async fn a_hostile_office_gets_nowhere() {
         (
             "the resource of another server",
             at(RESOURCE, |_| {
-                Answer::json(200, &json!({"resource": "https://bank.example/mcp",
-                    "authorization_servers": ["https://evil.example"]}))
+                Answer::json(
+                    200,
+                    &json!({"resource": "https://bank.example/mcp",
+                    "authorization_servers": ["https://evil.example"]}),
+                )
             }),
             "mismatch",
         ),
-        ("a long document", at(OFFICE, move |_| Answer::json(200, &json!({"issuer": long}))), "bytes"),
+        (
+            "a long document",
+            at(OFFICE, move |_| Answer::json(200, &json!({"issuer": long}))),
+            "bytes",
+        ),
         ("a document that never comes", at(OFFICE, |_| Answer::Silence), "no answer within"),
         ("a token that never comes", at("/token", |_| Answer::Silence), "refused"),
         ("an office that is broken", at(OFFICE, |_| Answer::json(500, &json!({}))), "500"),
@@ -154,7 +165,12 @@ async fn a_visitor_is_not_believed_blindly() {
         (|_| "http://127.0.0.1:1/callback?code=c0de".to_owned(), "another login"),
         (|_| "what?".to_owned(), "no address"),
         (
-            |page| format!("http://h/?error=access_denied&error_description=%1B%5B2J&state={}", state(page)),
+            |page| {
+                format!(
+                    "http://h/?error=access_denied&error_description=%1B%5B2J&state={}",
+                    state(page)
+                )
+            },
             "access_denied",
         ),
         (|page| format!("http://h/?state={}", state(page)), "code"),
@@ -169,7 +185,10 @@ async fn a_visitor_is_not_believed_blindly() {
         settings.visitor = Some(Arc::new(Liar(lie)));
         let mine = account(&town.server(), &Tokens::memory(), settings);
         let error = mine.login(&mine.wish().await.unwrap()).await.unwrap_err().to_string();
-        assert!(error.contains(part) && !error.contains("c0de") && !error.contains('\u{1b}'), "{error}");
+        assert!(
+            error.contains(part) && !error.contains("c0de") && !error.contains('\u{1b}'),
+            "{error}"
+        );
         assert!(town.grants("authorization_code").is_empty(), "{error}");
     }
 }

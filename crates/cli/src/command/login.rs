@@ -113,7 +113,10 @@ impl Named {
             }
         };
         let tokens = self.logins.tokens().ok_or_else(|| {
-            Failure::new(Exit::Usage, "there is no home to keep a login in; give a file by --logins")
+            Failure::new(
+                Exit::Usage,
+                "there is no home to keep a login in; give a file by --logins",
+            )
         })?;
         Account::new(&url, tokens, settings).map_err(explain)
     }
@@ -133,8 +136,12 @@ impl Login {
             let account = self.server.account(settings)?;
             let work = async {
                 let mut wish = account.wish().await?;
-                wish.scopes = self.scopes.iter().flat_map(|scopes| scopes.split_whitespace())
-                    .map(str::to_owned).collect();
+                wish.scopes = self
+                    .scopes
+                    .iter()
+                    .flat_map(|scopes| scopes.split_whitespace())
+                    .map(str::to_owned)
+                    .collect();
                 account.login(&wish).await
             };
             let granted = tokio::select! {
@@ -152,7 +159,9 @@ impl Login {
         identity.client_id.clone_from(&self.client_id);
         identity.client_secret = match &self.client_secret_file {
             Some(file) => Some(secret(file)?),
-            None => std::env::var("MCP_FLOW_CLIENT_SECRET").ok().filter(|_| self.client_id.is_some()),
+            None => {
+                std::env::var("MCP_FLOW_CLIENT_SECRET").ok().filter(|_| self.client_id.is_some())
+            }
         };
         identity.client_key = self.client_key.as_deref().map(secret).transpose()?;
         identity.metadata_url.clone_from(&self.client_metadata);

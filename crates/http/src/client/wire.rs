@@ -27,8 +27,8 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tower_service::Service;
 use url::{Origin, Url};
 
-use super::options::{Addresses, HttpOptions};
 use super::BadTarget;
+use super::options::{Addresses, HttpOptions};
 
 /// What requests are sent by.
 #[derive(Debug)]
@@ -195,8 +195,7 @@ impl Dialer {
 async fn connect(host: &str, port: u16, addresses: Option<&Addresses>) -> io::Result<TcpStream> {
     let Some(addresses) = addresses else { return TcpStream::connect((host, port)).await };
     let found = lookup_host((host, port)).await?;
-    let found: Vec<SocketAddr> =
-        found.filter(|found| addresses.allows(host, found.ip())).collect();
+    let found: Vec<SocketAddr> = found.filter(|found| addresses.allows(host, found.ip())).collect();
     match found.is_empty() {
         true => Err(io::Error::other(format!("{host} is at an address that is out of bounds"))),
         false => TcpStream::connect(&*found).await,

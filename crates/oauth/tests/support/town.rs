@@ -40,7 +40,11 @@ impl Asked {
 /// What is answered.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    Said { status: u16, headers: Vec<(String, String)>, body: String },
+    Said {
+        status: u16,
+        headers: Vec<(String, String)>,
+        body: String,
+    },
     /// Nothing, for as long as the other end waits.
     Silence,
 }
@@ -99,12 +103,8 @@ impl Town {
         rule: impl Fn(&Town, &Asked) -> Option<Answer> + Send + Sync + 'static,
     ) -> Arc<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let books = Books {
-            good: Vec::new(),
-            lifetime: 3600,
-            scope: "read".to_owned(),
-            given_out: 0,
-        };
+        let books =
+            Books { good: Vec::new(), lifetime: 3600, scope: "read".to_owned(), given_out: 0 };
         let town = Arc::new(Self {
             address: listener.local_addr().unwrap(),
             books: Mutex::new(books),
@@ -185,7 +185,10 @@ impl Town {
             ("GET", "/authorize") => {
                 let field = |name: &str| asked.field(name).unwrap_or_default();
                 let mut place = Url::parse(&field("redirect_uri")).unwrap();
-                place.query_pairs_mut().append_pair("code", CODE).append_pair("state", &field("state"));
+                place
+                    .query_pairs_mut()
+                    .append_pair("code", CODE)
+                    .append_pair("state", &field("state"));
                 Answer::json(302, &json!({})).with("Location", place.as_str())
             }
             ("POST", "/token") => self.give_out(asked),
@@ -238,7 +241,8 @@ impl Town {
         if !books.good.iter().any(is_good) {
             let challenge = format!(
                 "Bearer resource_metadata=\"{}/.well-known/oauth-protected-resource/mcp\", scope=\"{}\"",
-                self.base(), books.scope
+                self.base(),
+                books.scope
             );
             return Answer::json(401, &json!({})).with("WWW-Authenticate", &challenge);
         }
@@ -253,10 +257,15 @@ impl Town {
             Some("initialize") => json!({"protocolVersion": "2025-11-25",
                 "capabilities": {"tools": {}}, "serverInfo": {"name": "town", "version": "1"}}),
             Some("ping") => json!({}),
-            Some("tools/list") => json!({"tools": [{"name": "greet", "inputSchema": {"type": "object"}}]}),
+            Some("tools/list") => {
+                json!({"tools": [{"name": "greet", "inputSchema": {"type": "object"}}]})
+            }
             _ => {
                 let error = json!({"code": -32601, "message": "no such method"});
-                return Answer::json(200, &json!({"jsonrpc": "2.0", "id": message["id"], "error": error}));
+                return Answer::json(
+                    200,
+                    &json!({"jsonrpc": "2.0", "id": message["id"], "error": error}),
+                );
             }
         };
         Answer::json(200, &json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))

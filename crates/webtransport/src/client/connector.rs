@@ -64,8 +64,8 @@ impl WebTransportServer {
 
     /// Connects, with the credential of the server where there is one.
     async fn reach(&self, mut settings: Settings) -> Result<(Client, Events), TransportError> {
-        let is_given = settings.token.is_some()
-            || settings.headers.contains_key(header::AUTHORIZATION);
+        let is_given =
+            settings.token.is_some() || settings.headers.contains_key(header::AUTHORIZATION);
         let authorizer = settings.authorizer.take().filter(|_| !is_given);
         let Some(authorizer) = authorizer else {
             return connect(&self.url, settings).await.map_err(explain);

@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use url::Url;
 use mcp_flow_oauth::{Loopback, Visitor};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use url::Url;
 
 /// Shows the page's address, opens it where that is possible, and waits: on a port of this machine,
 /// and for an address to be pasted.
