@@ -38,7 +38,7 @@ impl Visitor for Follower {
 
     fn visit<'a>(&'a self, page: &'a Url) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
-            let fetch = Fetch::new(page, &HttpOptions::new(), 64 * 1024, Duration::from_secs(10));
+            let fetch = Fetch::new(&HttpOptions::new(), 64 * 1024, Duration::from_secs(10));
             let fetch = fetch.map_err(|error| error.to_string())?;
             let request = Request::get(page.as_str()).body(Bytes::new());
             let answer = fetch.send(request.map_err(|error| error.to_string())?).await;

@@ -12,8 +12,12 @@ use crate::transport::TransportError;
 
 /// Knows what one server wants to see of who is calling.
 ///
-/// A credential is shown to the server it is for and to no other origin; transports see to that.
+/// A credential is shown to the server it is for and to no other; transports ask before they do.
 pub trait Authorizer: fmt::Debug + Send + Sync + 'static {
+    /// Whether the credential may be shown at this address: that of the server it is for, or another
+    /// of the same origin.
+    fn is_for(&self, address: &str) -> bool;
+
     /// What to show with the next request. `None` goes without.
     fn credential(&self) -> BoxFuture<'_, Result<Option<Credential>, TransportError>>;
 

@@ -77,7 +77,7 @@ pub fn server(url: &str, options: &HttpOptions) -> Result<HttpServer, BadTarget>
         let what = "an address does not hold a password; give it as a header or a bearer token";
         return Err(BadTarget(what.to_owned()));
     }
-    let wire = Arc::new(Wire::new(&parsed, options)?);
+    let wire = Arc::new(Wire::new(options)?);
     Ok(HttpServer { target: url.to_owned(), url: parsed, manner, wire })
 }
 

@@ -288,6 +288,10 @@ impl Account {
 }
 
 impl Authorizer for Account {
+    fn is_for(&self, address: &str) -> bool {
+        self::address(address).is_ok_and(|address| address.origin() == self.server.origin())
+    }
+
     fn credential(&self) -> BoxFuture<'_, Result<Option<Credential>, TransportError>> {
         Box::pin(async move {
             let kept = self.current().await?;

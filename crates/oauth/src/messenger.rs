@@ -29,7 +29,7 @@ impl Messenger {
         let fetch = |trust: Trust| {
             let addresses = bounds::addresses(server, private);
             let options = HttpOptions::new().trust(trust).addresses(addresses);
-            Fetch::new(server, &options, LONGEST_ANSWER, time_limit)
+            Fetch::new(&options, LONGEST_ANSWER, time_limit)
                 .map_err(|bad| OAuthError::BadServer(bad.to_string()))
         };
         // The hash of one server's certificate says nothing about anybody else's.

@@ -204,7 +204,7 @@ async fn an_address_out_of_bounds_is_not_dialled() {
             is_allowed
         });
         let options = HttpOptions::new().addresses(addresses);
-        let fetch = Fetch::new(&url, &options, 1024, Duration::from_secs(10)).unwrap();
+        let fetch = Fetch::new(&options, 1024, Duration::from_secs(10)).unwrap();
         let request = Request::get(url.as_str()).body(Bytes::new()).unwrap();
         let told = match fetch.send(request).await {
             Ok(answer) => answer.status().to_string(),

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, Response};
 use mcp_flow_client::transport::TransportError;
-use url::Url;
 
 use super::wire::Wire;
 use super::{BadTarget, HttpOptions, sending};
@@ -33,15 +32,13 @@ pub enum FetchError {
 }
 
 impl Fetch {
-    /// Answers may be of `longest` bytes and take this time. A credential of `options` is shown
-    /// where `server` is, and nowhere else.
+    /// Answers may be of `longest` bytes and take this time.
     pub fn new(
-        server: &Url,
         options: &HttpOptions,
         longest: usize,
         time: Duration,
     ) -> Result<Self, BadTarget> {
-        Ok(Self { wire: Wire::new(server, options)?, longest, time })
+        Ok(Self { wire: Wire::new(options)?, longest, time })
     }
 
     /// Sends a request and reads the whole answer, whatever its status. What a stream of events says

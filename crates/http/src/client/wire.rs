@@ -25,7 +25,6 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ALL_VERSIONS;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tower_service::Service;
-use url::{Origin, Url};
 
 use super::BadTarget;
 use super::options::{Addresses, HttpOptions};
@@ -36,19 +35,11 @@ pub(super) struct Wire {
     client: Client<Dialer, Full<Bytes>>,
     plain: Dialer,
     pub(super) headers: HeaderMap,
-    authority: Option<Authority>,
-}
-
-/// Who knows the credential, and whom it is for.
-#[derive(Debug)]
-struct Authority {
-    authorizer: Arc<dyn Authorizer>,
-    origin: Origin,
+    authorizer: Option<Arc<dyn Authorizer>>,
 }
 
 impl Wire {
-    /// What requests to the server at `url` are sent by: its credential goes there and nowhere else.
-    pub(super) fn new(url: &Url, options: &HttpOptions) -> Result<Self, BadTarget> {
+    pub(super) fn new(options: &HttpOptions) -> Result<Self, BadTarget> {
         let mut headers = options.headers.clone();
         let agent = concat!("mcp-flow/", env!("CARGO_PKG_VERSION"));
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(agent));
@@ -61,9 +52,7 @@ impl Wire {
             .http2_max_header_list_size(LONGEST_HEADERS)
             .build(dialer);
         let authorizer = options.authorizer.clone();
-        let authority =
-            authorizer.map(|authorizer| Authority { authorizer, origin: origin(url.clone()) });
-        Ok(Self { client, plain: Dialer::new(options, &["http/1.1"])?, headers, authority })
+        Ok(Self { client, plain: Dialer::new(options, &["http/1.1"])?, headers, authorizer })
     }
 
     /// Sends a request; its own headers come before those of every request.
@@ -107,10 +96,9 @@ impl Wire {
     /// Who knows the credential for this address, if there is one for it. What the headers of every
     /// request say goes before.
     pub(super) fn authorizer(&self, uri: &Uri) -> Option<&dyn Authorizer> {
-        let Authority { authorizer, origin: ours } = self.authority.as_ref()?;
-        let asked = Url::parse(&uri.to_string()).ok().map(origin)?;
-        let is_asked = asked == *ours && !self.headers.contains_key(AUTHORIZATION);
-        is_asked.then_some(&**authorizer)
+        let authorizer = self.authorizer.as_deref()?;
+        let is_wanted = !self.headers.contains_key(AUTHORIZATION);
+        (is_wanted && authorizer.is_for(&uri.to_string())).then_some(authorizer)
     }
 
     /// Opens a connection of its own, for what is not HTTP any more after the first answer.
@@ -120,18 +108,6 @@ impl Wire {
             dialled.map_err(|error| TransportError::unreachable("no connection", error))?;
         Ok(TokioIo::new(stream))
     }
-}
-
-/// The origin of a server; it is one server whether it is spoken to by HTTP or by WebSocket.
-fn origin(mut url: Url) -> Origin {
-    let scheme = match url.scheme() {
-        "ws" => "http",
-        "wss" => "https",
-        _ => return url.origin(),
-    };
-    // Both are special schemes with a host, so that one can take the other's place.
-    let _ = url.set_scheme(scheme);
-    url.origin()
 }
 
 /// Whether an answer can be about who is calling.

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "not every test needs everything")]
 
-pub mod town;
+pub(crate) mod town;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use url::Url;
 
 /// Goes to the page and comes back at once.
 #[derive(Debug)]
-pub struct Prompt;
+pub(crate) struct Prompt;
 
 impl Visitor for Prompt {
     fn redirect_uri(&self) -> String {
@@ -28,7 +28,7 @@ impl Visitor for Prompt {
     fn visit<'a>(&'a self, page: &'a Url) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
             let options = HttpOptions::new();
-            let fetch = Fetch::new(page, &options, 1 << 16, Duration::from_secs(10)).unwrap();
+            let fetch = Fetch::new(&options, 1 << 16, Duration::from_secs(10)).unwrap();
             let request = Request::get(page.as_str()).body(Bytes::new()).unwrap();
             let answer = fetch.send(request).await.unwrap();
             Ok(answer.headers()[LOCATION].to_str().unwrap().to_owned())
@@ -37,19 +37,19 @@ impl Visitor for Prompt {
 }
 
 /// Somebody who can be asked.
-pub fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     let mut settings = Settings::default();
     settings.visitor = Some(Arc::new(Prompt));
     settings.time_limit = Duration::from_secs(10);
     settings
 }
 
-pub fn account(server: &str, tokens: &Tokens, settings: Settings) -> Arc<Account> {
+pub(crate) fn account(server: &str, tokens: &Tokens, settings: Settings) -> Arc<Account> {
     Arc::new(Account::new(server, tokens.clone(), settings).unwrap())
 }
 
 /// Connects with an account, and hears what there is.
-pub async fn list(server: &str, account: Arc<Account>) -> Result<usize, Error> {
+pub(crate) async fn list(server: &str, account: Arc<Account>) -> Result<usize, Error> {
     let options = HttpOptions::new().authorizer(account);
     let server = mcp_flow_http::client::server(server, &options).unwrap();
     let client = Client::builder().connect(server).await?;

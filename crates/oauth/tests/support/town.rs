@@ -12,34 +12,34 @@ use url::form_urlencoded;
 
 /// What arrived.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
-    pub method: String,
-    pub target: String,
-    pub authorization: Option<String>,
-    pub body: String,
+pub(crate) struct Asked {
+    pub(crate) method: String,
+    pub(crate) target: String,
+    pub(crate) authorization: Option<String>,
+    pub(crate) body: String,
 }
 
 impl Asked {
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
     }
 
     /// A field of the form in the body, or of the query.
-    pub fn field(&self, name: &str) -> Option<String> {
+    pub(crate) fn field(&self, name: &str) -> Option<String> {
         let query = self.target.split_once('?').map_or("", |(_, query)| query);
         let pairs = form_urlencoded::parse(self.body.as_bytes());
         let mut pairs = pairs.chain(form_urlencoded::parse(query.as_bytes()));
         pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
     }
 
-    pub fn is(&self, method: &str, path: &str) -> bool {
+    pub(crate) fn is(&self, method: &str, path: &str) -> bool {
         self.method == method && self.path() == path
     }
 }
 
 /// What is answered.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub(crate) enum Answer {
     Said {
         status: u16,
         headers: Vec<(String, String)>,
@@ -50,12 +50,12 @@ pub enum Answer {
 }
 
 impl Answer {
-    pub fn json(status: u16, body: &Value) -> Self {
+    pub(crate) fn json(status: u16, body: &Value) -> Self {
         let headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
         Self::Said { status, headers, body: body.to_string() }
     }
 
-    pub fn with(self, name: &str, value: &str) -> Self {
+    pub(crate) fn with(self, name: &str, value: &str) -> Self {
         match self {
             Self::Said { status, mut headers, body } => {
                 headers.push((name.to_owned(), value.to_owned()));
@@ -65,24 +65,24 @@ impl Answer {
         }
     }
 
-    pub fn sends_to(place: &str) -> Self {
+    pub(crate) fn sends_to(place: &str) -> Self {
         Self::json(307, &json!({})).with("Location", place)
     }
 }
 
 /// What the office remembers.
 #[derive(Debug)]
-pub struct Books {
+pub(crate) struct Books {
     /// The tokens that are good at the moment.
-    pub good: Vec<String>,
+    pub(crate) good: Vec<String>,
     /// How long a token is good.
-    pub lifetime: u64,
+    pub(crate) lifetime: u64,
     /// What the server wants a token to be good for.
-    pub scope: String,
+    pub(crate) scope: String,
     given_out: usize,
 }
 
-pub struct Town {
+pub(crate) struct Town {
     address: SocketAddr,
     books: Mutex<Books>,
     asked: Mutex<Vec<Asked>>,
@@ -94,12 +94,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Town {
-    pub fn honest() -> Arc<Self> {
+    pub(crate) fn honest() -> Arc<Self> {
         Self::ruled(|_, _| None)
     }
 
     /// One in which this rule answers first.
-    pub fn ruled(
+    pub(crate) fn ruled(
         rule: impl Fn(&Town, &Asked) -> Option<Answer> + Send + Sync + 'static,
     ) -> Arc<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -121,25 +121,25 @@ impl Town {
         town
     }
 
-    pub fn base(&self) -> String {
+    pub(crate) fn base(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    pub fn server(&self) -> String {
+    pub(crate) fn server(&self) -> String {
         format!("{}/mcp", self.base())
     }
 
-    pub fn books(&self) -> MutexGuard<'_, Books> {
+    pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
         lock(&self.books)
     }
 
     /// Everything that was asked so far.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<Asked> {
         lock(&self.asked).clone()
     }
 
     /// The requests for tokens by this grant.
-    pub fn grants(&self, grant: &str) -> Vec<Asked> {
+    pub(crate) fn grants(&self, grant: &str) -> Vec<Asked> {
         let is_grant = |asked: &Asked| asked.field("grant_type").as_deref() == Some(grant);
         self.asked().into_iter().filter(is_grant).collect()
     }
@@ -165,7 +165,7 @@ impl Town {
     }
 
     /// The honest answer.
-    pub fn answer(&self, asked: &Asked) -> Answer {
+    pub(crate) fn answer(&self, asked: &Asked) -> Answer {
         let base = self.base();
         match (asked.method.as_str(), asked.path()) {
             (_, "/mcp") => self.serve_protocol(asked),
@@ -197,7 +197,7 @@ impl Town {
     }
 
     /// What the office says of itself.
-    pub fn metadata(&self) -> Value {
+    pub(crate) fn metadata(&self) -> Value {
         let base = self.base();
         json!({
             "issuer": format!("{base}/as"), "authorization_endpoint": format!("{base}/authorize"),
@@ -295,5 +295,5 @@ fn read(reader: &mut BufReader<&TcpStream>) -> Option<Asked> {
     Some(asked)
 }
 
-pub const CODE: &str = "c0de-of-the-town";
-pub const CLIENT_SECRET: &str = "s3cret-of-the-client";
+pub(crate) const CODE: &str = "c0de-of-the-town";
+pub(crate) const CLIENT_SECRET: &str = "s3cret-of-the-client";
