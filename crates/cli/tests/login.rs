@@ -85,7 +85,7 @@ fn a_login_can_be_pasted() {
 #[test]
 fn a_login_that_fails_says_why() {
     let town = Town::honest();
-    let open = Town::ruled(|town, asked| match asked.path() {
+    let open = Town::ruled(|_, asked| match asked.path() {
         "/mcp" => Some(town::Answer::json(200, &serde_json::json!({}))),
         _ => Some(town::Answer::json(404, &serde_json::json!({}))),
     });
