@@ -33,11 +33,7 @@ pub enum FetchError {
 
 impl Fetch {
     /// Answers may be of `longest` bytes and take this time.
-    pub fn new(
-        options: &HttpOptions,
-        longest: usize,
-        time: Duration,
-    ) -> Result<Self, BadTarget> {
+    pub fn new(options: &HttpOptions, longest: usize, time: Duration) -> Result<Self, BadTarget> {
         Ok(Self { wire: Wire::new(options)?, longest, time })
     }
 

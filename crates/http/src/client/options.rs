@@ -87,7 +87,9 @@ impl HttpOptions {
 
 /// Which addresses may be dialled, by the host that is asked for and where it turns out to be.
 #[derive(Clone)]
-pub struct Addresses(Arc<dyn Fn(&str, IpAddr) -> bool + Send + Sync>);
+pub struct Addresses(Arc<Rule>);
+
+type Rule = dyn Fn(&str, IpAddr) -> bool + Send + Sync;
 
 impl Addresses {
     /// Those for which this is true.

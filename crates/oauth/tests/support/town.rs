@@ -86,8 +86,10 @@ pub(crate) struct Town {
     address: SocketAddr,
     books: Mutex<Books>,
     asked: Mutex<Vec<Asked>>,
-    rule: Box<dyn Fn(&Town, &Asked) -> Option<Answer> + Send + Sync>,
+    rule: Box<Rule>,
 }
+
+type Rule = dyn Fn(&Town, &Asked) -> Option<Answer> + Send + Sync;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -66,7 +66,8 @@ impl WebTransportServer {
     async fn reach(&self, mut settings: Settings) -> Result<(Client, Events), TransportError> {
         let is_given =
             settings.token.is_some() || settings.headers.contains_key(header::AUTHORIZATION);
-        let authorizer = settings.authorizer.take().filter(|known| !is_given && known.is_for(&self.url));
+        let authorizer =
+            settings.authorizer.take().filter(|known| !is_given && known.is_for(&self.url));
         let Some(authorizer) = authorizer else {
             return connect(&self.url, settings).await.map_err(explain);
         };
