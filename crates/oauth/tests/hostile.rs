@@ -140,7 +140,9 @@ async fn a_hostile_office_gets_nowhere() {
 
 /// Comes back with whatever it was told to.
 #[derive(Debug)]
-struct Liar(fn(&Url) -> String);
+struct Liar(Lie);
+
+type Lie = fn(&Url) -> String;
 
 impl Visitor for Liar {
     fn redirect_uri(&self) -> String {
@@ -160,7 +162,7 @@ fn state(page: &Url) -> String {
 /// the code they bring is shown to nobody.
 #[tokio::test]
 async fn a_visitor_is_not_believed_blindly() {
-    let cases: [(fn(&Url) -> String, &str); 6] = [
+    let cases: [(Lie, &str); 6] = [
         (|_| "http://127.0.0.1:1/callback?code=c0de&state=other".to_owned(), "another login"),
         (|_| "http://127.0.0.1:1/callback?code=c0de".to_owned(), "another login"),
         (|_| "what?".to_owned(), "no address"),
