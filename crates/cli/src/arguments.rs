@@ -12,6 +12,7 @@ use crate::command::call::Call;
 use crate::command::config::Config;
 use crate::command::doctor::Doctor;
 use crate::command::list::{Prompts, Resources, Tools};
+use crate::command::login::{Login, Logout};
 use crate::command::manual::{Completions, Man};
 use crate::command::ping::Ping;
 use crate::command::prompt::Prompt;
@@ -46,6 +47,8 @@ pub(crate) enum Command {
     Watch(Watch),
     Prompt(Prompt),
     Ping(Ping),
+    Login(Box<Login>),
+    Logout(Logout),
     Sessions(Sessions),
     Workflow(Workflow),
     Config(Config),
@@ -139,6 +142,8 @@ Examples:
   mcp-flow stdio                      serve the built-in tools to the program that started this
   mcp-flow tools http://127.0.0.1:4433/mcp
                                       what a server offers
+  mcp-flow login https://mcp.example.com/mcp
+                                      once, for a server that wants to know who is calling
   mcp-flow call calculator.add a=2 b=3 -- mcp-flow stdio
                                       call a tool of a server that is started for it
   mcp-flow sessions list              the conversations of the server on this machine
@@ -156,7 +161,7 @@ Exit codes:
   2    the command line is wrong, or an argument the tool requires is missing
   3    nobody answers at the target
   4    what answers does not keep to the protocol, or refused the request
-  5    denied: the server wants other credentials, or a person said no
+  5    denied: the server wants a login or other credentials, or a person said no
   130  interrupted by ctrl-c";
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ pub(crate) mod call;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod list;
+pub(crate) mod login;
 pub(crate) mod manual;
 pub(crate) mod ping;
 pub(crate) mod prompt;
@@ -32,6 +33,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Watch(watch) => watch.run(),
         Command::Prompt(prompt) => prompt.run(),
         Command::Ping(ping) => ping.run(),
+        Command::Login(login) => login.run(),
+        Command::Logout(logout) => logout.run(),
         Command::Sessions(sessions) => sessions.run(),
         Command::Workflow(workflow) => workflow.run(),
         Command::Config(config) => config.run(),

@@ -11,10 +11,18 @@ pub(crate) fn explain(error: Error) -> anyhow::Error {
     let exit = exit(&error);
     let message = neutral(&error.to_string());
     let message = match hint(&error) {
-        Some(hint) => format!("{message}. {hint}"),
+        Some(hint) => format!("{message}. {}", hint.replace("login TARGET", &login(&error))),
         None => message,
     };
     Failure::new(exit, message).into()
+}
+
+/// How one logs in to the server that an error is about.
+fn login(error: &Error) -> String {
+    match error {
+        Error::Connect { target, .. } => format!("login {}", neutral(target)),
+        _ => "login TARGET".to_owned(),
+    }
 }
 
 fn exit(error: &Error) -> Exit {
@@ -43,7 +51,7 @@ fn hint(error: &Error) -> Option<&'static str> {
     match error {
         Error::Connect { source, .. } => match source {
             TransportError::Unauthorized { .. } | TransportError::Refused { status: 401, .. } => {
-                Some("Give a token with --token or MCP_FLOW_TOKEN")
+                Some(LOG_IN)
             }
             TransportError::Refused { status: 403, .. } => {
                 Some("The server does not let this client in; its --host and --allow-origin decide")
@@ -76,6 +84,8 @@ fn hint(error: &Error) -> Option<&'static str> {
         _ => None,
     }
 }
+
+const LOG_IN: &str = "Run `mcp-flow login TARGET`, or give a token with --token or MCP_FLOW_TOKEN";
 
 /// Whether the server knows what is asked for and does not want this client to have it.
 fn is_denial(error: &ServerError) -> bool {

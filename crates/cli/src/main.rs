@@ -16,6 +16,7 @@ mod guarded;
 mod host;
 mod interrupt;
 mod log;
+mod logins;
 mod meter;
 mod offer;
 mod place;

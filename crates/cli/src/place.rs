@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::conversation::Talk;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupts;
+use crate::logins::Logins;
 use crate::reach::{self, Trusted};
 use crate::show::Format;
 use crate::store::{DEFAULT, StoreUrl};
@@ -37,6 +38,9 @@ pub(crate) struct Whereabouts {
         hide_env_values = true
     )]
     token: Option<String>,
+
+    #[command(flatten)]
+    logins: Logins,
 
     #[command(flatten)]
     trust: Trusted,
@@ -84,7 +88,9 @@ impl Whereabouts {
 
     async fn server(&self) -> anyhow::Result<Place> {
         let url = self.url.as_deref().unwrap_or(DEFAULT_URL);
-        Ok(Place::Remote(Remote::open(url, self.token.as_deref(), &self.trust).await?))
+        Ok(Place::Remote(
+            Remote::open(url, self.token.as_deref(), &self.logins, &self.trust).await?,
+        ))
     }
 
     /// A command, with the options that lead it to the same place.

@@ -13,6 +13,7 @@ use crate::configuration::Configuration;
 use crate::exit::{Exit, Failure};
 use crate::fault::explain;
 use crate::interrupt::Interrupts;
+use crate::logins::Logins;
 use crate::show::{Format, neutral};
 use crate::target::{Spawn, Target};
 
@@ -22,6 +23,9 @@ pub(crate) struct Reach {
     /// The bearer token to show to the server
     #[arg(long, value_name = "TOKEN", env = "MCP_FLOW_TOKEN", hide_env_values = true)]
     token: Option<String>,
+
+    #[command(flatten)]
+    logins: Logins,
 
     /// A header to send with every request, such as "X-Tenant: blue"; may be repeated
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
@@ -106,7 +110,8 @@ impl Reach {
             Target::Address(address) => {
                 let own = address.headers.clone().into_iter();
                 let headers = own.chain(self.headers.iter().cloned());
-                network(&address.url, headers, self.token.as_deref(), &self.trust)
+                let token = self.token.as_deref();
+                network(&address.url, headers, token, &self.logins, &self.trust)
             }
         }
     }
@@ -125,7 +130,7 @@ pub(crate) struct Trusted {
 }
 
 impl Trusted {
-    fn trust(&self) -> Trust {
+    pub(crate) fn trust(&self) -> Trust {
         let hash = self.certificate_hash.as_deref().and_then(|hash| Trust::hash(hash).ok());
         hash.or_else(|| self.issuers.clone().map(Trust::File)).unwrap_or_default()
     }
@@ -162,6 +167,7 @@ pub(crate) fn network(
     url: &str,
     headers: impl Iterator<Item = (String, String)>,
     token: Option<&str>,
+    logins: &Logins,
     trusted: &Trusted,
 ) -> anyhow::Result<Arc<dyn Connector>> {
     let usage = |problem: BadTarget| Failure::new(Exit::Usage, problem.to_string());
@@ -171,6 +177,9 @@ pub(crate) fn network(
     }
     if let Some(token) = token {
         options = options.bearer(token).map_err(usage)?;
+    }
+    if let Some(account) = logins.account(url, trusted.trust())? {
+        options = options.authorizer(Arc::new(account));
     }
     Ok(mcp_flow::client::connector(url, &options).map_err(usage)?)
 }

@@ -9,6 +9,7 @@
 //! shown to people only through [`neutral`].
 
 mod arguments;
+pub mod authorizer;
 mod carried;
 mod client;
 mod completion;

@@ -6,8 +6,10 @@
 mod chat;
 mod document;
 mod events;
+mod fetch;
 mod legacy;
 mod mirror;
+mod options;
 mod sending;
 mod streamable;
 mod websocket;
@@ -16,67 +18,15 @@ mod wire;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use mcp_flow_client::transport::{Connector, Inbox, Transport, TransportError};
 use url::Url;
 
 pub use chat::ChatModel;
 pub use document::Document;
+pub use fetch::{Fetch, FetchError};
 pub use mcp_flow_tls::Trust;
+pub use options::{Addresses, HttpOptions};
 use wire::Wire;
-
-/// How servers are reached over HTTP.
-#[derive(Clone, Debug, Default)]
-pub struct HttpOptions {
-    headers: HeaderMap,
-    trust: Trust,
-}
-
-impl HttpOptions {
-    /// No headers of its own, and the certificates this machine trusts.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a header to every request. What cannot be a header is refused.
-    ///
-    /// ```
-    /// use mcp_flow_http::client::HttpOptions;
-    ///
-    /// assert!(HttpOptions::new().header("X-Tenant", "blue").is_ok());
-    /// assert!(HttpOptions::new().header("X-Tenant", "blue\r\nX-Role: admin").is_err());
-    /// ```
-    pub fn header(mut self, name: &str, value: &str) -> Result<Self, BadTarget> {
-        let bad = || BadTarget(format!("{name:?} cannot be a header with this value"));
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
-        let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
-        value.set_sensitive(true);
-        self.headers.append(name, value);
-        Ok(self)
-    }
-
-    /// Says who is calling, by a bearer token.
-    pub fn bearer(self, token: &str) -> Result<Self, BadTarget> {
-        self.header(AUTHORIZATION.as_str(), &format!("Bearer {token}"))
-    }
-
-    /// Sets which certificates are trusted. Defaults to those this machine trusts.
-    #[must_use]
-    pub fn trust(mut self, trust: Trust) -> Self {
-        self.trust = trust;
-        self
-    }
-
-    /// What is sent with every request.
-    pub fn headers(&self) -> &HeaderMap {
-        &self.headers
-    }
-
-    /// Which certificates are trusted.
-    pub fn trusted(&self) -> &Trust {
-        &self.trust
-    }
-}
 
 /// An address that cannot be one of a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -127,7 +77,7 @@ pub fn server(url: &str, options: &HttpOptions) -> Result<HttpServer, BadTarget>
         let what = "an address does not hold a password; give it as a header or a bearer token";
         return Err(BadTarget(what.to_owned()));
     }
-    let wire = Arc::new(Wire::new(options.headers.clone(), &options.trust)?);
+    let wire = Arc::new(Wire::new(options)?);
     Ok(HttpServer { target: url.to_owned(), url: parsed, manner, wire })
 }
 

@@ -72,6 +72,7 @@ pub fn connector(target: &str, options: &HttpOptions) -> Result<Arc<dyn Connecto
         true => {
             let mut settings = webtransport::Settings::new(options.trusted().clone());
             settings.headers = options.headers().clone();
+            settings.authorizer = options.authorized_by().cloned();
             Ok(Arc::new(webtransport::server(target, settings)))
         }
         false => Ok(Arc::new(http)),

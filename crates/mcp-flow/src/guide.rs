@@ -45,6 +45,9 @@ pub mod serving {}
 #[doc = include_str!("../guide/clients.md")]
 pub mod clients {}
 
+#[doc = include_str!("../guide/logging_in.md")]
+pub mod logging_in {}
+
 #[doc = include_str!("../guide/testing.md")]
 pub mod testing {}
 

@@ -10,7 +10,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 25] = [
+const MAY_USE: [(&str, &[&str]); 26] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-seal", &[]),
     ("mcp-flow-rate", &[]),
@@ -43,6 +43,7 @@ const MAY_USE: [(&str, &[&str]); 25] = [
     ("mcp-flow-watch", &["mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"]),
     ("mcp-flow-console", &["mcp-flow-http"]),
     ("mcp-flow-identity", &["mcp-flow-http", "mcp-flow-server"]),
+    ("mcp-flow-oauth", &["mcp-flow-client", "mcp-flow-http"]),
     (
         "mcp-flow-workflow",
         &["mcp-flow-engine", "mcp-flow-flow", "mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"],
@@ -84,7 +85,7 @@ const MAY_USE: [(&str, &[&str]); 25] = [
         ],
     ),
     ("mcp-flow-examples", &["mcp-flow"]),
-    ("mcp-flow-cli", &["mcp-flow", "mcp-flow-examples"]),
+    ("mcp-flow-cli", &["mcp-flow", "mcp-flow-examples", "mcp-flow-oauth"]),
     ("benches", &[]),
     ("interop", &[]),
 ];

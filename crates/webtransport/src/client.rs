@@ -35,6 +35,7 @@ mod unread;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_flow_client::authorizer::Authorizer;
 use mcp_flow_proto::Encoding;
 use mcp_flow_proto::webtransport::write_frame;
 use rustls::version::TLS13;
@@ -65,6 +66,8 @@ pub struct Settings {
     pub trust: Trust,
     /// The token to show, where the server asks for one.
     pub token: Option<String>,
+    /// Who knows the token, where none is given. Asked by [`server`] alone.
+    pub authorizer: Option<Arc<dyn Authorizer>>,
     /// The origin to claim. Only tests have a reason to.
     pub origin: Option<String>,
     /// What else to say when connecting.
@@ -90,6 +93,7 @@ impl Settings {
         Self {
             trust,
             token: None,
+            authorizer: None,
             origin: None,
             headers: HeaderMap::new(),
             connect_time: Duration::from_secs(10),

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::fault::explain;
 use crate::host::Inline;
+use crate::logins::Logins;
 use crate::reach::{self, Trusted};
 
 pub(crate) struct Remote {
@@ -18,9 +19,11 @@ impl Remote {
     pub(super) async fn open(
         url: &str,
         token: Option<&str>,
+        logins: &Logins,
         trusted: &Trusted,
     ) -> anyhow::Result<Self> {
-        let connector = reach::network(&endpoint(url), std::iter::empty(), token, trusted)?;
+        let headers = std::iter::empty();
+        let connector = reach::network(&endpoint(url), headers, token, logins, trusted)?;
         Ok(Self { client: reach::open(connector, LIMIT, Inline).await? })
     }
 

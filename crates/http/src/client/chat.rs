@@ -33,7 +33,7 @@ impl ChatModel {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(BadTarget::new(format!("{url}: use http or https")));
         }
-        let wire = Arc::new(Wire::new(options.headers.clone(), &options.trust)?);
+        let wire = Arc::new(Wire::new(options)?);
         Ok(Self { url, model: model.into(), wire })
     }
 

@@ -22,7 +22,7 @@ impl Document {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(BadTarget::new(format!("{url}: use http or https")));
         }
-        Ok(Self { wire: Wire::new(options.headers.clone(), &options.trust)?, url })
+        Ok(Self { wire: Wire::new(options)?, url })
     }
 
     /// Fetches it, if it is not longer than this. Nobody is followed to another place.

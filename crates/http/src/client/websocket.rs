@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use hyper::header::{HeaderValue, SEC_WEBSOCKET_PROTOCOL};
+use hyper::header::{AUTHORIZATION, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
 use hyper_util::rt::TokioIo;
+use mcp_flow_client::authorizer::MOST_REPETITIONS;
 use mcp_flow_client::transport::{Inbox, Outbox, Transport, TransportError, carried};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::handshake::client::Request;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use url::Url;
 
-use super::wire::{Stream, Wire};
+use super::wire::{self, Stream, Wire};
 
 pub(super) async fn open(
     wire: &Wire,
@@ -26,20 +28,50 @@ pub(super) async fn open(
         request.headers_mut().append(name, value.clone());
     }
     request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("mcp"));
-    let limit = inbox.frame_limit();
-    let config =
-        WebSocketConfig::default().max_message_size(Some(limit)).max_frame_size(Some(limit));
-    let stream = wire.dial(request.uri().clone()).await?;
-    let upgraded = client_async_with_config(request, stream, Some(config)).await;
-    let socket = match upgraded {
-        Ok((socket, _)) => socket,
-        // It may not know the name we give to what is spoken; then it is not insisted on.
-        Err(error) => return Err(explain(error)),
-    };
+    let socket = upgrade(wire, request, inbox.frame_limit()).await?;
     Ok(carried("websocket", FAREWELL, |outbox| async move {
         let why = carry(socket, &outbox, &inbox).await;
         inbox.closed(why);
     }))
+}
+
+/// Asks for a WebSocket, with the credential of the server where there is one.
+async fn upgrade(
+    wire: &Wire,
+    request: Request,
+    limit: usize,
+) -> Result<WebSocketStream<TokioIo<Stream>>, TransportError> {
+    let config =
+        WebSocketConfig::default().max_message_size(Some(limit)).max_frame_size(Some(limit));
+    let authorizer = wire.authorizer(request.uri());
+    let mut repetitions = 0;
+    loop {
+        let mut attempt = request.clone();
+        let shown = match authorizer {
+            Some(authorizer) => authorizer.credential().await?,
+            None => None,
+        };
+        if let Some(value) = shown.as_ref().map(wire::header).transpose()? {
+            attempt.headers_mut().insert(AUTHORIZATION, value);
+        }
+        let stream = wire.dial(attempt.uri().clone()).await?;
+        let error = match client_async_with_config(attempt, stream, Some(config)).await {
+            Ok((socket, _)) => return Ok(socket),
+            // It may not know the name we give to what is spoken; then it is not insisted on.
+            Err(error) => error,
+        };
+        let (Some(authorizer), tungstenite::Error::Http(answer)) = (authorizer, &error) else {
+            return Err(explain(error));
+        };
+        if repetitions == MOST_REPETITIONS || !wire::is_refused(answer.status()) {
+            return Err(explain(error));
+        }
+        repetitions += 1;
+        let refusal = wire::refusal(shown, answer.status(), answer.headers());
+        if !authorizer.refused(refusal).await? {
+            return Err(explain(error));
+        }
+    }
 }
 
 fn explain(error: tungstenite::Error) -> TransportError {

@@ -1,6 +1,7 @@
 //! Connections to servers: a pool of them, with TLS where the URL says so.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -9,15 +10,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{HeaderMap, HeaderValue, USER_AGENT};
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT, WWW_AUTHENTICATE};
 use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper::{Request, Response, Uri};
+use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use mcp_flow_client::authorizer::{Authorizer, Credential, MOST_REPETITIONS, Refusal};
 use mcp_flow_client::transport::TransportError;
 use mcp_flow_tls::Trust;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ALL_VERSIONS;
@@ -25,6 +27,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tower_service::Service;
 
 use super::BadTarget;
+use super::options::{Addresses, HttpOptions};
 
 /// What requests are sent by.
 #[derive(Debug)]
@@ -32,13 +35,15 @@ pub(super) struct Wire {
     client: Client<Dialer, Full<Bytes>>,
     plain: Dialer,
     pub(super) headers: HeaderMap,
+    authorizer: Option<Arc<dyn Authorizer>>,
 }
 
 impl Wire {
-    pub(super) fn new(mut headers: HeaderMap, trust: &Trust) -> Result<Self, BadTarget> {
+    pub(super) fn new(options: &HttpOptions) -> Result<Self, BadTarget> {
+        let mut headers = options.headers.clone();
         let agent = concat!("mcp-flow/", env!("CARGO_PKG_VERSION"));
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(agent));
-        let dialer = Dialer::new(trust, &["h2", "http/1.1"])?;
+        let dialer = Dialer::new(options, &["h2", "http/1.1"])?;
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
@@ -46,7 +51,8 @@ impl Wire {
             .http1_max_headers(MOST_HEADERS)
             .http2_max_header_list_size(LONGEST_HEADERS)
             .build(dialer);
-        Ok(Self { client, plain: Dialer::new(trust, &["http/1.1"])?, headers })
+        let authorizer = options.authorizer.clone();
+        Ok(Self { client, plain: Dialer::new(options, &["http/1.1"])?, headers, authorizer })
     }
 
     /// Sends a request; its own headers come before those of every request.
@@ -59,7 +65,40 @@ impl Wire {
                 request.headers_mut().append(name, value.clone());
             }
         }
+        let Some(authorizer) = self.authorizer(request.uri()) else {
+            return self.send_once(request).await;
+        };
+        let mut repetitions = 0;
+        loop {
+            let shown = authorizer.credential().await?;
+            let mut attempt = request.clone();
+            if let Some(value) = shown.as_ref().map(header).transpose()? {
+                attempt.headers_mut().insert(AUTHORIZATION, value);
+            }
+            let answer = self.send_once(attempt).await?;
+            if repetitions == MOST_REPETITIONS || !is_refused(answer.status()) {
+                return Ok(answer);
+            }
+            repetitions += 1;
+            if !authorizer.refused(refusal(shown, answer.status(), answer.headers())).await? {
+                return Ok(answer);
+            }
+        }
+    }
+
+    async fn send_once(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, TransportError> {
         self.client.request(request).await.map_err(|error| describe(&error))
+    }
+
+    /// Who knows the credential for this address, if there is one for it. What the headers of every
+    /// request say goes before.
+    pub(super) fn authorizer(&self, uri: &Uri) -> Option<&dyn Authorizer> {
+        let authorizer = self.authorizer.as_deref()?;
+        let is_wanted = !self.headers.contains_key(AUTHORIZATION);
+        (is_wanted && authorizer.is_for(&uri.to_string())).then_some(authorizer)
     }
 
     /// Opens a connection of its own, for what is not HTTP any more after the first answer.
@@ -69,6 +108,32 @@ impl Wire {
             dialled.map_err(|error| TransportError::unreachable("no connection", error))?;
         Ok(TokioIo::new(stream))
     }
+}
+
+/// Whether an answer can be about who is calling.
+pub(super) fn is_refused(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+}
+
+/// What an answer says about who is calling.
+pub(super) fn refusal(
+    shown: Option<Credential>,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Refusal {
+    let challenges = headers.get_all(WWW_AUTHENTICATE).iter();
+    let challenges = challenges.filter_map(|value| value.to_str().ok().map(str::to_owned));
+    Refusal { shown, status: status.as_u16(), challenges: challenges.collect() }
+}
+
+/// A credential as it is sent.
+pub(super) fn header(credential: &Credential) -> Result<HeaderValue, TransportError> {
+    let mut value = HeaderValue::from_str(credential.header()).map_err(|_| {
+        let what = "the kept credential cannot be sent as a header; log in anew".to_owned();
+        TransportError::Unauthorized { what, challenge: None }
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 fn describe(error: &ClientError) -> TransportError {
@@ -88,13 +153,28 @@ fn describe(error: &ClientError) -> TransportError {
 #[derive(Clone)]
 struct Dialer {
     tls: TlsConnector,
+    addresses: Option<Addresses>,
 }
 
 impl Dialer {
-    fn new(trust: &Trust, protocols: &[&str]) -> Result<Self, BadTarget> {
-        let config = trust.client_config(ALL_VERSIONS, protocols);
+    fn new(options: &HttpOptions, protocols: &[&str]) -> Result<Self, BadTarget> {
+        let config = Trust::client_config(&options.trust, ALL_VERSIONS, protocols);
         let config = config.map_err(|error| BadTarget::new(error.to_string()))?;
-        Ok(Self { tls: TlsConnector::from(Arc::new(config)) })
+        let addresses = options.addresses.clone();
+        Ok(Self { tls: TlsConnector::from(Arc::new(config)), addresses })
+    }
+}
+
+/// Connects to a host. Where only some addresses will do, those its name stands for are looked at,
+/// and the one that was looked at is dialled: a name that stands for another one a moment later
+/// gains nothing.
+async fn connect(host: &str, port: u16, addresses: Option<&Addresses>) -> io::Result<TcpStream> {
+    let Some(addresses) = addresses else { return TcpStream::connect((host, port)).await };
+    let found = lookup_host((host, port)).await?;
+    let found: Vec<SocketAddr> = found.filter(|found| addresses.allows(host, found.ip())).collect();
+    match found.is_empty() {
+        true => Err(io::Error::other(format!("{host} is at an address that is out of bounds"))),
+        false => TcpStream::connect(&*found).await,
     }
 }
 
@@ -114,13 +194,13 @@ impl Service<Uri> for Dialer {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let tls = self.tls.clone();
+        let Self { tls, addresses } = self.clone();
         Box::pin(async move {
             let secure = matches!(uri.scheme_str(), Some("https" | "wss"));
             let host = uri.host().unwrap_or_default();
             let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
             let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-            let stream = TcpStream::connect((bare.as_str(), port)).await?;
+            let stream = connect(&bare, port, addresses.as_ref()).await?;
             // Small messages must not wait for more to come.
             stream.set_nodelay(true)?;
             if !secure {

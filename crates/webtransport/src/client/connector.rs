@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use mcp_flow_client::authorizer::{MOST_REPETITIONS, Refusal};
 use mcp_flow_client::transport::{Connector, Inbox, Transport, TransportError};
 use mcp_flow_proto::Encoding;
-use web_transport_quinn::http::StatusCode;
+use web_transport_quinn::http::{HeaderValue, StatusCode, header};
 use web_transport_quinn::{ClientError, proto};
 
 use super::carry::WebTransport;
-use super::{ConnectError, Settings, connect};
+use super::{Client, ConnectError, Events, Settings, connect};
 
 /// A server that is reached by WebTransport, as often as it takes.
 #[derive(Clone, Debug)]
@@ -60,6 +61,42 @@ impl WebTransportServer {
         self.encodings = encodings.to_vec();
         self
     }
+
+    /// Connects, with the credential of the server where there is one.
+    async fn reach(&self, mut settings: Settings) -> Result<(Client, Events), TransportError> {
+        let is_given =
+            settings.token.is_some() || settings.headers.contains_key(header::AUTHORIZATION);
+        let authorizer =
+            settings.authorizer.take().filter(|known| !is_given && known.is_for(&self.url));
+        let Some(authorizer) = authorizer else {
+            return connect(&self.url, settings).await.map_err(explain);
+        };
+        let mut repetitions = 0;
+        loop {
+            let shown = authorizer.credential().await?;
+            let mut attempt = settings.clone();
+            if let Some(credential) = &shown {
+                let value = HeaderValue::from_str(credential.header());
+                let mut value = value.map_err(|_| explain(ConnectError::Header))?;
+                value.set_sensitive(true);
+                attempt.headers.insert(header::AUTHORIZATION, value);
+            }
+            let error = match connect(&self.url, attempt).await {
+                Ok(connected) => return Ok(connected),
+                Err(error) => explain(error),
+            };
+            let is_refused = matches!(error, TransportError::Unauthorized { .. });
+            if repetitions == MOST_REPETITIONS || !is_refused {
+                return Err(error);
+            }
+            repetitions += 1;
+            // The library hands out the status alone.
+            let refusal = Refusal { shown, status: 401, challenges: Vec::new() };
+            if !authorizer.refused(refusal).await? {
+                return Err(error);
+            }
+        }
+    }
 }
 
 impl Connector for WebTransportServer {
@@ -71,7 +108,7 @@ impl Connector for WebTransportServer {
         Box::pin(async move {
             let mut settings = self.settings.clone();
             settings.frame = inbox.frame_limit();
-            let (client, events) = connect(&self.url, settings).await.map_err(explain)?;
+            let (client, events) = Box::pin(self.reach(settings)).await?;
             let transport = WebTransport::begin(client, events, inbox, &self.encodings);
             Ok(Arc::new(transport) as Arc<dyn Transport>)
         })

@@ -3,7 +3,12 @@
 //!     everything_client http://127.0.0.1:3000/mcp
 //!
 //! `MCP_CONFORMANCE_CONTEXT` may say which tools to call with what; otherwise every tool is called
-//! with whatever its schema takes.
+//! with whatever its schema takes. A server that wants to know who is calling is told, as the context
+//! says or by a login that nobody has to attend (`login`).
+
+mod login;
+
+use std::sync::Arc;
 
 use mcp_flow::client::guard::{Guard, Person, Policies, Policy, Rules};
 use mcp_flow::client::host::{Asker, ElicitAnswer, Elicitation};
@@ -36,19 +41,24 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let policies = Policies { calls: Rules::new(Policy::Allow), ..Policies::default() };
     let root = Root { uri: "file:///".to_owned(), name: None, meta: None };
     let guard = Guard::new(Agreeable).policies(policies).roots([root]);
-    let connector = connector(&url, &HttpOptions::new())?;
+    let account = Arc::new(login::account(&url, &context())?);
+    let connector = connector(&url, &HttpOptions::new().authorizer(account))?;
     let client = Client::builder().host(guard).connect_by(connector).await?;
     let outcome = everything(&client).await;
     client.close().await;
     Ok(outcome?)
 }
 
+/// What the suite says about the scenario.
+fn context() -> Value {
+    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
+    serde_json::from_str(&context).unwrap_or_default()
+}
+
 async fn everything(client: &Client) -> Result<(), Error> {
     let tools = client.tools().all().await?;
     let capabilities = client.server().await?.capabilities.clone();
-    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
-    let context: Value = serde_json::from_str(&context).unwrap_or_default();
-    match context.get("toolCalls").and_then(Value::as_array) {
+    match context().get("toolCalls").and_then(Value::as_array) {
         Some(calls) => {
             for call in calls {
                 let name = call["name"].as_str().unwrap_or_default();

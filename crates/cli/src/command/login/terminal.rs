@@ -1,0 +1,95 @@
+//! A person at a terminal, sent to a page and expected back.
+
+use std::io::IsTerminal as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use mcp_flow_oauth::{Loopback, Visitor};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use url::Url;
+
+/// Shows the page's address, opens it where that is possible, and waits: on a port of this machine,
+/// and for an address to be pasted.
+#[derive(Debug)]
+pub(super) struct Terminal {
+    loopback: Loopback,
+    opens_browser: bool,
+    limit: Duration,
+}
+
+impl Terminal {
+    pub(super) async fn open(
+        port: u16,
+        opens_browser: bool,
+        limit: Duration,
+    ) -> std::io::Result<Self> {
+        Ok(Self { loopback: Loopback::open(port).await?, opens_browser, limit })
+    }
+}
+
+impl Visitor for Terminal {
+    fn redirect_uri(&self) -> String {
+        self.loopback.redirect_uri()
+    }
+
+    fn visit<'a>(&'a self, page: &'a Url) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let state = page.query_pairs().find(|(name, _)| name == "state");
+            let state = state.map(|(_, value)| value.into_owned()).unwrap_or_default();
+            eprintln!("Open this page to log in:\n\n  {page}\n");
+            if std::io::stdin().is_terminal() {
+                eprintln!(
+                    "If the page you are sent back to does not load, paste its address here."
+                );
+            }
+            if self.opens_browser {
+                open_browser(page);
+            }
+            tokio::select! {
+                returned = self.loopback.wait(&state) => Ok(returned),
+                pasted = pasted() => Ok(pasted),
+                () = tokio::time::sleep(self.limit) => Err(format!(
+                    "nobody came back within {} s; allow more with --time-limit",
+                    self.limit.as_secs()
+                )),
+            }
+        })
+    }
+}
+
+/// The first line that is an address. Never, if there is none.
+async fn pasted() -> String {
+    let input = BufReader::new(tokio::io::stdin().take(LONGEST_INPUT));
+    let mut lines = input.lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let line = line.trim();
+        match Url::parse(line) {
+            Ok(url) if url.query().is_some() => return line.to_owned(),
+            _ if line.is_empty() => {}
+            _ => eprintln!("That is no address one is sent back to; paste all of it."),
+        }
+    }
+    std::future::pending().await
+}
+
+/// Opens a page in the browser of this person, if they have one; nothing is lost if not, since they
+/// see its address. The page is of the web: that was checked.
+fn open_browser(page: &Url) {
+    let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let named = std::env::var("BROWSER").ok().filter(|name| !name.is_empty());
+    let program = match named {
+        Some(name) => name,
+        None if cfg!(target_os = "macos") => "open".to_owned(),
+        None if has("DISPLAY") || has("WAYLAND_DISPLAY") => "xdg-open".to_owned(),
+        None => return,
+    };
+    let mut command = Command::new(program);
+    command.arg(page.as_str()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Err(error) = command.spawn() {
+        tracing::debug!(%error, "no browser could be opened");
+    }
+}
+
+/// How much may be pasted.
+const LONGEST_INPUT: u64 = 64 * 1024;

@@ -1,0 +1,192 @@
+//! Logging in from the terminal, as people and scripts do.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "../../oauth/tests/support/town.rs"]
+#[allow(dead_code, reason = "not every test needs everything")]
+mod town;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use town::{CLIENT_SECRET, CODE, Town};
+use url::Url;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+
+/// MCP-089, MCP-090: log in by a page, use the server, log out; the file is the user's alone, and no
+/// secret is on the screen or in the log, however much is logged.
+#[test]
+fn a_login_serves_all_commands() {
+    let town = Town::honest();
+    let folder = tempfile::tempdir().unwrap();
+    let server = town.server();
+    let (out, err, code) = run(folder.path(), &["tools", &server], "");
+    assert_eq!(code, 5, "{out} {err}");
+    assert!(err.contains(&format!("mcp-flow login {server}")), "{err}");
+
+    let words = ["login", &server, "--no-browser", "--log-level", "trace", "--format", "json"];
+    let mut login = spawn(folder.path(), &words);
+    let mut told = BufReader::new(login.stderr.take().unwrap());
+    let (page, before) = page(&mut told);
+    let answer = get(&get_location(&page));
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("close this page"), "{answer}");
+    let (mut out, mut err) = (String::new(), before);
+    login.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    told.read_to_string(&mut err).unwrap();
+    assert_eq!(login.wait().unwrap().code(), Some(0), "{err}");
+    let said: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&said["server"], &said["isRenewed"]), (&server.as_str().into(), &true.into()));
+
+    town.books().good.clear();
+    let listed = run(folder.path(), &["tools", &server, "--log-level", "trace"], "");
+    assert!(listed.2 == 0 && listed.0.contains("greet"), "{listed:?}");
+    assert_eq!(town.grants("refresh_token").len(), 1);
+    for text in [&out, &err, &listed.0, &listed.1] {
+        for secret in ["t0ken-", "r3fresh-", CODE, CLIENT_SECRET] {
+            assert!(!text.contains(secret), "{secret} is in {text}");
+        }
+    }
+
+    let file = folder.path().join("mcp-flow").join("logins.json");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(std::fs::read_to_string(&file).unwrap().contains("t0ken-2"));
+    let (out, _, code) = run(folder.path(), &["logout", &server], "");
+    assert!(code == 0 && out.contains("logged out"), "{out}");
+    assert!(!std::fs::read_to_string(&file).unwrap().contains("t0ken"));
+    assert_eq!(run(folder.path(), &["logout", &server], "").2, 0);
+    assert_eq!(run(folder.path(), &["tools", &server], "").2, 5);
+}
+
+/// Without a browser on this machine, the address one was sent back to is pasted; what is not one
+/// is asked for again.
+#[test]
+fn a_login_can_be_pasted() {
+    let town = Town::honest();
+    let folder = tempfile::tempdir().unwrap();
+    let mut login = spawn(folder.path(), &["login", &town.server(), "--no-browser"]);
+    let mut told = BufReader::new(login.stderr.take().unwrap());
+    let (page, _) = page(&mut told);
+    let place = get_location(&page);
+    let mut stdin = login.stdin.take().unwrap();
+    writeln!(stdin, "\nhm?\n{place}").unwrap();
+    let mut err = String::new();
+    told.read_to_string(&mut err).unwrap();
+    assert_eq!(login.wait().unwrap().code(), Some(0), "{err}");
+    assert!(err.contains("paste all of it"), "{err}");
+    assert_eq!(run(folder.path(), &["ping", &town.server()], "").2, 0);
+}
+
+/// What cannot come of a login is told, with its exit code.
+#[test]
+fn a_login_that_fails_says_why() {
+    let town = Town::honest();
+    let open = Town::ruled(|_, asked| match asked.path() {
+        "/mcp" => Some(town::Answer::json(200, &serde_json::json!({}))),
+        _ => Some(town::Answer::json(404, &serde_json::json!({}))),
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let server = town.server();
+    let wrong = "http://127.0.0.1:1/callback?code=x&state=wrong\n";
+    for (words, input, expected, part) in [
+        (&["login", &server, "--time-limit", "1"][..], "", 3, "nobody came back"),
+        (&["login", &server], wrong, 5, "another login"),
+        (&["login", &open.server()], "", 4, "asks for no login"),
+        (&["login", "http://mcp.example/mcp"], "", 5, "https"),
+        (&["login", "tcp://127.0.0.1:1"], "", 2, "wss"),
+        (&["login", "nobody-has-this-name"], "", 2, "nobody-has-this-name"),
+        (&["login"], "", 2, "TARGET"),
+        (&["login", &server, "--client-credentials"], "", 2, "--client-id"),
+        (
+            &["login", &server, "--client-id", "me", "--client-secret-file", "/nowhere"],
+            "",
+            1,
+            "/nowhere",
+        ),
+    ] {
+        let words = [words, &["--no-browser"]].concat();
+        let (out, err, code) = run(folder.path(), &words, input);
+        assert_eq!(code, expected, "{words:?}: {out} {err}");
+        assert!(err.contains(part) && out.is_empty(), "{words:?}: {err}");
+    }
+}
+
+/// MCP-090: a program logs in without a person, by a secret that is in no argument; and a token that
+/// is given goes before one that is kept.
+#[test]
+fn a_program_logs_in_by_a_secret_in_a_file() {
+    let town = Town::honest();
+    let folder = tempfile::tempdir().unwrap();
+    let (file, kept) = (folder.path().join("secret"), folder.path().join("kept.json"));
+    std::fs::write(&file, "s3cret\n").unwrap();
+    let server = town.server();
+    let kept = ["--logins", kept.to_str().unwrap()];
+    let login = ["login", &server, "--client-credentials", "--client-id", "robot"];
+    let secret = ["--client-secret-file", file.to_str().unwrap()];
+    let (out, err, code) = run(folder.path(), &[&login[..], &secret, &kept].concat(), "");
+    assert!(code == 0 && out.contains("logged in to") && !out.contains("s3cret"), "{out} {err}");
+    let grants = town.grants("client_credentials");
+    assert_eq!(grants[0].field("client_secret").as_deref(), Some("s3cret"));
+    assert_eq!(run(folder.path(), &[&["ping", &server][..], &kept].concat(), "").2, 0);
+    assert_eq!(run(folder.path(), &["ping", &server], "").2, 5);
+    let given = [&["ping", &server, "--token", "other"][..], &kept].concat();
+    let (_, err, code) = run(folder.path(), &given, "");
+    assert!(code == 5 && !err.contains("other"), "{err}");
+}
+
+fn command(home: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(words).env("XDG_DATA_HOME", home).env("XDG_CONFIG_HOME", home).current_dir(home);
+    for name in ["BROWSER", "DISPLAY", "MCP_FLOW_TOKEN", "MCP_FLOW_LOGINS", "MCP_FLOW_CONFIG"] {
+        command.env_remove(name);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn spawn(home: &Path, words: &[&str]) -> Child {
+    command(home, words).spawn().unwrap()
+}
+
+fn run(home: &Path, words: &[&str], input: &str) -> (String, String, i32) {
+    let mut child = spawn(home, words);
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (text(ended.stdout), text(ended.stderr), ended.status.code().unwrap())
+}
+
+/// The page a login shows, and what it said before.
+fn page(told: &mut impl BufRead) -> (Url, String) {
+    let mut before = String::new();
+    loop {
+        let mut line = String::new();
+        assert_ne!(told.read_line(&mut line).unwrap(), 0, "no page: {before}");
+        if line.starts_with("  http") {
+            return (Url::parse(line.trim()).unwrap(), before);
+        }
+        before += &line;
+    }
+}
+
+/// Where a page sends one.
+fn get_location(page: &Url) -> Url {
+    let answer = get(page);
+    let line = answer.lines().find_map(|line| line.strip_prefix("Location: "));
+    Url::parse(line.unwrap_or_else(|| panic!("{answer}"))).unwrap()
+}
+
+fn get(url: &Url) -> String {
+    let host = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
+    let mut stream = TcpStream::connect(&host).unwrap();
+    let target = &url[url::Position::BeforePath..];
+    write!(stream, "GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}

@@ -1,0 +1,49 @@
+//! Logging in to protected servers, and staying logged in (MCP-089, MCP-090).
+//!
+//! The protocol of it (discovery, PKCE, registration, refreshing) is that of the official SDK, whose
+//! `auth` module is used here rather than written again. What is added is what a program that people
+//! run needs around it:
+//!
+//! - [`Account`]: one server and who one is there. A transport asks it for a credential
+//!   ([`Authorizer`](mcp_flow_client::authorizer::Authorizer)); it renews what is over, asks for
+//!   more where a token does not reach far enough, and says so when somebody has to log in.
+//! - [`Tokens`]: what is kept between two runs, in a file that is nobody else's business.
+//! - [`Visitor`]: whoever can open the page on which a person consents; [`Loopback`] waits for them
+//!   to be sent back.
+//! - bounds: what authorization servers say is hostile like everything else. Nothing is sent in the
+//!   clear except on this machine, nobody is followed elsewhere, internal addresses are out of
+//!   reach for servers on the outside, answers are short and quick or not read.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use mcp_flow_oauth::{Account, Settings, Tokens};
+//!
+//! # fn example() -> Result<(), mcp_flow_oauth::OAuthError> {
+//! let tokens = Tokens::file("/home/me/.local/share/mcp-flow/logins.json");
+//! let account = Account::new("https://mcp.example.com/mcp", tokens, Settings::default())?;
+//! // As `HttpOptions::authorizer`, it lets a client in wherever somebody has logged in before.
+//! let authorizer = Arc::new(account);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The SDK logs codes at its debug level: leave out the target `rmcp` below warnings.
+
+mod account;
+mod assertion;
+mod bounds;
+mod error;
+mod grant;
+mod kept;
+mod loopback;
+mod messenger;
+mod tokens;
+mod visitor;
+
+pub use account::{Account, Settings};
+pub use error::OAuthError;
+pub use grant::{Identity, Wish};
+pub use kept::Granted;
+pub use loopback::Loopback;
+pub use tokens::Tokens;
+pub use visitor::Visitor;

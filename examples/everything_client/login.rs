@@ -1,0 +1,53 @@
+//! Logging in where nobody is there to: the page to consent on sends one back at once.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use hyper::Request;
+use hyper::header::LOCATION;
+use mcp_flow::client::HttpOptions;
+use mcp_flow::http::client::Fetch;
+use mcp_flow_oauth::{Account, OAuthError, Settings, Tokens, Visitor};
+use serde_json::Value;
+use url::Url;
+
+/// Whoever the context says one is; nobody in particular otherwise.
+pub(crate) fn account(server: &str, context: &Value) -> Result<Account, OAuthError> {
+    let member = |name: &str| context.get(name).and_then(Value::as_str).map(str::to_owned);
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    let mut settings = Settings::default();
+    settings.visitor = Some(std::sync::Arc::new(Follower));
+    settings.identity.client_id = member("client_id");
+    settings.identity.client_secret = member("client_secret");
+    settings.identity.client_key = member("private_key_pem");
+    settings.identity.issuer = member("issuer");
+    settings.identity.metadata_url = Some(DOCUMENT.to_owned());
+    settings.identity.is_program = scenario.starts_with("auth/client-credentials");
+    Account::new(server, Tokens::memory(), settings)
+}
+
+/// Follows where the page leads, and stops before going there.
+#[derive(Debug)]
+struct Follower;
+
+impl Visitor for Follower {
+    fn redirect_uri(&self) -> String {
+        "http://127.0.0.1:3000/callback".to_owned()
+    }
+
+    fn visit<'a>(&'a self, page: &'a Url) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let fetch = Fetch::new(&HttpOptions::new(), 64 * 1024, Duration::from_secs(10));
+            let fetch = fetch.map_err(|error| error.to_string())?;
+            let request = Request::get(page.as_str()).body(Bytes::new());
+            let answer = fetch.send(request.map_err(|error| error.to_string())?).await;
+            let answer = answer.map_err(|error| error.to_string())?;
+            let place = answer.headers().get(LOCATION).and_then(|place| place.to_str().ok());
+            place.map(str::to_owned).ok_or_else(|| "the page sends nobody back".to_owned())
+        })
+    }
+}
+
+/// Where the suite expects to find a document about this client.
+const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
