@@ -144,14 +144,10 @@ async fn check(suite: &str, revision: &str, scenarios: &[&str]) {
         command.arg("--command").arg(everything_client()).arg("--output-dir").arg(&folder);
         let outcome = run(&mut command).await;
         let mut seen = 0;
-        for entry in std::fs::read_dir(&folder).into_iter().flatten() {
-            let checks = std::fs::read(entry.unwrap().path().join("checks.json")).unwrap();
-            let checks: Vec<Value> = serde_json::from_slice(&checks).unwrap();
-            for check in checks {
-                seen += usize::from(check["status"] == "SUCCESS");
-                if matches!(check["status"].as_str(), Some("FAILURE" | "WARNING")) {
-                    writeln!(faults, "{scenario}: {check:#}").unwrap();
-                }
+        for check in checks_in(&folder) {
+            seen += usize::from(check["status"] == "SUCCESS");
+            if matches!(check["status"].as_str(), Some("FAILURE" | "WARNING")) {
+                writeln!(faults, "{scenario}: {check:#}").unwrap();
             }
         }
         if seen == 0 || outcome.code != Some(0) {
@@ -160,4 +156,18 @@ async fn check(suite: &str, revision: &str, scenarios: &[&str]) {
         let _ = std::fs::remove_dir_all(&folder);
     }
     assert!(faults.is_empty(), "{suite} at {revision}:\n{faults}");
+}
+
+/// All that a suite has noted, in folders by the parts of a scenario's name.
+fn checks_in(folder: &Path) -> Vec<Value> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    let checks = paths.into_iter().map(|path| match path.is_dir() {
+        true => checks_in(&path),
+        false if path.ends_with("checks.json") => {
+            serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap()
+        }
+        false => Vec::new(),
+    });
+    checks.flatten().collect()
 }
