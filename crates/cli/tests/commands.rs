@@ -247,9 +247,13 @@ fn a_closed_door_opens_with_a_token() {
     ] {
         let (_, err, code) = run(command, "");
         assert!(code == 5 && err.contains("--token"), "{code}: {err}");
-        let with = [command, &["--token", "0123456789abcdef0123"]].concat();
-        let (_, err, code) = run(&with, "");
-        assert_eq!(code, 0, "{err}");
+        for shown in [
+            ["--token", "0123456789abcdef0123"],
+            ["--header", "Authorization: Bearer 0123456789abcdef0123"],
+        ] {
+            let (_, err, code) = run(&[command, &shown].concat(), "");
+            assert_eq!(code, 0, "{shown:?}: {err}");
+        }
     }
 }
 
