@@ -104,7 +104,9 @@ function showStatus() {
 
 /** Shows what the address names. */
 async function route() {
-  const [name = "", ...path] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  // A place within the page, such as the one to skip to, is no view.
+  if (shown && !location.hash.startsWith("#/")) return;
+  const [name = "", ...path] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   const found = VIEWS.find((view) => view.name === name) ?? VIEWS[0];
   if (!found || !client) return;
   const route = ++routes;
@@ -124,6 +126,15 @@ async function route() {
   }
   fill(main, view.element);
   main.scrollTop = 0;
+}
+
+/** A part of the address as it was meant, or as it stands if somebody mistyped it. @param {string} part */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** Learns what the server offers, and has what happens pushed. Done again after every reconnect. */
@@ -151,13 +162,14 @@ async function begin(token) {
   });
   showStatus();
   await settle();
-  sessions.addEventListener("change", () => {
-    const badge = links.get("conversations")?.badge;
-    if (!badge) return;
-    badge.hidden = sessions.counts.waiting === 0;
-    badge.textContent = sessions.counts.waiting.toLocaleString("en-US");
-  });
   route();
+}
+
+function showWaiting() {
+  const badge = links.get("conversations")?.badge;
+  if (!badge) return;
+  badge.hidden = sessions.counts.waiting === 0;
+  badge.textContent = sessions.counts.waiting.toLocaleString("en-US");
 }
 
 /** `?transport=http` does without WebTransport. @returns {("webtransport" | "http")[]} */
@@ -184,11 +196,19 @@ function askForToken(why) {
     h("div", { class: "field" }, h("label", { htmlFor: "token" }, "Token"), input),
     h("div", { class: "actions" }, h("button", { type: "submit", class: "button primary" }, "Connect")),
   );
+  leave();
   fill(main, form);
   input.focus();
 }
 
+/** Ends the view that is shown: what comes next has another connection. */
+function leave() {
+  shown?.ended.abort();
+  shown = null;
+}
+
 async function start() {
+  leave();
   fill(main, h("p", { class: "muted starting" }, "Connecting…"));
   try {
     await begin(sessionStorage.getItem("token") ?? undefined);
@@ -203,6 +223,7 @@ async function start() {
 
 build();
 showStatus();
+sessions.addEventListener("change", showWaiting);
 addEventListener("hashchange", route);
 // What nobody looks at any more need not be pushed; a page that is kept is loaded again.
 addEventListener("pagehide", () => client?.close());

@@ -98,11 +98,13 @@ export class Client extends EventTarget {
     for (const transport of transports) {
       try {
         await this.#openBy(transport);
+        if (this.state === "closed") throw new LostError("the connection was closed");
         return this.#become("open");
       } catch (error) {
         problem = error;
         this.#link?.close();
         this.#link = null;
+        if (this.state === "closed") break;
         if (error instanceof ConnectError && error.status === 401) break;
       }
     }
@@ -248,7 +250,7 @@ export class Client extends EventTarget {
       };
       signal?.addEventListener("abort", cancel, { once: true });
       const done = () => signal?.removeEventListener("abort", cancel);
-      this.#pending.set(id, { resolve, reject, done, onProgress });
+      this.#pending.set(id, { resolve, reject, done, onProgress, reached: -Infinity });
     });
     this.#post({ jsonrpc: "2.0", id, method, params }).catch((error) => {
       this.#settle(id, (pending) => pending.reject(error));
@@ -269,17 +271,23 @@ export class Client extends EventTarget {
     if (message.method === undefined) return this.#answered(message);
     if (message.id !== undefined) return void this.#asked(message);
     const { method, params } = message;
-    if (method === "notifications/progress") {
-      this.#pending.get(params.progressToken)?.onProgress?.(params);
-    }
+    if (method === "notifications/progress") this.#progress(params);
     this.dispatchEvent(new CustomEvent("notification", { detail: { method, params } }));
+  }
+
+  /** What comes late says less than what is known already. @param {any} params */
+  #progress(params) {
+    const pending = this.#pending.get(params?.progressToken);
+    if (!pending || !(params.progress > pending.reached)) return;
+    pending.reached = params.progress;
+    pending.onProgress?.(params);
   }
 
   /** @param {any} message */
   #answered({ id, result, error }) {
     this.#settle(id, (pending) => {
       if (error) return pending.reject(new RpcError(error));
-      requestIds.set(result, id);
+      if (typeof result === "object" && result !== null) requestIds.set(result, id);
       pending.resolve(result);
     });
   }
@@ -299,7 +307,8 @@ export class Client extends EventTarget {
     try {
       outcome = { result: (await this.#handle(method, params)) ?? {} };
     } catch (error) {
-      outcome = { error: { code: -32601, message: String(error) } };
+      const code = error instanceof UnknownMethod ? -32601 : -32603;
+      outcome = { error: { code, message: String(/** @type {any} */ (error)?.message ?? error) } };
     }
     await this.#post({ jsonrpc: "2.0", id, ...outcome }).catch(() => {});
   }
@@ -319,7 +328,7 @@ export class Client extends EventTarget {
         this.dispatchEvent(new CustomEvent("complete", { detail: params }));
         return {};
       default:
-        throw new Error(`this client does not know ${method}`);
+        throw new UnknownMethod(`this client does not know ${method}`);
     }
   }
 
@@ -392,7 +401,11 @@ export class Client extends EventTarget {
  * @property {(error: any) => void} reject
  * @property {() => void} done
  * @property {((progress: Progress) => void) | undefined} onProgress
+ * @property {number} reached The last progress that was told.
  */
+
+/** The server asks for something that nobody here answers. */
+class UnknownMethod extends Error {}
 
 /** Which request a result answers; streams are found by that. @type {WeakMap<object, number>} */
 const requestIds = new WeakMap();

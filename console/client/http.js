@@ -15,6 +15,7 @@ export class HttpLink {
   #revision = "";
   #ended = new AbortController();
   #heard = () => {};
+  /** @type {(error: Error) => void} */ #unheard = () => {};
   #url;
   #token;
   #events;
@@ -24,7 +25,12 @@ export class HttpLink {
     this.#url = new URL("/mcp", url);
     this.#token = token;
     this.#events = events;
-    this.listening = new Promise((resolve) => (this.#heard = resolve));
+    this.listening = new Promise((resolve, reject) => {
+      this.#heard = resolve;
+      this.#unheard = reject;
+    });
+    // Whoever waits for it hears of it; not everyone does.
+    this.listening.catch(() => {});
   }
 
   /** @param {any} message */
@@ -36,7 +42,7 @@ export class HttpLink {
         Accept: "application/json, text/event-stream",
       }),
       body: JSON.stringify(message),
-      // A cancel or an answer should leave even if the page is about to.
+      // A notification, such as a cancel, should leave even if the page is about to.
       keepalive: message.id === undefined,
     });
     this.#session ??= response.headers.get("Mcp-Session-Id");
@@ -116,6 +122,7 @@ export class HttpLink {
   #lose() {
     if (this.#ended.signal.aborted) return;
     this.#ended.abort();
+    this.#unheard(new LostError("the connection broke before the server could be heard"));
     this.#events.lost();
   }
 

@@ -10,8 +10,8 @@ export class WebTransportLink {
   kind = /** @type {const} */ ("webtransport");
   handshake = { transport: { type: "mcp-flow", version: "0.1", encodings: ["json"] } };
   listening = Promise.resolve();
-  /** Streams that came before anyone asked for them. @type {Map<string, any>} */ #came = new Map();
-  /** Whoever waits for a stream. @type {Map<string, any>} */ #wanted = new Map();
+  /** Streams that came before anyone asked for them. @type {Map<string, {stream: ReadableStream<Uint8Array>, clock: any}>} */ #came = new Map();
+  /** Whoever waits for a stream. @type {Map<string, Waiting>} */ #wanted = new Map();
   #ended = false;
   #session;
   #writer;
@@ -85,6 +85,9 @@ export class WebTransportLink {
 
   close() {
     this.#ended = true;
+    for (const key of [...this.#wanted.keys()]) this.#fail(key, "the stream was lost with its connection");
+    for (const { clock } of this.#came.values()) clearTimeout(clock);
+    this.#came.clear();
     try {
       this.#session.close();
     } catch {
@@ -104,10 +107,24 @@ export class WebTransportLink {
     const key = `${requestId}/${content.streamTag}`;
     const came = this.#came.get(key);
     if (came) {
+      clearTimeout(came.clock);
       this.#came.delete(key);
-      return came;
+      return came.stream;
     }
-    return new Promise((resolve) => this.#wanted.set(key, resolve));
+    if (this.#ended) throw new LostError("the stream was lost with its connection");
+    return new Promise((resolve, reject) => {
+      const clock = setTimeout(() => this.#fail(key, "the stream has not come"), ARRIVAL);
+      this.#wanted.set(key, { resolve, reject, clock });
+    });
+  }
+
+  /** A stream that somebody waits for will not come. @param {string} key @param {string} why */
+  #fail(key, why) {
+    const wanted = this.#wanted.get(key);
+    if (!wanted) return;
+    clearTimeout(wanted.clock);
+    this.#wanted.delete(key);
+    wanted.reject(new LostError(why));
   }
 
   /** @param {ReadableStream<Uint8Array>} readable */
@@ -118,7 +135,12 @@ export class WebTransportLink {
       if (!head) return;
       const body = await source.take(view(head).getUint32(0));
       if (!body) return;
-      this.#events.message(JSON.parse(decoder.decode(body)));
+      const message = JSON.parse(decoder.decode(body));
+      if (message.method === "$/streamError") {
+        const { requestId, streamTag, error } = message.params ?? {};
+        this.#fail(`${requestId}/${streamTag}`, String(error));
+      }
+      this.#events.message(message);
     }
   }
 
@@ -128,11 +150,11 @@ export class WebTransportLink {
     for (;;) {
       const { done, value } = await datagrams.read();
       if (done) return;
-      if (value.length < 6) continue;
       const method = CHANNELS[Number(value[0])];
-      const progressToken = view(value).getUint32(2);
+      // Flags are of a version to come.
+      if (value.length < 6 || value[1] !== 0 || !method) continue;
       const params = parsed(value.subarray(6));
-      if (method && params) this.#events.message({ jsonrpc: "2.0", method, params: { progressToken, ...params } });
+      if (params && typeof params === "object") this.#events.message({ jsonrpc: "2.0", method, params });
     }
   }
 
@@ -152,9 +174,18 @@ export class WebTransportLink {
     if (!head) return;
     const key = `${view(head).getUint32(0)}/${view(head).getUint32(4)}`;
     const wanted = this.#wanted.get(key);
-    this.#wanted.delete(key);
-    if (wanted) wanted(source.rest());
-    else this.#came.set(key, source.rest());
+    const stream = source.rest();
+    if (wanted) {
+      clearTimeout(wanted.clock);
+      this.#wanted.delete(key);
+      return wanted.resolve(stream);
+    }
+    // One that nobody reads holds up the others.
+    const forget = () => {
+      this.#came.delete(key);
+      stream.cancel().catch(() => {});
+    };
+    this.#came.set(key, { stream, clock: setTimeout(forget, KEPT) });
   }
 
   #lose() {
@@ -163,6 +194,8 @@ export class WebTransportLink {
     this.#events.lost();
   }
 }
+
+/** @typedef {{resolve: (stream: ReadableStream<Uint8Array>) => void, reject: (error: Error) => void, clock: any}} Waiting */
 
 /** Bytes that are taken in the lengths one wants. */
 class Source {
@@ -262,6 +295,12 @@ const decoder = new TextDecoder();
 
 /** What comes by datagrams. @type {Record<number, string>} */
 const CHANNELS = { 1: "notifications/progress", 3: "notifications/message" };
+
+/** How long a stream may take to come after it is named, in milliseconds. */
+const ARRIVAL = 10_000;
+
+/** How long a stream is kept for someone to ask for it, in milliseconds. */
+const KEPT = 60_000;
 
 /** How long to wait for WebTransport before another way is taken, in milliseconds. */
 const PATIENCE = 2500;

@@ -50,6 +50,8 @@ export function content(client, result, one, hint = {}) {
     case "text":
       return text(String(one.text));
     case "image":
+      // One that is elsewhere is not fetched: whoever keeps it there would learn who looks at it.
+      if (!one.data) return link(String(one.url ?? "An image without data"), String(one.url ?? ""));
       return h("img", { class: "picture", src: dataUrl(one), alt: one.alt ?? "An image from the tool" });
     case "audio":
       return h("audio", { controls: true, src: dataUrl(one) });
@@ -146,8 +148,7 @@ function table(rows) {
 /** Only kinds that cannot run anything become addresses. @param {any} one */
 function dataUrl(one) {
   const kind = /^(image|audio)\/[\w.+-]+$/.test(one.mimeType ?? "") ? one.mimeType : "application/octet-stream";
-  if (one.data) return `data:${kind};base64,${one.data}`;
-  return /^https?:/i.test(one.url ?? "") ? one.url : "data:,";
+  return `data:${kind};base64,${one.data ?? ""}`;
 }
 
 /** How many characters are shown at once. */

@@ -19,15 +19,16 @@ import { button } from "./parts.js";
  *
  * @param {any} schema
  * @param {any} [values] What to begin with.
+ * @param {number} [depth] How far within another it is.
  * @returns {Field}
  */
-export function objectForm(schema, values = {}) {
+export function objectForm(schema, values = {}, depth = 0) {
   const root = schema ?? {};
   const required = new Set(root.required ?? []);
   const fields = Object.entries(root.properties ?? {}).map(([name, member]) => ({
     name,
     isRequired: required.has(name),
-    field: labelled(name, resolve(member, root), required.has(name), values?.[name], root),
+    field: labelled(name, resolve(member, root), required.has(name), values?.[name], root, depth),
   }));
   const extra = root.additionalProperties && fields.length === 0 ? jsonField("Arguments", {}) : null;
   const element = h("div", { class: "fields" }, ...fields.map(({ field }) => field.element), extra?.element);
@@ -66,11 +67,13 @@ export function objectForm(schema, values = {}) {
  * @param {boolean} isRequired
  * @param {any} value
  * @param {any} root
+ * @param {number} [depth]
  * @returns {Field}
  */
-export function labelled(name, schema, isRequired, value, root) {
-  if (schema.type === "object" && schema.properties) {
-    const inner = objectForm({ ...schema, $defs: root.$defs }, value);
+export function labelled(name, schema, isRequired, value, root, depth = 0) {
+  // A schema may be within itself, without end.
+  if (schema.type === "object" && schema.properties && depth < DEEPEST) {
+    const inner = objectForm({ ...schema, $defs: root.$defs }, value, depth + 1);
     const legend = h("legend", null, schema.title ?? name);
     const element = h("fieldset", { class: "nested" }, legend, hint(schema), inner.element);
     const isEmpty = () => ![...element.querySelectorAll("input, textarea, select")].some((one) => /** @type {any} */ (one).value);
@@ -240,7 +243,7 @@ function list(schema, value, root, name) {
     all.push({ control, row });
     rows.append(row);
   };
-  for (const given of value ?? []) add(given);
+  for (const given of Array.isArray(value) ? value : []) add(given);
   const more = button("Add an entry", () => add(), { class: "button quiet small" });
   return {
     element: h("div", null, rows, more),
@@ -279,6 +282,9 @@ function readJson(said) {
     return said;
   }
 }
+
+/** How far objects within objects have fields of their own; beyond, they are written as JSON. */
+const DEEPEST = 3;
 
 /** Follows references within a schema. @param {any} schema @param {any} root @returns {any} */
 function resolve(schema, root) {

@@ -6,7 +6,8 @@ import { h } from "./dom.js";
 
 /** Whether a text looks as if it were written in Markdown. @param {string} text */
 export function isMarkdown(text) {
-  return /^#{1,6} \S|^```|^\s*[-*] \S.*\n\s*[-*] \S|^\|.+\|\s*\n\|[ :|-]+\||\*\*\S.*\S\*\*|\[[^\]]+\]\([^)\s]+\)/m.test(text);
+  // The beginning tells, and a long text could be made to be searched for minutes.
+  return /^#{1,6} \S|^```|^[ \t]*[-*] \S.*\n[ \t]*[-*] \S|^\|.+\|[ \t]*\r?\n\|[ :|-]+\||\*\*\S.*\S\*\*|\[[^[\]]+\]\([^)\s]+\)/m.test(text.slice(0, 10_000));
 }
 
 /** @param {string} text @returns {HTMLElement} */
@@ -99,7 +100,7 @@ function inline(text) {
   let place = 0;
   for (const found of text.matchAll(SPANS)) {
     const at = found.index ?? 0;
-    if (at > place) out.push(text.slice(place, at));
+    if (at > place) out.push(...breakable(text.slice(place, at)));
     place = at + found[0].length;
     const [whole, code, strong, soft, label, target] = found;
     if (code !== undefined) out.push(h("code", null, code));
@@ -107,8 +108,13 @@ function inline(text) {
     else if (soft !== undefined) out.push(h("em", null, soft));
     else out.push(link(label ?? whole, target ?? whole));
   }
-  out.push(text.slice(place));
+  out.push(...breakable(text.slice(place)));
   return out;
+}
+
+/** A text with places to break where it has none for long: browsers take seconds to find them. @param {string} text @returns {(Node | string)[]} */
+function breakable(text) {
+  return text.split(/(\S{400})/).flatMap((part) => (part.length === 400 ? [part, h("wbr")] : [part]));
 }
 
 /** Only addresses of the web become links. @param {string} label @param {string} target */
@@ -118,7 +124,8 @@ export function link(label, target) {
   return h("a", { href: target, target: "_blank", rel: "noopener noreferrer" }, label);
 }
 
-const SPANS = /`([^`\n]+)`|\*\*([^*\n]+)\*\*|(?<![\w*])[*_]([^*_\n]+)[*_](?![\w*])|\[([^\]\n]+)\]\(([^)\s]+)\)|https?:\/\/[^\s<>"')]+/g;
+/** None of it looks far ahead for an end that may not come: texts may be made to take long. */
+const SPANS = /`([^`\n]+)`|\*\*([^*\n]+)\*\*|(?<![\w*])[*_]([^*_\n]+)[*_](?![\w*])|\[([^[\]\n]+)\]\(([^)\s]{1,500})\)|https?:\/\/[^\s<>"')]+/g;
 
 /** How much of a text is laid out. */
-const LONGEST = 200_000;
+const LONGEST = 100_000;

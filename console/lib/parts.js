@@ -135,7 +135,7 @@ export function copyButton(label, text) {
       type: "button",
       class: "button quiet small",
       onclick: async () => {
-        await copy(text());
+        if (!(await copy(text()))) return toast("This browser copies on pages of https or localhost only");
         fill(one, icon(ICONS.check), "Copied");
         setTimeout(() => fill(one, icon(ICONS.copy), label), 1500);
       },
@@ -146,10 +146,11 @@ export function copyButton(label, text) {
   return one;
 }
 
-/** @param {string} text */
+/** Whether it was copied. @param {string} text */
 async function copy(text) {
   // There is no clipboard on pages that are neither encrypted nor of this machine.
-  await navigator.clipboard?.writeText(text).catch(() => {});
+  const copying = navigator.clipboard?.writeText(text);
+  return copying ? copying.then(() => true, () => false) : false;
 }
 
 /** What hides until it is wanted. @param {string} title @param {...Child} children */

@@ -35,7 +35,8 @@ export class Watched extends EventTarget {
     const topics = this.all ? ["sessions", "stats"] : ["sessions"];
     this.#watches.clear();
     this.#watches.add((await client.request("admin/watch", { topics })).watchId);
-    await Promise.all([...this.#wanted].map((topic) => this.#want(client, topic)));
+    for (const topic of this.#wanted.keys()) this.#wanted.set(topic, this.#want(client, topic));
+    await Promise.all(this.#wanted.values());
     if (about.conversations) await this.#sessions.load(client);
   }
 
@@ -47,11 +48,12 @@ export class Watched extends EventTarget {
    * @param {AbortSignal} signal
    */
   want(client, topic, signal) {
-    this.#wanted.add(topic);
-    const watching = this.#want(client, topic);
+    this.#wanted.set(topic, this.#want(client, topic));
     signal.addEventListener("abort", async () => {
+      // Not the one that was begun here, if the connection was made anew.
+      const watching = this.#wanted.get(topic);
       this.#wanted.delete(topic);
-      const watchId = await watching;
+      const watchId = (await watching) ?? 0;
       this.#watches.delete(watchId);
       client.request("admin/unwatch", { watchId }).catch(() => {});
     });
@@ -73,7 +75,7 @@ export class Watched extends EventTarget {
   }
 
   /** @type {Set<number>} */ #watches = new Set();
-  /** @type {Set<string>} */ #wanted = new Set();
+  /** What views have pushed beside, and the watch it comes by. @type {Map<string, Promise<number>>} */ #wanted = new Map();
 
   /** @param {import("../client.js").Client} client @param {string} method @param {any} params */
   #take(client, method, params) {

@@ -4,7 +4,7 @@
 import { eachFrame, fill, h, icon } from "../lib/dom.js";
 import { ago, plural, short } from "../lib/format.js";
 import { ICONS } from "../lib/icons.js";
-import { empty, head, search, segments } from "../lib/parts.js";
+import { empty, head, search, segments, toast } from "../lib/parts.js";
 import { phaseOf, wordFor } from "../lib/sessions.js";
 import { VirtualList } from "../lib/virtual.js";
 import { conversation } from "./conversation.js";
@@ -140,8 +140,13 @@ function starter(app) {
   const start = async (toolName) => {
     menu.hidden = true;
     opener.setAttribute("aria-expanded", "false");
-    const begun = await app.client.request("interaction.start", { toolName });
-    app.go(`conversations/${begun.sessionId}`);
+    try {
+      const begun = await app.client.request("interaction.start", { toolName });
+      app.go(`conversations/${begun.sessionId}`);
+    } catch (error) {
+      const { data, message } = /** @type {any} */ (error);
+      toast(data?.details ?? message);
+    }
   };
   const opener = h("button", { type: "button", class: "button primary", "aria-expanded": "false", onclick: toggle }, icon(ICONS.plus), "New conversation");
   const element = h("div", { class: "menu-box" }, opener, menu);

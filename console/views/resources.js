@@ -69,7 +69,7 @@ export function resourcesView(app) {
     if (uri === undefined) return fill(detail, empty("Pick a resource", "Its contents are read when you open it."));
     const template = templates.find((one) => one.uriTemplate === uri);
     const known = all.find((one) => one.uri === uri);
-    fill(detail, h("a", { class: "back", href: "#/resources" }, "All resources"), ...(template ? fillIn(app, template)   : read(app, uri, known, AbortSignal.any([app.signal, leaving.signal]))));
+    fill(detail, h("a", { class: "back", href: "#/resources" }, "All resources"), ...(template ? fillIn(app, template) : read(app, uri, known, AbortSignal.any([app.signal, leaving.signal]))));
   };
   const load = async () => {
     try {
@@ -165,7 +165,7 @@ function read(app, uri, known, shown) {
 
 /** A template: its variables as fields, with what the server suggests. @param {import("../app.js").App} app @param {any} template */
 function fillIn(app, template) {
-  const names = [...template.uriTemplate.matchAll(/\{[+#./;?&]?([\w,*]+)\}/g)].flatMap((found) => found[1].replaceAll("*", "").split(","));
+  const names = [...template.uriTemplate.matchAll(VARIABLES)].flatMap((found) => namesOf(found[2]));
   const inputs = names.map((name) => {
     const options = h("datalist", { id: `suggest-${name}` });
     const input = h("input", {
@@ -183,9 +183,11 @@ function fillIn(app, template) {
   });
   const go = (/** @type {Event} */ event) => {
     event.preventDefault();
-    const uri = template.uriTemplate.replace(/\{[+#./;?&]?([\w,*]+)\}/g, (/** @type {string} */ _, /** @type {string} */ list) =>
-      list.split(",").map((name) => encodeURIComponent(inputs.find((one) => one.name === name)?.input.value ?? "")).join("/"),
-    );
+    const uri = template.uriTemplate.replace(VARIABLES, (/** @type {string} */ _, /** @type {string} */ kind, /** @type {string} */ list) => {
+      // Some variables may hold several parts of an address, others one.
+      const write = "+#".includes(kind || " ") ? encodeURI : encodeURIComponent;
+      return namesOf(list).map((name) => write(inputs.find((one) => one.name === name)?.input.value ?? "")).join("/");
+    });
     app.go(`resources/${encodeURIComponent(uri)}`);
   };
   return [
@@ -193,6 +195,10 @@ function fillIn(app, template) {
     h("form", { class: "card", onsubmit: go }, ...inputs.map(({ element }) => element), h("div", { class: "actions" }, h("button", { type: "submit", class: "button primary" }, "Read"))),
   ];
 }
+
+/** The variables of a template, and the names in one of them. */
+const VARIABLES = /\{([+#./;?&]?)([\w,*]+)\}/g;
+const namesOf = (/** @type {string} */ list) => list.replaceAll("*", "").split(",");
 
 /** How many entries are shown; searching finds the rest. */
 const MOST = 500;

@@ -29,8 +29,16 @@ export function toolsView(app) {
     split.classList.toggle("opened", path[0] !== undefined);
     show();
     const tool = tools.find((one) => one.name === path[0]);
-    if (tool) fill(detail, ...toolDetail(app, tool));
+    if (tool) fill(detail, ...shown(tool));
     else fill(detail, empty("Pick a tool", "What it takes and what it answers is shown here."));
+  };
+  /** One whose schema makes no sense must not take the others along. @param {any} tool */
+  const shown = (tool) => {
+    try {
+      return toolDetail(app, tool);
+    } catch (error) {
+      return [h("a", { class: "back", href: "#/tools" }, "All tools"), h("h2", null, tool.name), problem(error)];
+    }
   };
   const load = async () => {
     try {

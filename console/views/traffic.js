@@ -145,7 +145,7 @@ export function asCurl(item) {
     "-H 'Content-Type: application/json'",
     "-H 'Accept: application/json, text/event-stream'",
     "-H 'MCP-Protocol-Version: 2026-07-28'",
-    `-H 'Mcp-Method: ${item.method}'`,
+    `-H ${quoted(`Mcp-Method: ${item.method}`)}`,
     ...(named === undefined ? [] : [`-H ${quoted(`Mcp-Name: ${named}`)}`]),
     `-d ${quoted(JSON.stringify(body))}`,
   ].join(" \\\n  ");

@@ -32,6 +32,13 @@ async fn the_page_takes_the_best_transport_there_is() {
     script("transport").await;
 }
 
+/// C-53: whoever has no token is asked for one, and again when it is not good any more; the page
+/// goes on where it was.
+#[tokio::test]
+async fn a_token_is_asked_for_and_replaced() {
+    script("token").await;
+}
+
 /// PAT-035: nothing a tool, a prompt or a user says becomes a script.
 #[tokio::test]
 async fn hostile_texts_stay_texts() {

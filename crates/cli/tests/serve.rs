@@ -19,6 +19,9 @@ const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 fn it_says_where_it_is_and_serves_there() {
     let (mut program, mut out, ready) = start(&["--diagnostics"]);
     assert_eq!(ready["pid"], program.id());
+    let names: Vec<_> = ready.as_object().unwrap().keys().map(String::as_str).collect();
+    let all = ["http", "mcp", "sse", "websocket", "webtransport", "certificateHash", "pid"];
+    assert_eq!(names, all);
     let base = ready["http"].as_str().unwrap().trim_end_matches('/').to_owned();
     for (name, path) in [("mcp", "/mcp"), ("sse", "/sse")] {
         assert_eq!(ready[name], format!("{base}{path}"));

@@ -70,11 +70,14 @@ impl Console {
                 None => page,
             });
         };
-        // Only names that are known already, so that nothing else of the folder can be asked for.
+        // Nothing outside the folder, nothing hidden, and no kind that is not embedded either.
         let is_plain = path.split('/').all(|part| !part.starts_with('.'));
         let kind = kind_of(path);
+        if !is_plain || kind == OTHER {
+            return None;
+        }
         let body = std::fs::read(folder.join(path.trim_start_matches('/'))).ok()?;
-        (is_plain && kind != OTHER).then(|| Page::new(kind, body.into()))
+        Some(Page::new(kind, body.into()))
     }
 }
 

@@ -63,7 +63,7 @@ impl Trust {
     /// ```
     pub fn hash(digits: &str) -> Result<Self, BadTrust> {
         let digits: String = digits.chars().filter(|digit| *digit != ':').collect();
-        if digits.len() != 64 || !digits.is_ascii() {
+        if digits.len() != 64 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Err(BadTrust::Hash);
         }
         let mut hash = [0; 32];
@@ -203,7 +203,8 @@ mod tests {
         assert_eq!(hashes, [[10; 32]]);
         let colons = ["0A"; 32].join(":");
         assert!(Trust::hash(&colons).is_ok());
-        for bad in ["", "0a", &"0g".repeat(32), &"é".repeat(32), &"0a".repeat(33)] {
+        for bad in ["", "0a", &"0g".repeat(32), &"+a".repeat(32), &"é".repeat(32), &"0a".repeat(33)]
+        {
             assert!(Trust::hash(bad).is_err(), "{bad}");
         }
     }

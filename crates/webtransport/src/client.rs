@@ -28,6 +28,7 @@ mod books;
 mod carry;
 mod connector;
 mod datagrams;
+mod dial;
 mod receiving;
 mod stream;
 mod unread;
@@ -38,19 +39,14 @@ use std::time::Duration;
 use mcp_flow_client::authorizer::Authorizer;
 use mcp_flow_proto::Encoding;
 use mcp_flow_proto::webtransport::write_frame;
-use rustls::version::TLS13;
-use tokio::net::lookup_host;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
-use url::Url;
-use web_transport_quinn::http::{HeaderMap, HeaderValue, header};
-use web_transport_quinn::proto::ConnectRequest;
-use web_transport_quinn::quinn::crypto::rustls::QuicClientConfig;
-use web_transport_quinn::quinn::{ClientConfig, Endpoint};
-use web_transport_quinn::{ALPN, ClientError, SendStream, Session, SessionError, WriteError};
+use web_transport_quinn::http::HeaderMap;
+use web_transport_quinn::quinn::Endpoint;
+use web_transport_quinn::{ClientError, SendStream, Session, SessionError, WriteError};
 
-use crate::quic;
 use books::Books;
+use dial::dial;
 
 pub use carry::WebTransport;
 pub use connector::{WebTransportServer, server};
@@ -136,46 +132,8 @@ pub async fn connect(url: &str, settings: Settings) -> Result<(Client, Events), 
 }
 
 async fn open(url: &str, settings: &Settings) -> Result<(Client, Events), ConnectError> {
-    let url = Url::parse(url).map_err(|_| ConnectError::Url)?;
-    let host = url.host_str().filter(|_| url.scheme() == "https").ok_or(ConnectError::Url)?;
-    let name = host.trim_matches(['[', ']']);
-    let port = url.port().unwrap_or(443);
-    let tls = settings.trust.client_config(&[&TLS13], &[ALPN])?;
-    let tls = QuicClientConfig::try_from(tls).map_err(|_| ConnectError::Cipher)?;
-    let mut config = ClientConfig::new(Arc::new(tls));
-    let transport =
-        quic::client_transport(settings.idle_time, settings.datagrams, settings.streams);
-    config.transport_config(Arc::new(transport));
-    let mut request = ConnectRequest::new(url.clone()).with_headers(settings.headers.clone());
-    let token = settings.token.as_ref().map(|token| format!("Bearer {token}"));
-    for (name, value) in [(header::AUTHORIZATION, token), (header::ORIGIN, settings.origin.clone())]
-    {
-        if let Some(value) = value {
-            let value = HeaderValue::from_str(&value).map_err(|_| ConnectError::Header)?;
-            request = request.with_header(name, value);
-        }
-    }
-    let unknown = |source| ConnectError::Lookup { host: name.to_owned(), source };
-    let mut failed = ConnectError::NoAddress(name.to_owned());
-    // A name may have addresses of which only some are served.
-    for address in lookup_host((name, port)).await.map_err(unknown)? {
-        let any = match address.is_ipv6() {
-            true => "[::]:0",
-            false => "0.0.0.0:0",
-        };
-        let any = any.parse().expect("this is an address");
-        let endpoint = quic::endpoint(any, None).map_err(ConnectError::Socket)?;
-        let connecting = endpoint.connect_with(config.clone(), address, name);
-        let session = async {
-            let connection = connecting.map_err(ClientError::from)?.await?;
-            Session::connect(connection, request.clone()).await
-        };
-        match Box::pin(session).await {
-            Ok(session) => return Client::begin(session, endpoint, settings).await,
-            Err(error) => failed = error.into(),
-        }
-    }
-    Err(failed)
+    let (session, endpoint) = dial(url, settings).await?;
+    Client::begin(session, endpoint, settings).await
 }
 
 impl Client {

@@ -68,6 +68,8 @@ impl Control {
         // When streams are given up, once nothing else is left.
         let mut deadline: Option<Instant> = None;
         let mut given_up = false;
+        // When streams were last looked at that may hold up messages.
+        let mut looked = Instant::now();
         loop {
             connection.advance();
             let Ok(blocked) = self.send_now() else { return Over::Lost };
@@ -93,7 +95,7 @@ impl Control {
                 return Over::refused("messages were not read");
             }
             let drained = deadline.unwrap_or(now);
-            let stalled = now + service.options.stall_time;
+            let stalled = self.moved.max(looked) + service.options.stall_time;
             tokio::select! {
                 written = self.send.write(&self.outgoing[self.sent..]), if blocked => match written {
                     Ok(written) => self.note_sent(written),
@@ -120,6 +122,7 @@ impl Control {
                 }
                 () = connection.changed() => {}
                 () = sleep_until(stalled), if blocked => {
+                    looked = Instant::now();
                     streams.give_up_stalled(service.options.stall_time);
                 }
                 () = streams.drained(), if ended => {}
@@ -210,9 +213,12 @@ fn take_up(connection: &Connection, frame: &[u8]) {
         Ok(incoming) => return connection.receive_decoded(incoming, frame),
         Err(refusal) => refusal,
     };
+    let is_other =
+        refusal.error.name() == PARSE_ERROR.name && begins_message(frame, encoding.other());
     let (id, error) = match Incoming::decode(frame, encoding.other()) {
-        Ok(incoming) if refusal.error.name() == PARSE_ERROR.name => {
-            (id_of(&incoming), mismatch(encoding))
+        Ok(incoming) if is_other => (id_of(&incoming), mismatch(encoding)),
+        Err(other) if is_other && other.error.name() != PARSE_ERROR.name => {
+            (other.id, mismatch(encoding))
         }
         _ => (refusal.id, refusal.error),
     };
@@ -229,9 +235,20 @@ fn id_of(incoming: &Incoming<'_>) -> Option<RequestId> {
     }
 }
 
+/// Whether it looks like a message of this encoding. Short texts of the one would be well-formed
+/// items of the other, and stand for nothing.
+fn begins_message(frame: &[u8], encoding: Encoding) -> bool {
+    match encoding {
+        Encoding::Json => {
+            frame.trim_ascii_start().first().is_some_and(|first| b"{[".contains(first))
+        }
+        Encoding::Cbor => frame.first().is_some_and(|first| matches!(first >> 5, 4 | 5)),
+    }
+}
+
 fn mismatch(encoding: Encoding) -> RpcError {
     let details = match encoding {
-        Encoding::Json => "Send JSON: nothing else is agreed on until initialize is answered.",
+        Encoding::Json => "Send JSON, unless initialize has agreed on something else.",
         Encoding::Cbor => "Send CBOR, as agreed on in initialize.",
     };
     RpcError::new(ENCODING_MISMATCH).details(details).with("encoding", json!(encoding.name()))

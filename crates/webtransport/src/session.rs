@@ -25,9 +25,10 @@ pub(crate) async fn serve(service: Arc<Service>, request: Request) {
         Ok(principal) => principal,
         Err(status) => return refuse(request, status).await,
     };
-    match request.ok().await {
-        Ok(session) => hold(&service, session, principal).await,
-        Err(error) => tracing::debug!(%error, "a session was not accepted by its client"),
+    match timeout(service.options.handshake_time, request.ok()).await {
+        Ok(Ok(session)) => hold(&service, session, principal).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a session was not accepted by its client"),
+        Err(_) => tracing::debug!("a client did not read that it may come in"),
     }
 }
 
@@ -51,9 +52,12 @@ async fn admit(service: &Service, request: &Request) -> Result<Principal, Status
 /// Answers with a status, and stays until the client has it: it goes down with the connection.
 async fn refuse(request: Request, status: StatusCode) {
     tracing::debug!(%status, url = %request.url, "a session was refused");
-    if let Ok(session) = request.respond(status).await {
-        let _ = timeout(REFUSAL, session.closed()).await;
-    }
+    let answer = async {
+        if let Ok(session) = request.respond(status).await {
+            session.closed().await;
+        }
+    };
+    let _ = timeout(REFUSAL, answer).await;
 }
 
 async fn hold(service: &Arc<Service>, session: Session, principal: Principal) {

@@ -54,6 +54,14 @@ struct State {
 struct Requested {
     last_tag: u32,
     streams: HashMap<u32, Stage>,
+    /// Until its reply has left there may be more streams, and no tag is used twice.
+    is_replied: bool,
+}
+
+impl Requested {
+    fn is_over(&self) -> bool {
+        self.is_replied && self.streams.is_empty()
+    }
 }
 
 #[derive(Debug)]
@@ -165,7 +173,7 @@ impl Streams {
         if let Some(requested) = state.requests.get_mut(&stream.request)
             && requested.streams.remove(&stream.tag).is_some()
         {
-            let is_over = requested.streams.is_empty();
+            let is_over = requested.is_over();
             state.open -= 1;
             if is_over {
                 state.requests.remove(&stream.request);
@@ -233,6 +241,7 @@ impl Carrier for Streams {
             let mut state = self.state();
             state.open += 1;
             let requested = state.requests.entry(request).or_default();
+            requested.is_replied = false;
             requested.last_tag += 1;
             let tag = requested.last_tag;
             requested.streams.insert(tag, Stage::Waiting(Box::new(bulk), place));
@@ -243,17 +252,19 @@ impl Carrier for Streams {
     fn replied(&self, request: &RequestId, is_result: bool) {
         let Some(request) = request_number(request) else { return };
         if is_result {
-            return self.begin(request);
+            self.begin(request);
         }
         let mut dropped = Vec::new();
         let mut state = self.state();
         if let Some(requested) = state.requests.get_mut(&request) {
-            for (_, stage) in requested.streams.extract_if(|_, stage| stage.is_waiting()) {
-                dropped.push(stage);
+            requested.is_replied = true;
+            if !is_result {
+                let waiting = requested.streams.extract_if(|_, stage| stage.is_waiting());
+                dropped.extend(waiting.map(|(_, stage)| stage));
+                // What has begun before the reply is not named by it.
+                requested.streams.values().for_each(|stage| stage.end(Ending::Cancelled));
             }
-            // What has begun before the reply is not named by it.
-            requested.streams.values().for_each(|stage| stage.end(Ending::Cancelled));
-            let is_over = requested.streams.is_empty();
+            let is_over = requested.is_over();
             state.open -= dropped.len();
             if is_over {
                 state.requests.remove(&request);

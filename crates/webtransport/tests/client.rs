@@ -65,6 +65,47 @@ async fn a_stream_that_does_not_come_is_reported() {
     assert_eq!(told["code"], -32001);
 }
 
+/// WT-017: a stream that ends within its header is reported, and one that is taken back is not.
+#[tokio::test]
+async fn a_stream_without_a_header_is_reported() {
+    let (mut server, mut caller) = pair().await;
+    let mut taken_back = server.session.open_uni().await.unwrap();
+    taken_back.write_all(b"\0\0").await.unwrap();
+    taken_back.reset(1).unwrap();
+    server.stream(b"\0\0\0\x01\0").await;
+    let told = server.receive().await;
+    assert_eq!(told["method"], "$/streamError");
+    assert!(told["params"]["error"].as_str().unwrap().contains("within its header"), "{told}");
+    caller.ask(1, "ping", json!({})).await;
+    assert_eq!(server.receive().await["method"], "ping", "nothing else was reported");
+    server.send(&json!({"jsonrpc": "2.0", "id": 1, "result": {}})).await;
+    caller.reply_to(1).await;
+}
+
+/// A number that is used anew has nothing of the call before it.
+#[tokio::test]
+async fn a_held_stream_does_not_outlive_its_call() {
+    let (mut server, mut caller) = pair().await;
+    for payload in [&b"old"[..], b"new"] {
+        caller.ask(7, "tools/call", json!({})).await;
+        server.receive().await;
+        server.stream(&[b"\0\0\0\x07\0\0\0\x01", payload].concat()).await;
+        // Behind it, so that it has come when this is answered.
+        caller.ask(8, "ping", json!({})).await;
+        server.receive().await;
+        server.stream(b"\0\0\0\x09\0\0\0\x01").await;
+        assert_eq!(server.receive().await["params"]["requestId"], 9);
+    }
+    server.send(&result(7, &[1])).await;
+    assert_eq!(read(caller.stream(7, 1).await).await, b"new");
+}
+
+/// A name may have addresses of which only some are served, and those are found.
+#[tokio::test]
+async fn an_address_that_is_served_is_found() {
+    let (_server, _caller) = pair_at("localhost").await;
+}
+
 /// WT-021, WT-023: datagrams that are none, or about nothing, are dropped and counted.
 #[tokio::test]
 async fn bad_datagrams_are_counted() {
@@ -126,12 +167,16 @@ fn result(id: u32, tags: &[u32]) -> Value {
 }
 
 async fn pair() -> (Scripted, Caller) {
+    pair_at("127.0.0.1").await
+}
+
+async fn pair_at(host: &str) -> (Scripted, Caller) {
     let tls = Arc::new(Tls::self_made(&[]).unwrap());
     let crypto = tls.server_config(&[&TLS13], &[ALPN]).unwrap();
     let crypto = QuicServerConfig::try_from(crypto).unwrap();
     let config = ServerConfig::with_crypto(Arc::new(crypto));
     let endpoint = Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
-    let url = format!("https://127.0.0.1:{}/mcp-flow", endpoint.local_addr().unwrap().port());
+    let url = format!("https://{host}:{}/mcp-flow", endpoint.local_addr().unwrap().port());
     let mut settings = Settings::new(Trust::hash(&tls.hash()).unwrap());
     settings.grace = Duration::from_millis(100);
     let accepting = async {

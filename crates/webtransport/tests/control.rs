@@ -98,6 +98,10 @@ async fn wrong_bodies_are_answered() {
         let reply = caller.reply_to(9).await;
         assert_eq!(error(&reply), (-32003, "ENCODING_MISMATCH"), "{encoding:?}");
         assert_eq!(reply["error"]["data"]["encoding"], encoding.name());
+        // What is no message in the other encoding either is in the wrong one first of all.
+        let lacking = encoding.other().encode(&json!({"id": 10})).unwrap();
+        caller.client.send_unseen(&lacking).await.unwrap();
+        assert_eq!(error(&caller.reply_to(10).await), (-32003, "ENCODING_MISMATCH"));
         for body in hostile {
             caller.client.send_unseen(body).await.unwrap();
             let reply = caller.reply_to(Value::Null).await;
@@ -114,6 +118,9 @@ async fn wrong_bodies_are_answered() {
     let body = Encoding::Cbor.encode(&initialize).unwrap();
     early.client.send_unseen(&body).await.unwrap();
     assert_eq!(error(&early.reply_to(1).await), (-32003, "ENCODING_MISMATCH"));
+    // By its first letter this is a text of CBOR, fourteen bytes long; it is nothing all the same.
+    early.client.send_unseen(b"not json at all").await.unwrap();
+    assert_eq!(early.reply_to(Value::Null).await["error"]["code"], -32700);
     early.initialize(&[Encoding::Cbor]).await;
 }
 

@@ -9,14 +9,20 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use mcp_flow_proto::Encoding;
+use mcp_flow_proto::webtransport::{FrameDecoder, write_frame};
+use mcp_flow_server::Limits;
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::relay::{Quality, Relay};
 use mcp_flow_webtransport::client;
 use rustls::version::TLS13;
-use serde_json::json;
+use serde_json::{Value, json};
 use support::{Running, options, start, start_with, within};
+use web_transport_quinn::Session;
+use web_transport_quinn::proto::ConnectRequest;
 use web_transport_quinn::quinn::crypto::rustls::QuicClientConfig;
-use web_transport_quinn::quinn::{self, ClientConfig, Connection, Endpoint};
+use web_transport_quinn::quinn::{
+    self, ClientConfig, Connection, Endpoint, TransportConfig, VarInt,
+};
 
 /// A connection on which nobody asks for a session is not kept.
 #[tokio::test]
@@ -123,13 +129,77 @@ async fn garbage_disturbs_nobody() {
     assert_eq!(caller.call(2, "ping", json!({})).await["result"], json!({}));
 }
 
+/// WT-052: a client that lets streams fill all it takes, as browsers do, and asks on gets answers
+/// once the streams are given up.
+#[tokio::test]
+async fn unread_streams_are_given_up_however_much_is_asked() {
+    let short = options(|options| options.stall_time = Duration::from_millis(500));
+    let running = start_with(&support::bulky::server(Limits::default()), short);
+    let mut small = TransportConfig::default();
+    small.receive_window(VarInt::from_u32(64 * 1024));
+    let (_endpoint, connection) = dial_with(&running, "h3", small).await.unwrap();
+    let url: url::Url = running.url.parse().unwrap();
+    let session = Session::connect(connection, ConnectRequest::new(url)).await.unwrap();
+    let (mut send, mut recv) = session.open_bi().await.unwrap();
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1.0"}});
+    let endless = json!({"name": "endless", "arguments": {}});
+    for (id, method, params) in [(1, "initialize", hello), (2, "tools/call", endless)] {
+        send.write_all(&frame(id, method, &params)).await.unwrap();
+    }
+    let asking = async {
+        for id in 3.. {
+            send.write_all(&frame(id, "ping", &json!({}))).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let told = async {
+        let mut decoder = FrameDecoder::new(1 << 20);
+        loop {
+            while let Some(frame) = decoder.next_frame().unwrap() {
+                let message: Value = serde_json::from_slice(frame).unwrap();
+                if message["method"] == "$/streamError" {
+                    return message["params"].clone();
+                }
+            }
+            let chunk = recv.read_chunk(1024, true).await.unwrap().unwrap();
+            decoder.buffer().extend_from_slice(&chunk.bytes);
+        }
+    };
+    let told = within(async {
+        tokio::select! {
+            told = told => told,
+            () = asking => unreachable!("it goes on without end"),
+        }
+    });
+    let told = told.await;
+    assert_eq!(told["requestId"], 2);
+    assert!(told["error"].as_str().unwrap().contains("held up messages"), "{told}");
+}
+
+fn frame(id: u32, method: &str, params: &Value) -> Vec<u8> {
+    let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+    let mut frame = Vec::new();
+    write_frame(&mut frame, message.to_string().as_bytes()).unwrap();
+    frame
+}
+
 /// A bare QUIC connection that would speak this protocol.
 async fn dial(
     running: &Running,
     protocol: &str,
 ) -> Result<(Endpoint, Connection), quinn::ConnectionError> {
+    dial_with(running, protocol, TransportConfig::default()).await
+}
+
+async fn dial_with(
+    running: &Running,
+    protocol: &str,
+    transport: TransportConfig,
+) -> Result<(Endpoint, Connection), quinn::ConnectionError> {
     let tls = running.settings().trust.client_config(&[&TLS13], &[protocol]).unwrap();
-    let config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+    config.transport_config(Arc::new(transport));
     let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
     let server = ([127, 0, 0, 1], running.port).into();
     let connecting = endpoint.connect_with(config, server, "localhost").unwrap();

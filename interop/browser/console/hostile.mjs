@@ -1,6 +1,7 @@
 // Texts that would like to be scripts stay texts, wherever a tool, a prompt or a question says them.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { answer, browse, go, main, open, serve } from "./harness.mjs";
 
 const EVIL = [
@@ -9,6 +10,10 @@ const EVIL = [
   "# <svg onload=\"globalThis.harmed = 3\">\n\n[click](javascript:globalThis.harmed=4) **<b onclick=alert(1)>b</b>**",
   '{"__proto__": {"harmed": 5}, "<img src=x onerror=globalThis.harmed=6>": "</pre><script>globalThis.harmed=7</script>"}',
   "| a | b |\n|---|---|\n| <iframe srcdoc='<script>parent.harmed=8</script>'> | x |",
+  // These would keep a careless search for Markdown busy for minutes.
+  `# ${"[".repeat(90_000)}`,
+  `# ${"[a](".repeat(25_000)}`,
+  "**a ".repeat(100_000),
 ];
 
 await main(async () => {
@@ -21,6 +26,8 @@ await main(async () => {
   });
   await results(page);
   await answers(page);
+  await commands(page);
+  await addresses(page);
   await lists(page, server);
   assert.equal(await page.evaluate(() => globalThis.harmed ?? ({}).harmed), undefined);
   assert.deepEqual(page.complaints, []);
@@ -32,8 +39,9 @@ async function results(page) {
   await go(page, "tools/echo");
   for (const text of EVIL) {
     await page.getByLabel(/^text/).fill(text);
+    await page.locator(".answer").evaluate((answer) => answer.replaceChildren());
     await page.getByRole("button", { name: "Call" }).click();
-    await page.locator(".result").waitFor();
+    await page.locator(".answer .result").waitFor();
     await unharmed(page);
     const hrefs = await page.locator(".result a").evaluateAll((links) => links.map((link) => link.protocol));
     assert.deepEqual(hrefs.filter((protocol) => !/^https?:$/.test(protocol)), []);
@@ -50,6 +58,30 @@ async function answers(page) {
   await unharmed(page);
 }
 
+/** A command that is copied to be run does what it says, whoever made up what is in it. */
+async function commands(page) {
+  const evil = "x'; echo harmed; '";
+  const item = { method: evil, params: JSON.stringify({ name: evil, arguments: { evil } }) };
+  for (const copy of ["asCurl", "asCall"]) {
+    const command = await page.evaluate(async ([copy, item]) => (await import("/views/traffic.js"))[copy](item), [copy, item]);
+    const shell = `show() { printf '<%s>\\n' "$@"; }; ${command.replace(/^(curl|mcp-flow)/, "show")}`;
+    const said = execFileSync("sh", ["-c", shell], { encoding: "utf8" });
+    assert.ok(!/^harmed/m.test(said) && said.includes(evil), said);
+  }
+}
+
+/** Addresses that nobody made, and a place within the page. */
+async function addresses(page) {
+  await page.evaluate(() => (location.hash = "#/tools/%E0%A4%A"));
+  await page.getByText("Pick a tool").waitFor();
+  await go(page, "prompts");
+  await page.getByRole("heading", { name: "Prompts" }).waitFor();
+  await page.locator(".skip").focus();
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => location.hash === "#main");
+  assert.ok(await page.getByRole("heading", { name: "Prompts" }).isVisible());
+}
+
 /** What a server says of its tools: names, titles, descriptions, schemas. */
 async function lists(page) {
   const evil = EVIL[1];
@@ -60,7 +92,10 @@ async function lists(page) {
     const body = await response.json();
     const schema = { type: "object", title: evil, properties: { [evil]: { type: "string", title: evil, description: evil, enum: [evil], default: evil } }, required: [evil] };
     const annotations = { readOnlyHint: evil };
-    body.result.tools = [{ name: evil, title: evil, description: EVIL[2], inputSchema: schema, annotations }];
+    const node = { type: "object", properties: { child: { $ref: "#/$defs/node" } } };
+    const endless = { name: "endless", inputSchema: { ...node, $defs: { node } } };
+    const odd = { name: "odd", inputSchema: { type: "object", required: 5, properties: { a: { enum: 7 } } } };
+    body.result.tools = [{ name: evil, title: evil, description: EVIL[2], inputSchema: schema, annotations }, endless, odd];
     body.result.prompts = [{ name: evil, title: evil, description: evil, arguments: [{ name: evil, title: evil, description: evil, required: true }] }];
     await route.fulfill({ response, json: body });
   });
@@ -70,6 +105,10 @@ async function lists(page) {
     await page.locator(".detail h2").waitFor();
     await unharmed(page);
   }
+  await go(page, "tools/endless");
+  await page.locator(".nested .nested textarea").waitFor();
+  await go(page, "tools/odd");
+  await page.locator(".detail .problem").waitFor();
 }
 
 async function unharmed(page) {

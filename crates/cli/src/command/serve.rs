@@ -265,6 +265,7 @@ impl Serve {
             let place = || format!("cannot make the Unix socket {}", path.display());
             lines.push(bound.with_context(place)?);
         }
+        places["pid"] = std::process::id().into();
         // Now, and not with the first client: what was interrupted has waited long enough.
         if let Some(sessions) = &offered.sessions {
             sessions.engine().run();
@@ -391,7 +392,6 @@ fn places(address: SocketAddr, is_encrypted: bool) -> Value {
         "mcp": format!("http{s}://{address}/mcp"),
         "sse": format!("http{s}://{address}/sse"),
         "websocket": format!("ws{s}://{address}/ws"),
-        "pid": std::process::id(),
     })
 }
 

@@ -24,7 +24,7 @@ fn piece(piece: &Value) -> String {
             format!("[{}: {}{}]", neutral(name), member("uri"), size.unwrap_or_default())
         }
         Some("ref/stream") => {
-            format!("[{}, too large to show; save it with --output DIR]", member("mimeType"))
+            format!("[{}, too large to show; --output DIR saves it]", member("mimeType"))
         }
         // Kinds of a later revision, or of the server's own: shown as they are.
         _ => neutral(&piece.to_string()),
@@ -40,7 +40,7 @@ pub(crate) fn contents(resource: &Value) -> String {
     let kind = resource["mimeType"].as_str().map(neutral);
     let kind = kind.unwrap_or_else(|| "of unknown kind".to_owned());
     if resource["blob"].is_null() {
-        return format!("[{uri}: {kind}, too large to show; save it with --output DIR]");
+        return format!("[{uri}: {kind}, too large to show; --output DIR saves it]");
     }
     format!("[{uri}: {kind}, {}]", size_of_base64(&resource["blob"]))
 }

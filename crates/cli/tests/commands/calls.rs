@@ -251,6 +251,25 @@ fn a_closed_door_opens_with_a_token() {
     }
 }
 
+/// A token in a header of one's own opens the door as well, over every transport that has headers.
+#[test]
+fn a_header_is_sent_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens");
+    std::fs::write(&file, "ada:0123456789abcdef0123\n").unwrap();
+    let server = Server::start(&["--token-file", file.to_str().unwrap()]);
+    let hash = server.places["certificateHash"].as_str().unwrap();
+    for place in ["mcp", "sse", "websocket", "webtransport"] {
+        let target = server.places[place].as_str().unwrap();
+        for (token, expected) in [("0123456789abcdef0123", 0), ("wrong", 5)] {
+            let header = format!("Authorization: Bearer {token}");
+            let words = ["ping", target, "--certificate-hash", hash, "--header", &header];
+            let (_, err, code) = run(&words, "");
+            assert_eq!(code, expected, "{place}: {err}");
+        }
+    }
+}
+
 /// Servers have names: in a file of ours, and in those of other hosts.
 #[test]
 fn a_server_is_found_by_its_name() {

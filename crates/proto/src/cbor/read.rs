@@ -233,10 +233,6 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         visitor.visit_unit()
     }
 
-    fn is_human_readable(&self) -> bool {
-        false
-    }
-
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct
         seq tuple tuple_struct map struct
@@ -404,6 +400,13 @@ mod tests {
         Circle(f64),
         Box { width: u8 },
         Line(i8, i8),
+    }
+
+    /// WT-036: what is a text in JSON is one here, for types that could be something shorter too.
+    #[test]
+    fn types_are_read_from_the_texts_they_are_in_json() {
+        let address: std::net::IpAddr = "127.0.0.1".parse().unwrap();
+        assert_eq!(read(b"\x69127.0.0.1"), Ok(address));
     }
 
     #[test]

@@ -77,11 +77,14 @@ impl Books {
         };
         match message {
             Message::Request(request) => {
+                if request.method == method::INITIALIZE {
+                    inner.initialize = Some(request.id.clone());
+                }
                 if let Some(number) = request_number(&request.id) {
                     inner.ledger.begin(number);
-                }
-                if request.method == method::INITIALIZE {
-                    inner.initialize = Some(request.id);
+                    // What was held for another of this number is of no use to anyone.
+                    let of_another = |stream: &StreamHeader, _: &mut _| stream.request == number;
+                    return inner.held.extract_if(of_another).map(|(_, stream)| stream).collect();
                 }
             }
             Message::Notification(notice)

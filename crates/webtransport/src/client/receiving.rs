@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mcp_flow_proto::webtransport::{Channel, Datagram, FrameDecoder, HeaderDecoder, StreamError};
+use mcp_flow_proto::error::INVALID_REQUEST;
+use mcp_flow_proto::webtransport::{
+    Channel, Datagram, FrameDecoder, HeaderDecoder, StreamError, StreamHeader,
+};
 use mcp_flow_proto::{Encoding, method, write};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout};
-use web_transport_quinn::RecvStream;
+use web_transport_quinn::{ReadError, RecvStream};
 
 use super::Client;
 use super::books::Noted;
@@ -108,16 +111,23 @@ async fn stream_begins(client: Client, mut stream: RecvStream, events: mpsc::Sen
     let mut decoder = HeaderDecoder::default();
     let header = async {
         loop {
-            let chunk = stream.read_chunk(READ, true).await.ok()??;
+            let Some(chunk) = stream.read_chunk(READ, true).await? else { return Ok(None) };
             let mut rest = &*chunk.bytes;
             if let Some(header) = decoder.take(&mut rest) {
-                return Some((header, chunk.bytes.slice_ref(rest)));
+                return Ok::<_, ReadError>(Some((header, chunk.bytes.slice_ref(rest))));
             }
         }
     };
-    let Ok(Some((header, begun))) = timeout(HEADER_TIME, header).await else {
-        let _ = stream.stop(TOO_SHORT);
-        return;
+    let (header, begun) = match timeout(HEADER_TIME, header).await {
+        Ok(Ok(Some(read))) => read,
+        // The server has taken it back, as it does after a cancel.
+        Ok(Err(_)) => return,
+        Ok(Ok(None)) | Err(_) => {
+            let _ = stream.stop(TOO_SHORT);
+            let details = "the stream ended within its header";
+            let nameless = StreamHeader { request: 0, tag: 0 };
+            return tell(&client, [StreamError::fault(nameless, INVALID_REQUEST, details)]).await;
+        }
     };
     let stream = IncomingStream::new(header, stream, begun, client.books.clone());
     match client.books.note_stream(stream) {

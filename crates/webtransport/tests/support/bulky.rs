@@ -15,6 +15,14 @@ pub(crate) fn server(limits: Limits) -> Server {
         }
         Ok::<_, String>(output)
     });
+    let small = Tool::builder("small").handler(async |context: Context, _: Value| {
+        let mut output = ToolOutput::default();
+        for name in SMALL {
+            let bulk = Bulk::bytes("part", name.as_bytes().to_vec());
+            output = output.with(context.deliver(bulk).await.map_err(|error| error.to_string())?);
+        }
+        Ok::<_, String>(output)
+    });
     let bytes = Tool::builder("bytes").quick(|_: &Context, arguments: Value| {
         let length = usize::try_from(arguments["length"].as_u64().unwrap()).unwrap();
         Bulk::bytes("xs", vec![b'x'; length]).with_mime_type("text/plain")
@@ -27,9 +35,12 @@ pub(crate) fn server(limits: Limits) -> Server {
     });
     let large = Resource::builder("x:/large")
         .read(async |_: Context| Bulk::bytes("large", payload(1)).with_mime_type("text/plain"));
-    let tools = Vec::from([three, bytes, endless, broken].map(Result::unwrap));
+    let tools = Vec::from([three, small, bytes, endless, broken].map(Result::unwrap));
     Fixture::with(|builder| builder.limits(limits).tools(tools).resources(large)).server
 }
+
+/// What the parts of `small` say.
+pub(crate) const SMALL: [&str; 3] = ["one", "two", "three"];
 
 /// Two megabytes that tell their tag at every place.
 pub(crate) fn payload(tag: u32) -> Vec<u8> {
