@@ -53,3 +53,26 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{ConnectionInfo, Server};
+
+    /// MCP-030: a connection is forgotten however it ends.
+    #[tokio::test]
+    async fn whoever_is_gone_is_forgotten() {
+        let server = Server::builder("test", "1").build().unwrap();
+        let hello = br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
+            "protocolVersion":"2025-11-25","capabilities":{}}}"#;
+        for is_closed in [true, false] {
+            let connection = server.connect(ConnectionInfo::new("test")).unwrap();
+            connection.receive(hello);
+            assert_eq!(server.connections().open().len(), 1);
+            match is_closed {
+                true => connection.close().await,
+                false => drop(connection),
+            }
+            assert_eq!(server.connections().open().len(), 0, "closed: {is_closed}");
+        }
+    }
+}

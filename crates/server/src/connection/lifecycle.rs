@@ -238,7 +238,7 @@ impl Shared {
     fn stop_everything(&self) {
         let mut state = self.state();
         let open = state.calls.stop_all();
-        let subscriptions = std::mem::take(&mut state.subscriptions);
+        let subscriptions = state.subscriptions.take();
         // It refers back to the connection and would keep it alive.
         let shutdown = state.lifecycle.ending.as_mut().and_then(|ending| ending.shutdown.take());
         state.lifecycle.wake_waiting();

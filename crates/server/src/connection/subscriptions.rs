@@ -55,6 +55,12 @@ impl Subscriptions {
         self.due
     }
 
+    /// Takes out everything. That the server knows of the connection stays true until it is gone.
+    pub(super) fn take(&mut self) -> Self {
+        let joined = self.joined;
+        std::mem::replace(self, Self { joined, ..Self::default() })
+    }
+
     /// Forgets those who have stopped listening.
     fn prune(&mut self) {
         self.listening.retain(|listening| !listening.request.is_answered());
