@@ -227,7 +227,7 @@ impl Serve {
             flow.options(webtransport::Options {
                 hosts,
                 origins,
-                connections: file.limits.connections,
+                connections: file.limits.webtransport_connections,
                 streams: file.limits.streams.max(1),
                 ..webtransport::Options::default()
             })

@@ -61,9 +61,12 @@ pub(crate) struct LimitsSection {
     /// Bytes that all clients together may make the server hold; past it requests are refused.
     #[schemars(range(min = 1_048_576))]
     pub(crate) memory_bytes: usize,
-    /// Connections by HTTP, and as many by WebTransport; more are refused. Counts from the start.
+    /// Connections by HTTP and WebSocket; more are refused. Counts from the start.
     #[schemars(range(min = 1))]
     pub(crate) connections: usize,
+    /// Connections by WebTransport; more are refused. Counts from the start.
+    #[schemars(range(min = 1))]
+    pub(crate) webtransport_connections: usize,
     /// Sessions by HTTP; past it those that have been idle longest are ended. Counts from the start.
     #[schemars(range(min = 1))]
     pub(crate) sessions: usize,
@@ -92,7 +95,8 @@ impl Default for LimitsSection {
             session_requests_per_second: None,
             session_request_burst: 500,
             memory_bytes: limits.memory,
-            connections: 10_000,
+            connections: http::Options::default().connections,
+            webtransport_connections: webtransport::Options::default().connections,
             sessions: http::Options::default().sessions,
             streams: webtransport::Options::default().streams,
         }
@@ -113,9 +117,10 @@ impl LimitsSection {
     }
 
     /// What counts from the start only.
-    pub(super) fn fixed(&self) -> [(String, serde_json::Value); 3] {
+    pub(super) fn fixed(&self) -> [(String, serde_json::Value); 4] {
         [
             ("limits.connections".to_owned(), self.connections.into()),
+            ("limits.webtransport_connections".to_owned(), self.webtransport_connections.into()),
             ("limits.sessions".to_owned(), self.sessions.into()),
             ("limits.streams".to_owned(), self.streams.into()),
         ]
