@@ -6,34 +6,23 @@ use std::{fs, path::Path};
 use serde::Serialize;
 
 use crate::{
-    binary::{McpFlow, Target},
+    binary::Target,
     http::{
+        Run,
         era::Era,
         load::{Load, measure},
         sample::Sample,
     },
     listening::{Program, SERVE},
     placement::{Cores, Placement},
-    report::{self, Environment, Hold, median, name},
+    report::{self, Environment, Hold, name},
 };
 
 /// Compare calls to a guarded and watched server with calls to one that is neither
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    load: Load,
-
-    /// Times each kind of server is measured; medians are shown, of numbers and of ratios in one round
-    #[arg(long, value_name = "N", default_value = "9")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-
-    /// Where the driver and the server run
-    #[arg(long, value_enum, default_value = "one-each")]
-    cores: Cores,
-
-    #[command(flatten)]
-    mcp_flow: McpFlow,
+    run: Run,
 }
 
 /// How a server is set up.
@@ -75,60 +64,59 @@ impl Kind {
     fn token(self) -> Option<&'static str> {
         matches!(self, Self::Guarded).then_some(TOKEN)
     }
+
+    /// Starts a server of this kind, and puts the load on it.
+    fn measure(
+        self,
+        load: Load,
+        target: &Target,
+        mcp_flow: &Path,
+        placement: Placement,
+    ) -> anyhow::Result<Sample> {
+        let folder = target.scratch()?;
+        fs::write(folder.join("flow.toml"), self.configuration())?;
+        fs::write(folder.join("token"), TOKEN)?;
+        let arguments: Vec<_> =
+            SERVE.iter().chain(&["--config", "flow.toml"]).map(|word| (*word).to_owned()).collect();
+        let program = Program { path: mcp_flow, arguments: &arguments, folder: &folder };
+        measure(program, Era::Stateless, load, placement, self.token())
+    }
 }
 
 impl Arguments {
     /// Measures, writes `guarded.json`, and returns the report.
     pub(crate) fn run(self) -> anyhow::Result<String> {
+        let Run { load, rounds, cores, mcp_flow } = self.run;
         let target = Target::find()?;
-        let mcp_flow = self.mcp_flow.locate(&target)?;
+        let mcp_flow = mcp_flow.locate(&target)?;
         let environment = Environment::describe()?;
-        let placement = self.cores.place()?;
+        let placement = cores.place()?;
         let mut samples = Kind::ALL.map(|_| Vec::new());
-        for round in 1..=self.rounds {
+        for round in 1..=rounds {
             for (kind, samples) in Kind::ALL.into_iter().zip(&mut samples) {
-                eprintln!("round {round} of {}: {}", self.rounds, kind.label());
-                samples.push(self.measure(kind, &target, &mcp_flow, placement)?);
+                eprintln!("round {round} of {rounds}: {}", kind.label());
+                samples.push(kind.measure(load, &target, &mcp_flow, placement)?);
             }
         }
         let [plain, watched, guarded] = &samples;
         let results = Results {
             environment,
-            load: self.load,
-            rounds: self.rounds,
-            cores: self.cores,
+            load,
+            rounds,
+            cores,
             holds: [
-                Hold::at_least("metrics and logs: calls/s", 0.95, speed(watched, plain)),
-                Hold::at_least("token, permissions, rates: calls/s", 0.95, speed(guarded, plain)),
+                Hold::at_least("metrics and logs: calls/s", 0.95, Sample::speed(watched, plain)),
+                Hold::at_least(
+                    "token, permissions, rates: calls/s",
+                    0.95,
+                    Sample::speed(guarded, plain),
+                ),
             ],
             kinds: Kind::ALL.map(|kind| (kind.label(), Sample::median_of(&samples[kind as usize]))),
         };
         let saved = report::save(&target, "guarded.json", &results)?;
         Ok(format!("{}\n{saved}", results.show()))
     }
-
-    fn measure(
-        &self,
-        kind: Kind,
-        target: &Target,
-        mcp_flow: &Path,
-        placement: Placement,
-    ) -> anyhow::Result<Sample> {
-        let folder = target.scratch()?;
-        fs::write(folder.join("flow.toml"), kind.configuration())?;
-        fs::write(folder.join("token"), TOKEN)?;
-        let arguments: Vec<_> =
-            SERVE.iter().chain(&["--config", "flow.toml"]).map(|word| (*word).to_owned()).collect();
-        let program = Program { path: mcp_flow, arguments: &arguments, folder: &folder };
-        measure(program, Era::Stateless, self.load, placement, kind.token())
-    }
-}
-
-/// The median of the ratios in each round.
-fn speed(one: &[Sample], other: &[Sample]) -> f64 {
-    let ratios =
-        one.iter().zip(other).map(|(one, other)| one.calls_per_second / other.calls_per_second);
-    median(ratios.collect())
 }
 
 #[derive(Serialize)]

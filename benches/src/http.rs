@@ -18,55 +18,63 @@ use self::{
 use crate::{
     binary::{McpFlow, Target},
     placement::Cores,
-    report::{self, Environment, Hold, median, name},
+    report::{self, Environment, Hold, name},
 };
 
 /// Compare a small call over HTTP with a bare axum handler and with rmcp
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    load: Load,
+    run: Run,
+}
+
+/// How calls over HTTP are measured, whatever they are compared with.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) load: Load,
 
     /// Times each server is measured; medians are shown, of numbers and of ratios in one round
     #[arg(long, value_name = "N", default_value = "9")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
+    pub(crate) rounds: u32,
 
     // On the driver's core a call would seem to cost what it costs the driver as well. On more
     // cores than one a good server is faster than the driver, and then all seem alike.
     /// Where the driver and the server run
     #[arg(long, value_enum, default_value = "one-each")]
-    cores: Cores,
+    pub(crate) cores: Cores,
 
     #[command(flatten)]
-    mcp_flow: McpFlow,
+    pub(crate) mcp_flow: McpFlow,
 }
 
 impl Arguments {
     /// Measures, writes `http.json`, and returns the report.
     pub(crate) fn run(self) -> anyhow::Result<String> {
+        let Run { load, rounds, cores, mcp_flow } = self.run;
         let target = Target::find()?;
-        let mcp_flow = self.mcp_flow.locate(&target)?;
+        let mcp_flow = mcp_flow.locate(&target)?;
         // Asked before any thread is confined, because the answer counts only allowed cores.
         let environment = Environment::describe()?;
         let mut contest = Contest {
             target: &target,
             mcp_flow: &mcp_flow,
-            load: self.load,
-            placement: self.cores.place()?,
+            load,
+            placement: cores.place()?,
             trials: Vec::new(),
         };
         let mut line_ups = Vec::new();
         for era in Era::ALL {
             line_ups.push(contest.line_up(era)?);
         }
-        contest.take_turns(self.rounds, &mut line_ups)?;
+        contest.take_turns(rounds, &mut line_ups)?;
         let eras: Vec<_> = line_ups.into_iter().map(Comparison::of).collect();
         let results = Results {
             environment,
-            load: self.load,
-            rounds: self.rounds,
-            cores: self.cores,
+            load,
+            rounds,
+            cores,
             holds: eras.iter().flat_map(Comparison::holds).collect(),
             eras,
             trials: contest.trials,
@@ -97,7 +105,8 @@ impl Comparison {
 
     fn holds(&self) -> [Hold; 3] {
         let Self { era, bare, rmcp, mcp_flow } = self;
-        let patience = ratio(mcp_flow, rmcp, |sample| sample.p99_microseconds);
+        let p99 = |sample: &Sample| sample.p99_microseconds;
+        let patience = Sample::ratio(&mcp_flow.samples, &rmcp.samples, p99);
         [
             Hold::at_least(
                 format!("{era}: mcp-flow / bare axum calls/s"),
@@ -130,14 +139,7 @@ impl Comparison {
 }
 
 fn speed(one: &Measured, other: &Measured) -> f64 {
-    ratio(one, other, |sample| sample.calls_per_second)
-}
-
-/// The median of the ratios in each round. A machine that was slow for half of the rounds bends
-/// this less than it bends the ratio of two medians, which may come from different rounds.
-fn ratio(one: &Measured, other: &Measured, of: fn(&Sample) -> f64) -> f64 {
-    let rounds = one.samples.iter().zip(&other.samples);
-    median(rounds.map(|(one, other)| of(one) / of(other)).collect())
+    Sample::speed(&one.samples, &other.samples)
 }
 
 #[derive(Serialize)]

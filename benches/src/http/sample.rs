@@ -48,6 +48,17 @@ impl Sample {
         }
     }
 
+    /// How many times as many calls one server answered as another, measured in the same rounds.
+    pub(crate) fn speed(one: &[Self], other: &[Self]) -> f64 {
+        Self::ratio(one, other, |sample| sample.calls_per_second)
+    }
+
+    /// The median of the ratios in each round. A machine that was slow for half of the rounds bends
+    /// this less than it bends the ratio of two medians, which may come from different rounds.
+    pub(crate) fn ratio(one: &[Self], other: &[Self], of: fn(&Self) -> f64) -> f64 {
+        median(one.iter().zip(other).map(|(one, other)| of(one) / of(other)).collect())
+    }
+
     /// The median of each number by itself.
     pub(crate) fn median_of(samples: &[Self]) -> Self {
         let of = |field: fn(&Self) -> f64| median(samples.iter().map(field).collect());
