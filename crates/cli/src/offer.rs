@@ -139,10 +139,10 @@ impl Offer {
     }
 
     /// A server with the built-in tools, and the workflows it is to follow.
-    pub(crate) fn server(&self, limits: Limits) -> anyhow::Result<Offered> {
+    pub(crate) fn server(&self, limits: Limits, door: Door) -> anyhow::Result<Offered> {
         let workflows = self.workflows.tools(Described::Standard)?;
         let server = self.workflows.direct(workflows.add_to(self.builder(limits)?));
-        self.converse(server, workflows)
+        self.converse(server, workflows, door)
     }
 
     /// A server as the workflowlookup document has it, with nothing but its tools (WFL-017).
@@ -188,7 +188,12 @@ impl Offer {
     }
 
     /// Adds the flows, and what their sessions are kept in.
-    fn converse(&self, server: ServerBuilder, workflows: LookupTools) -> anyhow::Result<Offered> {
+    fn converse(
+        &self,
+        server: ServerBuilder,
+        workflows: LookupTools,
+        door: Door,
+    ) -> anyhow::Result<Offered> {
         let rate = self
             .answers_per_second
             .filter(|answers| *answers > 0)
@@ -217,7 +222,7 @@ impl Offer {
             false => flows,
         };
         let flows = if is_lasting { flows } else { flows.in_memory() };
-        let runs = self.workflows.runs(&workflows, keys.clone());
+        let runs = self.workflows.runs(&workflows, keys.clone(), door.answers(&place));
         let run = runs.flow();
         let flows = flows.engine(move |engine| engine.flow(run)).build();
         let server = flows.add_to(server).sealing_keys(keys);
@@ -226,6 +231,42 @@ impl Offer {
         let sessions = (!self.stateless).then_some(flows);
         let store = if self.stateless { "carried by clients".to_owned() } else { place };
         Ok(Offered { server, sessions, kept, store, workflows })
+    }
+}
+
+/// Who can come to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// The one client that started it.
+    Single,
+    /// Anyone it lets in, the command line as well.
+    Open,
+}
+
+impl Door {
+    /// How a person answers what a client cannot ask, with conversations kept here.
+    fn answers(self, place: &str) -> String {
+        match (self, place.strip_prefix("redb:")) {
+            (Self::Open, _) => "Ask the user to answer with `mcp-flow sessions answer {run} true \
+                                --url URL` (or false), where URL is this server's, or in its \
+                                console."
+                .to_owned(),
+            // The file is the server's own as long as it runs.
+            (Self::Single, Some(path)) => {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+                format!(
+                    "This client cannot ask the user. Ask them to end this server, to answer with \
+                     `mcp-flow sessions answer {{run}} true --store redb:{}` (or false) and to \
+                     start it again, or to use a client that supports elicitation.",
+                    path.display()
+                )
+            }
+            (Self::Single, None) => "This client cannot ask the user, and the run is kept in \
+                                     memory only, so nobody else can either. Ask the user to start \
+                                     this server with `--store redb:PATH`, or to use a client that \
+                                     supports elicitation, and begin again there."
+                .to_owned(),
+        }
     }
 }
 

@@ -109,9 +109,10 @@ impl Workflows {
         }
     }
 
-    /// Runs of these workflows, with tokens that are sealed with these keys.
-    pub(crate) fn runs(&self, tools: &LookupTools, keys: KeyRing) -> Runs {
-        let runs = Runs::new(tools.library().clone(), keys);
+    /// Runs of these workflows, with tokens that are sealed with these keys, confirmed by these
+    /// means.
+    pub(crate) fn runs(&self, tools: &LookupTools, keys: KeyRing, answers: String) -> Runs {
+        let runs = Runs::new(tools.library().clone(), keys).answered_by(answers);
         match self.keep_runs {
             Some(days) => runs.retention(DAY * days),
             None => runs,

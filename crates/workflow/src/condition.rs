@@ -78,16 +78,29 @@ impl Condition {
         }
     }
 
-    /// Whether everything it asks about is in the context.
-    pub fn is_decided(&self, context: &Context) -> bool {
+    /// Whether nothing that could still be said changes whether it holds.
+    ///
+    /// What is in the context has been said, and of `given` variables nothing can be.
+    pub fn is_decided(&self, context: &Context, given: &[&str]) -> bool {
+        let settled =
+            |one: &Self, by: bool| one.holds(context) == by && one.is_decided(context, given);
+        let all_are = |parts: &[Self]| parts.iter().all(|one| one.is_decided(context, given));
         match self {
-            Self::Variable { name, .. } => find(context, name).is_some(),
-            Self::And(all) => {
-                let refuted = |one: &Self| one.is_decided(context) && !one.holds(context);
-                all.iter().any(refuted) || all.iter().all(|one| one.is_decided(context))
+            Self::Variable { name, .. } => {
+                find(context, name).is_some() || given.iter().any(|given| covers(given, name))
             }
-            Self::Or(any) => any.iter().all(|one| one.is_decided(context)),
-            Self::Not(condition) => condition.is_decided(context),
+            Self::And(parts) => parts.iter().any(|one| settled(one, false)) || all_are(parts),
+            Self::Or(parts) => parts.iter().any(|one| settled(one, true)) || all_are(parts),
+            Self::Not(condition) => condition.is_decided(context, given),
+        }
+    }
+
+    /// Whether it asks about one of these variables.
+    pub(crate) fn asks_about(&self, names: &[&str]) -> bool {
+        match self {
+            Self::Variable { name, .. } => names.iter().any(|one| covers(one, name)),
+            Self::And(parts) | Self::Or(parts) => parts.iter().any(|one| one.asks_about(names)),
+            Self::Not(condition) => condition.asks_about(names),
         }
     }
 }
@@ -175,6 +188,11 @@ pub(crate) fn lookup<'a>(context: &'a Context, path: &str) -> &'a Value {
     find(context, path).unwrap_or(NOTHING)
 }
 
+/// Whether a path leads to a variable or into it.
+pub(crate) fn covers(name: &str, path: &str) -> bool {
+    path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 pub(crate) fn find<'a>(context: &'a Context, path: &str) -> Option<&'a Value> {
     if let Some(value) = context.get(path) {
         return Some(value);
@@ -246,12 +264,16 @@ mod tests {
             (json!({"and": [{"var": "a", "equals": 2}, {"var": "x"}]}), false, true),
             (json!({"and": [{"var": "a"}, {"var": "x"}]}), false, false),
             (json!({"or": [{"var": "a", "equals": 2}, {"var": "x"}]}), false, false),
+            (json!({"or": [{"var": "a"}, {"var": "x"}]}), true, true),
+            (json!({"or": [{"not": {"var": "x"}}, {"var": "y"}]}), true, false),
+            (json!({"var": "given.z"}), false, true),
+            (json!({"var": "givens"}), false, false),
             (json!({"and": []}), true, true),
             (json!({"or": []}), false, true),
         ] {
             let parsed = condition_of(&condition).unwrap();
             assert_eq!(
-                (parsed.holds(context), parsed.is_decided(context)),
+                (parsed.holds(context), parsed.is_decided(context, &["given"])),
                 (holds, decided),
                 "{condition}"
             );

@@ -16,7 +16,7 @@ use crate::condition::Context;
 use crate::fault;
 use crate::library::{Entry, Library};
 use crate::model::{Found, Task, Workflow};
-use crate::next::{self, Next, Round};
+use crate::next::{self, Blocked, Next, Round};
 use crate::problem::nearest;
 use crate::rule::Verdict;
 use crate::template::fill;
@@ -45,8 +45,7 @@ fn list(library: &Library) -> Answer {
     let mut entries = Vec::new();
     library.each(|entry| {
         let Workflow { id, name, description, category, version, .. } = &*entry.workflow;
-        let incompatible = needs_newer(&entry.workflow)
-            .map(|needed| format!("needs server {needed}, and this is {SERVER_VERSION}"));
+        let incompatible = incompatible(&entry.workflow);
         let listed = Listed { id, name, description, category, version, incompatible };
         // Texts can always be written.
         entries.push(serde_json::value::to_raw_value(&listed).unwrap_or_default());
@@ -77,14 +76,15 @@ fn next(library: &Library, call: &NextStep) -> Result<Answer, RpcError> {
         Next::Blocked(blocked) => {
             let mut lines = vec![BLOCKED.to_owned()];
             lines.extend(blocked.iter().map(|one| format!("- For `{}`: {}", one.step, one.wanted)));
-            let ids: Vec<_> = blocked.iter().map(|one| one.step).collect();
+            let mut ids: Vec<_> = blocked.iter().map(Blocked::whole).collect();
+            ids.dedup();
             lines.push(format!(
                 "If a step does not apply to this task, add its id to completedSteps instead: {}.",
                 ids.join(", ")
             ));
             Answer::of(&Step::nothing(&lines.join("\n"), false))
         }
-        Next::Task { task, round } => {
+        Next::Task { task, round, .. } => {
             let context = next::in_round(&call.context, round.as_ref());
             let prompt = next::guidance(&workflow, task, round.as_ref(), &context);
             let guidance = Guidance {
@@ -132,10 +132,16 @@ pub(crate) fn find(library: &Library, id: &str) -> Result<Arc<Workflow>, RpcErro
 }
 
 /// The version of the server that a workflow needs, if this one is older.
-pub(crate) fn needs_newer(workflow: &Workflow) -> Option<&str> {
+fn needs_newer(workflow: &Workflow) -> Option<&str> {
     let needed = workflow.minimum_server_version.as_deref()?;
     let version = |text| semver::Version::parse(text).ok();
     (version(needed)? > version(SERVER_VERSION)?).then_some(needed)
+}
+
+/// Why a workflow cannot be used here, in words, if it cannot.
+pub fn incompatible(workflow: &Workflow) -> Option<String> {
+    needs_newer(workflow)
+        .map(|needed| format!("needs server {needed}, and this is {SERVER_VERSION}"))
 }
 
 /// How a workflow is listed as a resource.

@@ -242,6 +242,24 @@ impl Loop {
     pub fn index_name(&self) -> &str {
         self.index_var.as_deref().unwrap_or("currentIndex")
     }
+
+    /// The names of all that a round puts into the context.
+    pub(crate) fn names(&self) -> [&str; 3] {
+        [self.iteration_name(), self.item_name(), self.index_name()]
+    }
+
+    /// Whether it is known beforehand how many rounds there are.
+    pub(crate) fn has_total(&self) -> bool {
+        matches!(self.kind, LoopKind::For | LoopKind::ForEach)
+    }
+
+    /// The variable that says how many rounds there are.
+    pub(crate) fn measure(&self) -> Option<&str> {
+        match &self.count {
+            Some(Count::Variable(name)) => Some(name),
+            _ => self.items.as_deref(),
+        }
+    }
 }
 
 /// What decides how often a loop goes round.

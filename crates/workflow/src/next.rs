@@ -8,10 +8,10 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::condition::Context;
+use crate::condition::{Condition, Context};
 use crate::model::{Step, Task, Workflow};
 
-pub use guidance::{guidance, needs_confirmation};
+pub use guidance::{guidance, needs_confirmation, open_confirmation};
 pub use rounds::{LoopFault, Round};
 
 /// What comes next.
@@ -23,6 +23,8 @@ pub enum Next<'a> {
         task: &'a Task,
         /// In which round of which loop, if it belongs to one.
         round: Option<Round<'a>>,
+        /// What would come before it, but does not apply as the context stands.
+        passed: Vec<Blocked<'a>>,
     },
     /// What is left does not apply as long as the context stays as it is.
     Blocked(Vec<Blocked<'a>>),
@@ -35,47 +37,89 @@ pub enum Next<'a> {
 pub struct Blocked<'a> {
     /// Which.
     pub step: &'a str,
+    /// The loop it belongs to, or is.
+    pub looped: Option<&'a str>,
     /// What would make it apply, in words.
     pub wanted: String,
-    /// Whether all that it asks about is in the context.
+    /// Whether nothing that could still be said would make it apply.
     pub is_decided: bool,
+}
+
+impl Next<'_> {
+    /// What would have to be said to know whether what comes before this applies.
+    pub fn undecided(&self) -> Vec<String> {
+        let passed = match self {
+            Self::Task { passed, .. } | Self::Blocked(passed) => passed.as_slice(),
+            Self::Complete => &[],
+        };
+        let open = passed.iter().filter(|one| !one.is_decided);
+        open.map(|one| format!("For `{}`: {}", one.step, one.wanted)).collect()
+    }
+}
+
+impl<'a> Blocked<'a> {
+    fn by(condition: &Condition, step: &'a str, looped: Option<&'a str>, known: Known<'_>) -> Self {
+        let Known { context, given } = known;
+        let is_decided = condition.is_decided(context, given);
+        Self { step, looped, wanted: condition.wanted(context), is_decided }
+    }
+
+    /// The step that is to be called done if it does not apply at all.
+    pub fn whole(&self) -> &'a str {
+        self.looped.unwrap_or(self.step)
+    }
+}
+
+/// What is known of a task.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'c> {
+    /// What was said.
+    pub context: &'c Context,
+    /// Variables that nobody can say more of: they are as they are, also if they are missing.
+    pub given: &'c [&'c str],
+}
+
+impl<'c> From<&'c Context> for Known<'c> {
+    fn from(context: &'c Context) -> Self {
+        Self { context, given: &[] }
+    }
 }
 
 /// Decides what comes next: the first step, in the order of the file, that is not done and whose
 /// condition holds.
 ///
 /// A loop is gone round by the number of its round in the context. When all steps of its body are
-/// done, the next round begins, and they are to be done again.
-pub fn next<'a>(
+/// done or do not apply, the next round begins, and they are to be done again. Only what has been
+/// decided does not apply: with an open condition in its body, a loop does not go on.
+pub fn next<'a, 'c>(
     workflow: &'a Workflow,
     done: &HashSet<&str>,
-    context: &Context,
+    known: impl Into<Known<'c>>,
 ) -> Result<Next<'a>, LoopFault> {
-    let mut blocked = Vec::new();
+    let known = known.into();
+    let mut passed = Vec::new();
     for step in &workflow.steps {
         if done.contains(step.id()) || workflow.is_body(step.id()) {
             continue;
         }
         if let Some(condition) = step.run_condition()
-            && !condition.holds(context)
+            && !condition.holds(known.context)
         {
-            blocked.push(Blocked {
-                step: step.id(),
-                wanted: condition.wanted(context),
-                is_decided: condition.is_decided(context),
-            });
+            passed.push(Blocked::by(condition, step.id(), None, known));
             continue;
         }
         match step {
-            Step::Task(task) => return Ok(Next::Task { task, round: None }),
+            Step::Task(task) => return Ok(Next::Task { task, round: None, passed }),
             Step::Loop(looped) => {
-                if let Some((task, round)) = rounds::next(workflow, looped, done, context)? {
-                    return Ok(Next::Task { task, round: Some(round) });
+                let turn = rounds::next(workflow, looped, done, known)?;
+                passed.extend(turn.passed);
+                if let Some((task, round)) = turn.due {
+                    return Ok(Next::Task { task, round: Some(round), passed });
                 }
             }
         }
     }
-    Ok(if blocked.is_empty() { Next::Complete } else { Next::Blocked(blocked) })
+    Ok(if passed.is_empty() { Next::Complete } else { Next::Blocked(passed) })
 }
 
 /// A context with what a round adds to it.

@@ -16,6 +16,7 @@ mod told;
 mod tools;
 mod walk;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_engine::{Definition, Engine};
@@ -24,7 +25,7 @@ use mcp_flow_server::ServerBuilder;
 
 use crate::library::Library;
 
-pub use record::{Done, Record};
+pub use record::{Briefing, Done, Record};
 
 /// Runs of the workflows in a library.
 ///
@@ -34,12 +35,22 @@ pub struct Runs {
     library: Library,
     keys: KeyRing,
     retention: Duration,
+    /// How a person answers, in words, where the client cannot ask one.
+    answers: Arc<str>,
 }
 
 impl Runs {
     /// Runs whose tokens are sealed with these keys; with the same keys they survive a restart.
     pub fn new(library: Library, keys: KeyRing) -> Self {
-        Self { library, keys, retention: RETENTION }
+        Self { library, keys, retention: RETENTION, answers: ANSWERS.into() }
+    }
+
+    /// How a person gives a confirmation where the client cannot ask one, as one or more sentences
+    /// to an agent that passes them on. `{run}` stands for the run.
+    #[must_use]
+    pub fn answered_by(mut self, sentences: impl Into<Arc<str>>) -> Self {
+        self.answers = sentences.into();
+        self
     }
 
     /// How long outputs are kept after the end of a run, however it ended. Defaults to 30 days.
@@ -67,6 +78,8 @@ impl Runs {
 
 /// The name of the flow.
 pub const FLOW: &str = "workflow_run";
+
+const ANSWERS: &str = "Ask the user to answer the question of session `{run}`, with true or false.";
 
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 

@@ -35,7 +35,7 @@ proptest! {
         };
         let written = serde_json::to_string(&workflow).unwrap();
         prop_assert_eq!(Reading::of(&written, Format::Json, "x").workflow.unwrap(), workflow.clone());
-        if let Ok(Next::Task { task, round }) = next(&workflow, &HashSet::new(), &context) {
+        if let Ok(Next::Task { task, round, .. }) = next(&workflow, &HashSet::new(), &context) {
             let inside = in_round(&context, round.as_ref());
             prop_assert!(!guidance(&workflow, task, round.as_ref(), &inside).is_empty());
             let verdict = Verdict::of(task.validation_criteria.as_ref(), "x", &inside);

@@ -41,7 +41,7 @@ fn every_bundled_workflow_can_be_walked_to_its_end() {
             match next(&workflow, &completed, &context).unwrap() {
                 Next::Complete => break,
                 Next::Blocked(blocked) => panic!("{}: {blocked:?}", workflow.id),
-                Next::Task { task, round } => {
+                Next::Task { task, round, .. } => {
                     if let Some(round) = &round {
                         if round.is_new {
                             for task in workflow.body(round.looped) {

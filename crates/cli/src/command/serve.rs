@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use crate::arguments::LogOptions;
 use crate::configuration::{File, ServeSection, origin};
 use crate::figures::{conversations, held};
-use crate::offer::Offer;
+use crate::offer::{Door, Offer};
 use crate::readiness::Readiness;
 use crate::reload::Reload;
 use crate::{guarded, log, workflows};
@@ -164,7 +164,7 @@ impl Serve {
             let is_open = file.serve.open_addresses().next().is_some();
             offer.limits(file.limits.limits(drain, is_open), false)
         };
-        let offered = offer.server(limits(&offer, &file))?;
+        let offered = offer.server(limits(&offer, &file), Door::Open)?;
         let admin = self.admin(&file, permissions.as_ref());
         let admin = match &offered.sessions {
             Some(sessions) => admin.sessions_of(sessions),

@@ -13,7 +13,7 @@ use mcp_flow::{Ended, Revision, ServerBuilder, VersionPolicy};
 
 use crate::arguments::{Arguments, LogOptions};
 use crate::configuration::File;
-use crate::offer::Offer;
+use crate::offer::{Door, Offer};
 use crate::{guarded, log, workflows};
 
 /// Serve one client over standard input and output
@@ -109,7 +109,7 @@ impl Stdio {
         };
         let (server, workflows) = match self.profile {
             Profile::Standard => {
-                let offered = self.offer.server(limits(self.ordered))?;
+                let offered = self.offer.server(limits(self.ordered), Door::Single)?;
                 (offered.server, offered.workflows)
             }
             Profile::Workflowlookup => self.offer.lookup_server(limits(true))?,

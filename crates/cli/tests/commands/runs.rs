@@ -63,6 +63,26 @@ async fn a_run_survives_a_crash_and_a_changed_file() {
     assert_ne!(pinned(&other), pinned(&ended), "a new run is of the new content");
 }
 
+/// Where a client can ask nobody, the command the agent is told to pass on works as it is.
+#[tokio::test]
+async fn a_person_confirms_by_the_command_that_is_told() {
+    let place = Place::new();
+    let (mut program, mut peer) = place.server().await;
+    let first = tool(&mut peer, "workflow_start", json!({"workflowId": "three-steps"})).await;
+    let second = tool(&mut peer, "workflow_continue", answer(&first, "it is done")).await;
+    let waiting = tool(&mut peer, "workflow_continue", answer(&second, "work")).await;
+    program.kill().await;
+    let message = waiting["message"].as_str().unwrap();
+    let told = message.split('`').nth(1).unwrap();
+    let words: Vec<_> = told.strip_prefix("mcp-flow ").unwrap().split(' ').collect();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (out, err, code) = run_in(elsewhere.path(), &words, "");
+    assert_eq!(code, 0, "{told}: {out} {err}");
+    let (_program, mut peer) = place.server().await;
+    let third = tool(&mut peer, "workflow_status", json!({"runId": first["runId"]})).await;
+    assert_eq!(third["step"]["id"], "three");
+}
+
 /// INT-054, C-11: runs are listed, resumed, cancelled and exported, in a store at rest and on a
 /// running server, by the same commands.
 #[tokio::test]

@@ -31,7 +31,7 @@ fn go_through(workflow: &Workflow) {
     let mut done: HashSet<&str> = HashSet::new();
     let mut context = Context::new();
     for _ in 0..MOST_STEPS {
-        let Ok(Next::Task { task, round }) = next(workflow, &done, &context) else { return };
+        let Ok(Next::Task { task, round, .. }) = next(workflow, &done, &context) else { return };
         if let Some(round) = round.as_ref().filter(|round| round.is_new) {
             for task in workflow.body(round.looped) {
                 done.remove(&*task.id);

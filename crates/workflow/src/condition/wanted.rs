@@ -11,7 +11,7 @@ impl Condition {
     }
 
     /// The condition, or its contrary, as something to be done.
-    fn words(&self, positive: bool, context: &Context) -> String {
+    pub(crate) fn words(&self, positive: bool, context: &Context) -> String {
         match self {
             Self::Variable { name, tests } if tests.is_empty() => {
                 format!("set `{name}` to {positive}")

@@ -7,7 +7,8 @@ use crate::condition::Context;
 use crate::model::{Confirmation, Task, Workflow};
 use crate::template::fill;
 
-/// The working instructions of a step: the role, what to mind, what to do, and which round it is.
+/// The working instructions of a step: the role, what to mind in all steps and in this one, what to
+/// do, and which round it is.
 ///
 /// `context` is that of the round.
 pub fn guidance(
@@ -18,10 +19,10 @@ pub fn guidance(
 ) -> String {
     let mut parts: Vec<Cow<'_, str>> = Vec::new();
     parts.extend(workflow.agent_role.as_deref().map(|role| fill(role, context)));
-    if !task.guidance.is_empty() {
-        let list: Vec<_> =
-            task.guidance.iter().map(|line| format!("- {}", fill(line, context))).collect();
-        parts.push(list.join("\n").into());
+    let lines = workflow.meta_guidance.iter().chain(&task.guidance);
+    let lines: Vec<_> = lines.map(|line| format!("- {}", fill(line, context))).collect();
+    if !lines.is_empty() {
+        parts.push(lines.join("\n").into());
     }
     parts.push(fill(&task.prompt, context));
     parts.extend(round.map(|round| in_words(round).into()));
@@ -40,6 +41,17 @@ pub fn needs_confirmation(task: &Task, context: &Context) -> bool {
         None => false,
         Some(Confirmation::Flag(flag)) => *flag,
         Some(Confirmation::When(condition)) => condition.holds(context),
+    }
+}
+
+/// What would have to be said before it is known whether a person has to agree.
+pub fn open_confirmation(task: &Task, context: &Context, given: &[&str]) -> Option<String> {
+    match &task.require_confirmation {
+        Some(Confirmation::When(condition)) => {
+            let is_open = !condition.holds(context) && !condition.is_decided(context, given);
+            is_open.then(|| condition.wanted(context))
+        }
+        _ => None,
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{as_count, in_round};
+use super::{Blocked, Known, as_count};
 use crate::condition::{Context, lookup};
-use crate::model::{Count, LoopKind, LoopStep, Task, Workflow};
+use crate::model::{Count, Loop, LoopKind, LoopStep, Task, Workflow};
 
 /// One round of a loop.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,21 @@ pub struct Round<'a> {
     pub item: Option<Value>,
     /// Whether it begins now, after another round has been completed.
     pub is_new: bool,
+}
+
+/// What comes next in a loop.
+#[derive(Debug, Default)]
+pub(super) struct Turn<'a> {
+    /// What is to be done, and in which round; nothing if the loop is over, or cannot go on.
+    pub(super) due: Option<(&'a Task, Round<'a>)>,
+    /// What does not apply, as far as that says more than that the loop has gone past it.
+    pub(super) passed: Vec<Blocked<'a>>,
+}
+
+impl<'a> Turn<'a> {
+    fn without(passed: Vec<Blocked<'a>>) -> Self {
+        Self { due: None, passed }
+    }
 }
 
 impl<'a> Round<'a> {
@@ -48,36 +63,124 @@ pub struct LoopFault {
     pub is_mendable: bool,
 }
 
-/// What comes next in a loop; nothing if it is over.
+/// Goes round until something is to be done.
 pub(super) fn next<'a>(
     workflow: &'a Workflow,
     looped: &'a LoopStep,
     done: &HashSet<&str>,
-    context: &Context,
-) -> Result<Option<(&'a Task, Round<'a>)>, LoopFault> {
-    let body = workflow.body(looped);
-    let noted = as_count(lookup(context, looped.rounds.iteration_name()));
-    let iteration = noted.and_then(|number| u32::try_from(number).ok()).unwrap_or(1).max(1);
-    let Some(current) = round(looped, iteration, false, context)? else { return Ok(None) };
-    if let Some(task) = first(&body, done, &in_round(context, Some(&current))) {
-        return Ok(Some((task, current)));
+    known: Known<'_>,
+) -> Result<Turn<'a>, LoopFault> {
+    let (rounds, body) = (&looped.rounds, workflow.body(looped));
+    let noted = as_count(lookup(known.context, rounds.iteration_name()));
+    let noted = noted.and_then(|number| u32::try_from(number).ok()).unwrap_or(1).max(1);
+    let is_begun = body.iter().any(|task| done.contains(&*task.id));
+    let nothing = HashSet::new();
+    let mut given = known.given.to_vec();
+    given.extend(rounds.names());
+    // A context may be large: it is copied once, and told of each round.
+    let mut inside = known.context.clone();
+    // What does not apply in the round looked at last.
+    let mut idle: Vec<Blocked<'a>> = Vec::new();
+    let mut iteration = noted;
+    loop {
+        let is_new = iteration > noted;
+        inside.insert(rounds.iteration_name().to_owned(), iteration.into());
+        // What was begun is finished first, whatever has been said since.
+        if is_new || !is_begun {
+            let known = Known { context: &inside, given: &given };
+            match ending(looped, known) {
+                Ending::Over => return Ok(Turn::default()),
+                Ending::Open(open) => return Ok(Turn::without(open)),
+                Ending::NotYet => {}
+            }
+        }
+        let round = match round(looped, iteration, is_new, &inside) {
+            Ok(Some(round)) => round,
+            Ok(None) if is_begun || noted > 1 => return Ok(Turn::default()),
+            Ok(None) => return Ok(Turn::without(never_done(idle, looped, &body))),
+            // Rounds in which nothing applies do not bring it to an end.
+            Err(_) if !idle.is_empty() && !rounds.has_total() => return Ok(Turn::without(idle)),
+            Err(fault) => return Err(fault),
+        };
+        inside.extend(round.variables().into_iter().map(|(name, value)| (name.to_owned(), value)));
+        let done = if is_new { &nothing } else { done };
+        let known = Known { context: &inside, given: &given };
+        let (task, passed) = first(&body, looped, done, known);
+        if let Some(task) = task {
+            return Ok(Turn { due: Some((task, round)), passed });
+        }
+        if passed.iter().any(|one| !one.is_decided) {
+            return Ok(Turn::without(passed));
+        }
+        idle = passed;
+        iteration = iteration.saturating_add(1);
     }
-    let following = iteration.saturating_add(1);
-    let Some(new) = round(looped, following, true, context)? else { return Ok(None) };
-    let task = first(&body, &HashSet::new(), &in_round(context, Some(&new)));
-    Ok(task.map(|task| (task, new)))
 }
 
-/// The first step of a round that is to be done.
-fn first<'a>(body: &[&'a Task], done: &HashSet<&str>, context: &Context) -> Option<&'a Task> {
-    let applies = |task: &&&Task| {
-        let condition = task.run_condition.as_ref();
-        !done.contains(&*task.id) && condition.is_none_or(|condition| condition.holds(context))
+/// The steps of a loop of which none was done in any round, but for those that do not apply because
+/// of what the rounds are about.
+fn never_done<'a>(
+    mut idle: Vec<Blocked<'a>>,
+    looped: &LoopStep,
+    body: &[&Task],
+) -> Vec<Blocked<'a>> {
+    let own = looped.rounds.names();
+    idle.retain(|one| {
+        let task = body.iter().find(|task| &*task.id == one.step);
+        let condition = task.and_then(|task| task.run_condition.as_ref());
+        condition.is_some_and(|condition| !condition.asks_about(&own))
+    });
+    idle
+}
+
+/// The first step of a round that is to be done, and those before it that do not apply.
+fn first<'a>(
+    body: &[&'a Task],
+    looped: &'a LoopStep,
+    done: &HashSet<&str>,
+    known: Known<'_>,
+) -> (Option<&'a Task>, Vec<Blocked<'a>>) {
+    let mut passed = Vec::new();
+    for task in body.iter().filter(|task| !done.contains(&*task.id)) {
+        match &task.run_condition {
+            Some(condition) if !condition.holds(known.context) => {
+                passed.push(Blocked::by(condition, &task.id, Some(&looped.id), known));
+            }
+            _ => return (Some(task), passed),
+        }
+    }
+    (None, passed)
+}
+
+/// Whether a loop is over by its condition.
+enum Ending<'a> {
+    Over,
+    NotYet,
+    /// That is still to be said.
+    Open(Vec<Blocked<'a>>),
+}
+
+fn ending<'a>(looped: &'a LoopStep, known: Known<'_>) -> Ending<'a> {
+    let Known { context, given } = known;
+    let Loop { kind, condition: Some(condition), .. } = &looped.rounds else {
+        return Ending::NotYet;
     };
-    body.iter().find(applies).copied()
+    let goes_on = *kind == LoopKind::While;
+    if condition.holds(context) == goes_on {
+        return Ending::NotYet;
+    }
+    if condition.is_decided(context, given) {
+        return Ending::Over;
+    }
+    Ending::Open(vec![Blocked {
+        step: &looped.id,
+        looped: Some(&looped.id),
+        wanted: condition.words(goes_on, context),
+        is_decided: false,
+    }])
 }
 
-/// A round, if the loop has it.
+/// A round, if the loop has so many.
 fn round<'a>(
     looped: &'a LoopStep,
     iteration: u32,
@@ -91,13 +194,7 @@ fn round<'a>(
         is_mendable,
     };
     let (total, item) = match rounds.kind {
-        LoopKind::While | LoopKind::Until => {
-            let holds = rounds.condition.as_ref().is_none_or(|condition| condition.holds(context));
-            if holds == (rounds.kind == LoopKind::Until) {
-                return Ok(None);
-            }
-            (None, None)
-        }
+        LoopKind::While | LoopKind::Until => (None, None),
         LoopKind::For => {
             let count = match &rounds.count {
                 None => 0,

@@ -75,7 +75,66 @@ fn loops_go_round() {
     check(&until, &past, json!({"currentIteration": 2}), limit);
     let open = looped(json!({"type": "while", "condition": {"var": "more"}, "maxIterations": 2}));
     check(&open, &["one"], json!({}), "last");
+    check(&open, &["one", "last"], json!({}), "loop: set `more` to true");
+    check(&open, &["one", "last"], json!({"more": false}), "complete");
     check(&open, &["one"], json!({"more": true}), "aaa in round 1");
+    // A round is finished, and then it is looked whether another begins.
+    check(&open, &["one", "aaa"], json!({"more": false}), "bbb in round 1");
+    check(&open, &past, json!({"more": false}), "last");
+
+    let absent = json!({"type": "until", "condition": {"not": {"var": "bad"}}, "maxIterations": 2});
+    let absent = looped(absent);
+    check(&absent, &["one", "last"], json!({}), "loop: set `bad` to true");
+    check(&absent, &["one"], json!({"bad": true}), "aaa in round 1");
+    let twice = json!({"var": "currentIteration", "lte": 2});
+    let twice = looped(json!({"type": "while", "condition": twice, "maxIterations": 9}));
+    check(&twice, &["one"], json!({}), "aaa in round 1");
+    check(&twice, &past, json!({}), "aaa in round 2");
+    check(&twice, &past, json!({"currentIteration": 2}), "last");
+}
+
+/// WFL-034: a step of a loop applies or not in each round anew, and none is forgotten.
+#[test]
+fn conditions_within_loops_are_kept() {
+    let looped = |rounds: Value, condition: Value, more: &[&str]| {
+        let mut some = step("some");
+        some["runCondition"] = condition;
+        let body: Vec<_> = more.iter().map(|id| step(id)).chain([some]).collect();
+        let looped =
+            json!({"id": "loop", "type": "loop", "title": "L", "loop": rounds, "body": body});
+        workflow(json!([looped, step("last")]))
+    };
+    let each = json!({"type": "forEach", "items": "l", "maxIterations": 5});
+    let list = || json!({"l": ["a", "b", "c"]});
+    let at = |iteration: u32| json!({"l": ["a", "b", "c"], "currentIteration": iteration});
+
+    let third = looped(each.clone(), json!({"var": "currentItem", "equals": "c"}), &[]);
+    check(&third, &[], list(), "some in round 3");
+    check(&third, &["some"], at(3), "last");
+    let nowhere = looped(each.clone(), json!({"var": "currentItem.kind", "equals": "z"}), &[]);
+    check(&nowhere, &["last"], list(), "complete");
+    let first = looped(each.clone(), json!({"var": "currentIndex", "equals": 0}), &["other"]);
+    check(&first, &["other"], list(), "some in round 1");
+    check(&first, &["other", "some"], list(), "other in round 2");
+    check(&first, &["other"], at(2), "other in round 3");
+    check(&first, &["other", "last"], at(3), "complete");
+
+    let large = looped(each.clone(), json!({"var": "large"}), &[]);
+    check(&large, &["last"], list(), "some: set `large` to true");
+    let told = json!({"l": ["a", "b"], "large": false});
+    check(&large, &["last"], told.clone(), "some: set `large` to true");
+    check(&large, &["last", "loop"], told, "complete");
+    check(&large, &[], json!({"l": ["a"], "large": true}), "some in round 1");
+    // With an open condition no round begins anew.
+    let open = looped(each, json!({"var": "large"}), &["other"]);
+    check(&open, &["other"], list(), "last");
+    check(&open, &["other", "last"], list(), "some: set `large` to true");
+    check(&open, &["other"], json!({"l": ["a", "b"], "large": false}), "other in round 2");
+
+    let until = json!({"type": "until", "condition": {"var": "ok"}, "maxIterations": 4});
+    let idle = looped(until, json!({"var": "currentIteration", "gt": 9}), &[]);
+    check(&idle, &["last"], json!({}), "some: set `currentIteration` to a number above 9");
+    check(&idle, &["last"], json!({"ok": true}), "complete");
 }
 
 #[test]
@@ -101,15 +160,16 @@ fn guidance_is_put_together() {
         json!({"id": "loop", "type": "loop", "title": "L", "loop": rounds, "body": [sweep]});
     let mut workflow = workflow(json!([looped]));
     workflow.agent_role = Some("You are {{who}}.".into());
+    workflow.meta_guidance = vec!["Never hurry, {{who}}".into()];
     let context = json!({"l": ["hall"], "who": "Ada", "careful": "yes"});
     let context = context.as_object().unwrap();
-    let Ok(Next::Task { task, round }) = next(&workflow, &HashSet::new(), context) else {
+    let Ok(Next::Task { task, round, .. }) = next(&workflow, &HashSet::new(), context) else {
         panic!("there is something to do")
     };
     let context = in_round(context, round.as_ref());
     assert_eq!(
         guidance(&workflow, task, round.as_ref(), &context),
-        "You are Ada.\n\n- Mind {{cat}}\n- Be kind\n\nSweep hall\n\nThis is round 1 of 1 of the \
+        "You are Ada.\n\n- Never hurry, Ada\n- Mind {{cat}}\n- Be kind\n\nSweep hall\n\nThis is round 1 of 1 of the \
          loop \"L\", for \"hall\".\n\nThe user has to confirm the outcome of this step before you \
          go on."
     );
@@ -118,8 +178,8 @@ fn guidance_is_put_together() {
 fn check(workflow: &Workflow, done: &[&str], context: Value, expected: &str) {
     let completed: HashSet<_> = done.iter().copied().collect();
     let found = match next(workflow, &completed, context.as_object().unwrap()) {
-        Ok(Next::Task { task, round: None }) => task.id.to_string(),
-        Ok(Next::Task { task, round: Some(round) }) => {
+        Ok(Next::Task { task, round: None, .. }) => task.id.to_string(),
+        Ok(Next::Task { task, round: Some(round), .. }) => {
             format!("{} in round {}", task.id, round.iteration)
         }
         Ok(Next::Blocked(blocked)) => {

@@ -7,9 +7,9 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::condition::Context;
-use crate::model::{Count, LoopStep, Step, Task, Workflow};
-use crate::next::{self, LoopFault, Next, Round};
+use crate::condition::{Context, covers, find, lookup};
+use crate::model::{LoopStep, Step, Task, Workflow};
+use crate::next::{self, Known, LoopFault, Next, Round};
 
 /// What was done of a workflow, and what is known.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub(super) struct Place<'a> {
 struct Lap<'a> {
     looped: &'a LoopStep,
     variables: Vec<(&'a str, Value)>,
+    /// How many rounds there are, as it was when the loop was entered.
+    measure: Option<(&'a str, Value)>,
 }
 
 impl<'a> Place<'a> {
@@ -39,34 +41,17 @@ impl<'a> Place<'a> {
     /// What comes next. A loop that is over stays so.
     pub(super) fn next(&mut self) -> Result<Next<'a>, LoopFault> {
         loop {
-            let found = next::next(self.workflow, &self.done, &self.context());
-            let within = match &found {
-                Ok(next) => step_of(next),
-                Err(fault) => Some(fault.step.as_str()),
-            };
+            let context = self.context();
+            let known = Known { context: &context, given: &self.given() };
+            let found = next::next(self.workflow, &self.done, known);
             match &self.lap {
-                Some(lap) if within != Some(&lap.looped.id) => {
+                Some(lap) if !is_within(&lap.looped.id, &found) => {
                     self.done.insert(&lap.looped.id);
                     self.lap = None;
                 }
                 _ => return found,
             }
         }
-    }
-
-    /// What would have to be said to know whether the steps before the next one apply: a run goes
-    /// in order, so that is decided first.
-    pub(super) fn undecided(&self, next: &Next<'a>) -> Vec<String> {
-        let (context, end) = (self.context(), step_of(next));
-        let before = self.workflow.steps.iter().take_while(|step| Some(step.id()) != end);
-        let open = before
-            .filter(|step| !self.done.contains(step.id()) && !self.workflow.is_body(step.id()));
-        open.filter_map(|step| {
-            let condition = step.run_condition()?;
-            let is_open = !condition.holds(&context) && !condition.is_decided(&context);
-            is_open.then(|| format!("For `{}`: {}", step.id(), condition.wanted(&context)))
-        })
-        .collect()
     }
 
     /// Goes to a step, in the round it is in.
@@ -76,8 +61,19 @@ impl<'a> Place<'a> {
                 self.done.remove(&*task.id);
             }
         }
-        let lap = |round: &Round<'a>| Lap { looped: round.looped, variables: round.variables() };
-        self.lap = round.map(lap);
+        let before = self.lap.take();
+        self.lap = round.map(|round| {
+            let looped = round.looped;
+            let same = before.filter(|lap| lap.looped.id == looped.id);
+            let measure = match same {
+                Some(lap) => lap.measure,
+                None => {
+                    let name = looped.rounds.measure();
+                    name.map(|name| (name, lookup(&self.known, name).clone()))
+                }
+            };
+            Lap { looped, variables: round.variables(), measure }
+        });
     }
 
     pub(super) fn finish(&mut self, task: &'a Task) {
@@ -93,7 +89,13 @@ impl<'a> Place<'a> {
     pub(super) fn with(&self, more: &Context) -> Context {
         let mut context = self.known.clone();
         context.extend(self.own(more.clone()));
-        let lap = self.lap.iter().flat_map(|lap| &lap.variables);
+        // A member of what was said may have the name of a round; names come before members.
+        for name in self.loops().flat_map(|looped| looped.rounds.names()) {
+            if find(&context, name).is_some() {
+                context.insert(name.to_owned(), Value::Null);
+            }
+        }
+        let lap = self.lap.iter().flat_map(|lap| lap.variables.iter().chain(&lap.measure));
         context.extend(lap.map(|(name, value)| ((*name).to_owned(), value.clone())));
         context
     }
@@ -102,34 +104,35 @@ impl<'a> Place<'a> {
         self.known.extend(self.own(more));
     }
 
-    /// What is the agent's to say: nothing about the rounds of loops, and within a loop nothing
-    /// about how many of them there are.
+    /// What is the agent's to say.
     fn own(&self, mut said: Context) -> Context {
-        for step in &self.workflow.steps {
-            if let Step::Loop(LoopStep { rounds, .. }) = step {
-                for name in [rounds.iteration_name(), rounds.item_name(), rounds.index_name()] {
-                    said.remove(name);
-                }
-            }
-        }
-        if let Some(Lap { looped: LoopStep { rounds, .. }, .. }) = &self.lap {
-            let count = match &rounds.count {
-                Some(Count::Variable(name)) => Some(&**name),
-                _ => None,
-            };
-            for name in rounds.items.as_deref().into_iter().chain(count) {
-                said.remove(name);
-            }
-        }
+        let given = self.given();
+        said.retain(|path, _| !given.iter().any(|name| covers(name, path)));
         said
+    }
+
+    /// What is not: all about the rounds of loops, and within a loop how many of them there are.
+    pub(super) fn given(&self) -> Vec<&'a str> {
+        let names = self.loops().flat_map(|looped| looped.rounds.names());
+        let measure = self.lap.iter().filter_map(|lap| lap.looped.rounds.measure());
+        names.chain(measure).collect()
+    }
+
+    fn loops(&self) -> impl Iterator<Item = &'a LoopStep> + use<'a> {
+        self.workflow.steps.iter().filter_map(|step| match step {
+            Step::Loop(looped) => Some(looped),
+            Step::Task(_) => None,
+        })
     }
 }
 
-/// The step of the workflow that what comes next belongs to.
-fn step_of<'n>(next: &'n Next<'_>) -> Option<&'n str> {
-    match next {
-        Next::Task { round: Some(round), .. } => Some(&round.looped.id),
-        Next::Task { task, round: None } => Some(&task.id),
-        Next::Blocked(_) | Next::Complete => None,
-    }
+/// Whether what was found belongs to a loop, or has to wait until more is known about it.
+fn is_within(looped: &str, found: &Result<Next<'_>, LoopFault>) -> bool {
+    let passed = match found {
+        Err(fault) => return fault.step == looped,
+        Ok(Next::Task { round: Some(round), .. }) if &*round.looped.id == looped => return true,
+        Ok(Next::Task { passed, .. } | Next::Blocked(passed)) => passed,
+        Ok(Next::Complete) => return false,
+    };
+    passed.iter().any(|one| !one.is_decided && one.looped == Some(looped))
 }

@@ -3,7 +3,9 @@
 use mcp_flow_flow::event::Ending;
 use mcp_flow_flow::{Session, SessionId};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::model::Workflow;
 
 /// What was done in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,8 +19,40 @@ pub struct Record {
     pub version: String,
     /// The digest of its content, which the run is pinned to.
     pub hash: String,
+    /// What is to be known before the first step.
+    #[serde(flatten)]
+    pub briefing: Briefing,
     /// What was done, in order.
     pub steps: Vec<Done>,
+}
+
+/// What a workflow says of itself beside its steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Briefing {
+    /// What it is for.
+    pub description: String,
+    /// What must be so before it is begun.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub preconditions: Vec<String>,
+    /// What to ask the user before it is begun.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clarification_prompts: Vec<String>,
+    /// What holds for all steps.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub meta_guidance: Vec<String>,
+}
+
+impl Briefing {
+    pub(super) fn of(workflow: &Workflow) -> Self {
+        let texts = |texts: &[Box<str>]| texts.iter().map(ToString::to_string).collect();
+        Self {
+            description: workflow.description.to_string(),
+            preconditions: texts(&workflow.preconditions),
+            clarification_prompts: texts(&workflow.clarification_prompts),
+            meta_guidance: texts(&workflow.meta_guidance),
+        }
+    }
 }
 
 /// A step that was done.
@@ -54,6 +88,17 @@ impl Record {
         });
         let record: Self = noted(NOTED).as_ref().and_then(read).unwrap_or_default();
         Self { steps: steps.collect(), ..record }
+    }
+
+    /// Which workflow it is of, for an agent that begins or comes back.
+    pub(super) fn told(&self) -> Value {
+        let Self { workflow_id, name, version, hash, briefing, .. } = self;
+        let mut told = json!(briefing);
+        told["id"] = workflow_id.as_str().into();
+        told["name"] = name.as_str().into();
+        told["version"] = version.as_str().into();
+        told["hash"] = hash.as_str().into();
+        told
     }
 
     /// The run for people, all outputs included.

@@ -19,9 +19,9 @@ impl Desk {
                 "runId": view.id,
                 "status": "waiting_for_confirmation",
                 "message": format!(
-                    "A person has to confirm this step, and you cannot. Ask the user to answer with \
-                     `mcp-flow sessions answer {} true` (or false), then call workflow_status.",
-                    view.id
+                    "A person has to confirm this step, and you cannot. {} Then call \
+                     workflow_status.",
+                    self.runs.answers.replace("{run}", &view.id.to_string())
                 ),
                 "question": open.prompt.message,
                 "turnId": open.turn,

@@ -121,11 +121,18 @@ impl Desk {
         let mut start = Start::new(FLOW, owner.clone());
         start.params = parameters(&call.workflow_id, call.context);
         let view = self.engine.start(start).await.map_err(|error| refused(&error))?;
-        self.told(&context, &owner, view).await
+        let record = Record::of(&self.inspect(view.id, &owner).await?);
+        let mut told = self.told(&context, &owner, view).await?;
+        told["workflow"] = record.told();
+        Ok(ToolOutput::structured(told))
     }
 
     async fn go_on(self, context: Context, call: Continue) -> Told {
-        let owner = owner(&context);
+        self.continued(&context, call).await.map(ToolOutput::structured)
+    }
+
+    async fn continued(&self, context: &Context, call: Continue) -> Result<Value, Failure> {
+        let owner = owner(context);
         let Some(token) = Token::open(&self.runs.keys, &owner, &call.token) else {
             return Err(Failure::new(
                 "BAD_TOKEN",
@@ -136,7 +143,7 @@ impl Desk {
         let session = self.inspect(token.run, &owner).await?;
         if session.ended.is_some() {
             let view = self.view(token.run, &owner).await?;
-            return self.told(&context, &owner, view).await;
+            return self.told(context, &owner, view).await;
         }
         let answer = answer(&call);
         let turn = token.turn as usize;
@@ -144,7 +151,7 @@ impl Desk {
             if past.answered.value != answer {
                 return Err(moved_on());
             }
-            return self.repeated(&context, &owner, token, &session).await;
+            return self.repeated(context, &owner, token, &session).await;
         }
         match session.open.as_ref().filter(|_| turn == session.history.len()) {
             Some(open) if !is_confirmation(open) => {}
@@ -154,7 +161,7 @@ impl Desk {
         let reply = self.engine.respond(token.run, &owner, response).await;
         let reply = reply.map_err(|error| refused(&error))?;
         let view = self.settled(reply.view().clone(), &owner).await?;
-        self.told(&context, &owner, view).await
+        self.told(context, &owner, view).await
     }
 
     async fn status(self, context: &Context, call: Status) -> Told {
@@ -168,10 +175,8 @@ impl Desk {
         }
         let view = self.view(run, &owner).await?;
         let mut status = self.standing(&owner, &view);
-        let Record { workflow_id, name, version, hash, steps } = record;
-        status["workflow"] =
-            json!({"id": workflow_id, "name": name, "version": version, "hash": hash});
-        status["done"] = serde_json::to_value(steps).unwrap_or_default();
+        status["workflow"] = record.told();
+        status["done"] = serde_json::to_value(record.steps).unwrap_or_default();
         Ok(ToolOutput::structured(status))
     }
 
@@ -201,7 +206,7 @@ impl Desk {
         owner: &Owner,
         token: Token,
         session: &Session,
-    ) -> Told {
+    ) -> Result<Value, Failure> {
         let after = (token.turn as usize + 1)..session.history.len();
         let next = after
             .map(|place| (place, &session.history[place].asked))
@@ -212,11 +217,16 @@ impl Desk {
         };
         let turn = u32::try_from(place).unwrap_or(u32::MAX);
         let hints = asked.prompt.ui.as_ref();
-        Ok(ToolOutput::structured(self.step(owner, token.run, turn, hints)))
+        Ok(self.step(owner, token.run, turn, hints))
     }
 
     /// Tells where a run stands; asks the person first, if it is for them to say.
-    async fn told(&self, context: &Context, owner: &Owner, mut view: View) -> Told {
+    async fn told(
+        &self,
+        context: &Context,
+        owner: &Owner,
+        mut view: View,
+    ) -> Result<Value, Failure> {
         while let Standing::Waiting(open) = &view.standing
             && open.prompt.kind == PromptType::Confirm
         {
@@ -243,7 +253,7 @@ impl Desk {
                 }
             };
         }
-        Ok(ToolOutput::structured(self.standing(owner, &view)))
+        Ok(self.standing(owner, &view))
     }
 
     async fn inspect(&self, run: SessionId, owner: &Owner) -> Result<Session, Failure> {
@@ -285,7 +295,9 @@ pub(super) fn is_confirmation(asked: &Asked) -> bool {
 }
 
 const START: &str = "Starts a run of a workflow. Steps are shown one at a time, each with a token; \
-                     workflow_continue takes the token and the output of the step.";
+                     workflow_continue takes the token and the output of the step. Before the \
+                     first step, see that `workflow.preconditions` are met and put \
+                     `workflow.clarificationPrompts` to the user.";
 const CONTINUE: &str = "Gives the output of the step a run is at, with the token that came with it. \
                         Answers with the next step, or with what is wrong with the output.";
 const STATUS: &str = "Tells where a run stands and what was done in it, with the token to go on \

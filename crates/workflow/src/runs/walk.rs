@@ -6,12 +6,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::place::Place;
-use super::record::{Done, NOTED, Noted, Record, Refused, Shown, done_key};
+use super::record::{Briefing, Done, NOTED, Noted, Record, Refused, Shown, done_key};
 use crate::condition::Context;
 use crate::library::Library;
 use crate::lookup;
 use crate::model::{Task, Workflow};
-use crate::next::{Next, Round, guidance, needs_confirmation};
+use crate::next::{Next, Round, guidance, needs_confirmation, open_confirmation};
 use crate::read::Reading;
 use crate::rule::Verdict;
 use crate::source::Format;
@@ -57,6 +57,7 @@ pub(super) async fn walk(library: Library, flow: Flow, start: Start) -> FlowResu
         name: workflow.name.to_string(),
         version: workflow.version.to_string(),
         hash: hash(&text),
+        briefing: Briefing::of(&workflow),
         steps: Vec::new(),
     };
     flow.set(NOTED, &record)?;
@@ -86,7 +87,7 @@ impl<'a> Walk<'a> {
             let wanted = match &found {
                 Err(fault) if fault.is_mendable => vec![fault.to_string()],
                 Err(fault) => return Err(FlowError::new(fault.to_string())),
-                Ok(next) => self.place.undecided(next),
+                Ok(next) => next.undecided(),
             };
             if !wanted.is_empty() {
                 refused = self.ask_for_context(&wanted, refused).await?;
@@ -94,7 +95,7 @@ impl<'a> Walk<'a> {
             }
             refused = None;
             match found {
-                Ok(Next::Task { task, round }) => self.step(task, round).await?,
+                Ok(Next::Task { task, round, .. }) => self.step(task, round).await?,
                 // A step whose condition is known not to hold does not apply.
                 _ => return Ok(()),
             }
@@ -119,6 +120,13 @@ impl<'a> Walk<'a> {
             let after = self.place.with(&given.context);
             refused = judge(task, &given.output, &after);
             if refused.is_some() {
+                continue;
+            }
+            if let Some(wanted) = open_confirmation(task, &after, &self.place.given()) {
+                refused = Some(Refused::new(
+                    format!("Whether a person has to agree to this step is still open: {wanted}"),
+                    "Say it with `context`, also if it does not apply.",
+                ));
                 continue;
             }
             // An agent cannot do without the person by saying now that none is needed.

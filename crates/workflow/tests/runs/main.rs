@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod bundled;
+mod conditions;
 
 use std::sync::Arc;
 
@@ -50,7 +51,8 @@ impl World {
     /// A server on the store, as after a restart.
     fn server(&self) -> (Engine, Server) {
         let library = Library::open([(Origin::Named, self.folder.path().into())]).unwrap();
-        let runs = Runs::new(library, KeyRing::new(Key::from_bytes([7; 32])));
+        let runs = Runs::new(library, KeyRing::new(Key::from_bytes([7; 32])))
+            .answered_by("Ask the user to answer {run} by hand.");
         let engine = Engine::builder(self.store.clone()).flow(runs.flow()).build();
         let server = runs.add_to(&engine, Server::builder("test", "1.0.0")).build().unwrap();
         (engine, server)
@@ -126,6 +128,8 @@ async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
         call(&mut peer, "workflow_continue", json!({"token": token, "output": "work"})).await;
     let waiting = structured(&waiting).clone();
     assert_eq!(waiting["status"], "waiting_for_confirmation");
+    let way = format!("answer {} by hand", waiting["runId"].as_str().unwrap());
+    assert!(waiting["message"].as_str().unwrap().contains(&way), "{waiting}");
     assert!(waiting.get("token").is_none() && !waiting.to_string().contains("Third"));
     for trick in [
         json!({"token": token, "output": "true"}),

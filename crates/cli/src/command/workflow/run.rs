@@ -24,6 +24,7 @@ pub(super) async fn start(
     let context = read_context(context.iter().map(String::as_str))?;
     let arguments = json!({"workflowId": id, "context": context});
     let told = place.tool(None, "workflow_start", arguments).await?;
+    brief(&told["workflow"])?;
     go_on(place, again, told).await
 }
 
@@ -78,6 +79,21 @@ async fn go_on(place: &Place, again: String, mut told: Value) -> anyhow::Result<
 /// Where a run stands.
 pub(super) async fn status(place: &Place, id: &str) -> anyhow::Result<Value> {
     place.tool(Some(id), "workflow_status", json!({"runId": id})).await
+}
+
+/// Shows what is to be known before the first step.
+fn brief(workflow: &Value) -> anyhow::Result<()> {
+    for (title, name) in [
+        ("Before you begin, see that this is so:", "preconditions"),
+        ("Find out:", "clarificationPrompts"),
+    ] {
+        let lines = workflow[name].as_array().into_iter().flatten();
+        let lines: Vec<_> = lines.map(|line| format!("- {}", text(line))).collect();
+        if !lines.is_empty() {
+            print(&format!("{title}\n{}", lines.join("\n")))?;
+        }
+    }
+    Ok(())
 }
 
 /// Shows what is to be done, and what was wrong with the last try.
