@@ -20,20 +20,18 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Judges an output by the rules of its step. Without rules it must only say something.
+    /// Judges an output by the rules of its step. If none counts, it must only say something.
     pub fn of(criteria: Option<&Criteria>, output: &str, context: &Context) -> Self {
-        let mut faults = Vec::new();
-        match criteria {
-            None if output.trim().is_empty() => faults.push(Fault {
+        let rules = criteria.map(Criteria::rules).unwrap_or_default();
+        let mut judged: Vec<_> =
+            rules.iter().filter_map(|rule| rule.judge(output, context)).collect();
+        if judged.is_empty() && output.trim().is_empty() {
+            judged.push(Err(Fault {
                 issue: "The output is empty.".to_owned(),
                 suggestion: "Say what was done in this step and what came of it.".to_owned(),
-            }),
-            None => {}
-            Some(criteria) => {
-                faults
-                    .extend(criteria.rules().iter().filter_map(|rule| rule.judge(output, context)));
-            }
+            }));
         }
+        let faults: Vec<_> = judged.into_iter().filter_map(Result::err).collect();
         let mut verdict = Self { valid: faults.is_empty(), issues: vec![], suggestions: vec![] };
         for Fault { issue, suggestion } in faults {
             verdict.issues.push(issue);
@@ -51,29 +49,38 @@ struct Fault {
     suggestion: String,
 }
 
+/// Whether a rule was kept; nothing if it does not count.
+type Judged = Option<Result<(), Fault>>;
+
 impl Rule {
-    fn judge(&self, output: &str, context: &Context) -> Option<Fault> {
+    fn judge(&self, output: &str, context: &Context) -> Judged {
         if self.condition.as_ref().is_some_and(|condition| !condition.holds(context)) {
             return None;
         }
-        let fault = self.demand.judge(output, context)?;
-        match &self.message {
-            Some(message) => Some(Fault { issue: message.to_string(), ..fault }),
-            None => Some(fault),
-        }
+        let judged = self.demand.judge(output, context)?;
+        Some(judged.map_err(|fault| match &self.message {
+            Some(message) => Fault { issue: message.to_string(), ..fault },
+            None => fault,
+        }))
     }
 }
 
 impl Demand {
-    fn judge(&self, output: &str, context: &Context) -> Option<Fault> {
-        let fault = |issue: String, suggestion: String| Some(Fault { issue, suggestion });
+    fn judge(&self, output: &str, context: &Context) -> Judged {
+        let fault = |issue: String, suggestion: String| Some(Err(Fault { issue, suggestion }));
+        // Those of several that count; nothing if there are some, and none does.
+        let counted = |rules: &[Rule]| {
+            let judged: Vec<_> =
+                rules.iter().filter_map(|rule| rule.judge(output, context)).collect();
+            (rules.is_empty() || !judged.is_empty()).then_some(judged)
+        };
         match self {
-            Self::Contains(part) if output.contains(&**part) => None,
+            Self::Contains(part) if output.contains(&**part) => KEPT,
             Self::Contains(part) => fault(
                 format!("The output does not contain {part:?}."),
                 format!("Include {part:?} in the output, in these very letters."),
             ),
-            Self::Regex(pattern) if pattern.is_match(output) => None,
+            Self::Regex(pattern) if pattern.is_match(output) => KEPT,
             Self::Regex(pattern) => fault(
                 format!("The output does not match {}.", slashed(pattern)),
                 format!("Write the output so that {} is found in it.", slashed(pattern)),
@@ -89,25 +96,28 @@ impl Demand {
                         format!("The output has {length} characters, at most {max} are allowed."),
                         format!("Say it in fewer words: {} characters less.", length - max),
                     ),
-                    _ => None,
+                    _ => KEPT,
                 }
             }
-            Self::Schema(schema) => judge_by_schema(schema, output),
+            Self::Schema(schema) => match judge_by_schema(schema, output) {
+                Some(fault) => Some(Err(fault)),
+                None => KEPT,
+            },
             Self::And(rules) => {
-                let faults: Vec<_> =
-                    rules.iter().filter_map(|rule| rule.judge(output, context)).collect();
-                (!faults.is_empty()).then(|| joined(faults, " "))
+                let faults: Vec<_> = counted(rules)?.into_iter().filter_map(Result::err).collect();
+                if faults.is_empty() { KEPT } else { Some(Err(joined(faults, " "))) }
             }
             Self::Or(rules) => {
-                let mut faults = Vec::new();
-                for rule in rules {
-                    faults.push(rule.judge(output, context)?);
+                let judged: Result<Vec<_>, ()> =
+                    counted(rules)?.into_iter().map(|one| one.err().ok_or(())).collect();
+                match judged {
+                    Ok(faults) => Some(Err(joined(faults, " Or: "))),
+                    Err(()) => KEPT,
                 }
-                Some(joined(faults, " Or: "))
             }
-            Self::Not(rule) => match rule.judge(output, context) {
-                Some(_) => None,
-                None => fault(
+            Self::Not(rule) => match rule.judge(output, context)? {
+                Err(_) => KEPT,
+                Ok(()) => fault(
                     format!("The output must not {}.", rule.demand.words()),
                     format!("Change the output so that it does not {}.", rule.demand.words()),
                 ),
@@ -191,6 +201,8 @@ pub(crate) fn validator(schema: &Value) -> Result<Validator, String> {
         .map_err(|error| format!("the schema cannot be used: {error}"))
 }
 
+const KEPT: Judged = Some(Ok(()));
+
 const MEND: &str = "Mend the schema in the workflow file.";
 
 /// How many faults of an output are told at once.
@@ -266,10 +278,38 @@ mod tests {
         assert_eq!(issues(json!({"strict": true})), ["one", "two", "three"]);
     }
 
+    /// A rule within others counts, or does not, as one by itself.
+    #[test]
+    fn what_does_not_count_decides_nothing() {
+        let never = json!({"type": "contains", "value": "a", "condition": {"var": "strict"}});
+        let other = json!({"type": "contains", "value": "b"});
+        for (criteria, output, valid, strictly) in [
+            (json!({"not": never}), "a", true, false),
+            (json!({"not": {"not": never}}), "x", true, false),
+            (json!({"not": {"and": [never]}}), "a", true, false),
+            (json!({"or": [never, other]}), "x", false, false),
+            (json!({"or": [never, other]}), "a", false, true),
+            (json!({"or": [never]}), "x", true, false),
+            (json!({"and": [never, other]}), "b", true, false),
+            (json!([never]), " ", false, false),
+        ] {
+            let read = criteria_of(&criteria).unwrap();
+            for (context, valid) in [(json!({}), valid), (json!({"strict": true}), strictly)] {
+                let verdict = Verdict::of(Some(&read), output, context.as_object().unwrap());
+                assert_eq!(verdict.valid, valid, "{criteria}: {output:?} with {context}");
+                assert!(valid || !verdict.suggestions.is_empty(), "{criteria}");
+            }
+        }
+    }
+
     #[test]
     fn without_rules_an_output_must_say_something() {
+        let none = criteria_of(&json!([])).unwrap();
         for (output, valid) in [("x", true), (" \n\t", false), ("", false)] {
-            assert_eq!(Verdict::of(None, output, &Default::default()).valid, valid, "{output:?}");
+            for criteria in [None, Some(&none)] {
+                let verdict = Verdict::of(criteria, output, &Default::default());
+                assert_eq!(verdict.valid, valid, "{output:?}");
+            }
         }
     }
 }
