@@ -23,8 +23,10 @@ mod template;
 
 pub use condition::{Condition, Context, Test};
 pub use fault::{INVALID_WORKFLOW, SERVER_ERROR, STEP_NOT_FOUND, WORKFLOW_NOT_FOUND};
-pub use library::{BadDirectory, Broken, Changes, Entry, Library, Origin, Watching, check_file};
-pub use lookup::{Form, LookupTools, PRINTED_TOOLS, SERVER_VERSION, ToolErrors};
+pub use library::{
+    BadDirectory, Broken, Changes, Entry, Library, Origin, Watching, check_file, files_in,
+};
+pub use lookup::{Form, LookupTools, PRINTED_TOOLS, SERVER_VERSION, ToolErrors, incompatible};
 pub use model::{Body, Confirmation, Count, Found, Loop, LoopKind, LoopStep, Step, Task, Workflow};
 pub use pattern::Pattern;
 pub use problem::{Position, Problem, Severity, nearest};

@@ -116,8 +116,17 @@ impl Library {
             let path = path.canonicalize().map_err(bad)?;
             let found = files::find(&path).map_err(bad)?;
             inner.directories.push(Directory { origin, path: path.clone() });
+            let rank = inner.directories.len();
             for (found, reading) in files::read_all(found, &path) {
-                shelf.put(origin, inner.directories.len(), found.path, reading);
+                warn_of(&found.path, &reading);
+                let id = reading.workflow.as_ref().map(|workflow| workflow.id.clone());
+                shelf.put(origin, rank, found.path.clone(), reading);
+                let twin = id.and_then(|id| shelf.twin(&id, rank, &found.path));
+                if let Some((twin, counts)) = twin {
+                    let (file, twin, counts) =
+                        (found.path.display(), twin.display(), counts.display());
+                    tracing::warn!("{file} and {twin} have the same id; {counts} counts");
+                }
             }
         }
         for broken in shelf.broken() {
@@ -171,8 +180,11 @@ impl Library {
         let Some((rank, directory)) = place else { return Changes::default() };
         let found = files::look(path, &directory.path);
         let reading = found.as_ref().map(|found| files::read(found, &directory.path));
-        if let Some(problem) = reading.as_ref().and_then(Reading::first_error) {
-            tracing::warn!("{}: {problem}", path.display());
+        if let Some(reading) = &reading {
+            warn_of(path, reading);
+            if let Some(problem) = reading.first_error() {
+                tracing::warn!("{}: {problem}", path.display());
+            }
         }
         let mut shelf = self.inner.shelf.write().unwrap_or_else(PoisonError::into_inner);
         match (found, reading) {
@@ -218,6 +230,15 @@ impl Library {
     }
 }
 
+/// Says what is not as it should be with a file that can be used all the same.
+fn warn_of(path: &Path, reading: &Reading) {
+    if reading.workflow.is_some() {
+        for problem in &reading.problems {
+            tracing::warn!("{}: {problem}", path.display());
+        }
+    }
+}
+
 /// A directory that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("the workflows in {} cannot be read", path.display())]
@@ -231,6 +252,14 @@ pub struct BadDirectory {
 /// What is wrong with a file by itself, for those who write one.
 pub fn check_file(path: &Path) -> std::io::Result<Vec<Problem>> {
     files::check(path)
+}
+
+/// The files of a directory that would be read as workflows, in order.
+pub fn files_in(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let found = files::find(directory)?;
+    let mut paths: Vec<_> = found.into_iter().map(|found| found.path.to_path_buf()).collect();
+    paths.sort();
+    Ok(paths)
 }
 
 #[cfg(test)]

@@ -7,14 +7,13 @@
 mod conditions;
 mod fields;
 mod loops;
+mod references;
 mod rules;
-
-use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::model::{Body, Confirmation, Found, Step, Task, Workflow};
-use crate::problem::{Problem, Severity, nearest};
+use crate::model::{Confirmation, Step, Task, Workflow};
+use crate::problem::{Problem, Severity};
 use crate::source::Format;
 use fields::{Fields, Notes, Place};
 
@@ -120,7 +119,7 @@ fn read_workflow(value: &Value, category: &str, notes: &Notes) -> Option<Workflo
     let clarification_prompts = fields.texts("clarificationPrompts", 1..=256);
     let meta_guidance = fields.texts("metaGuidance", 1..=256);
     let steps = read_steps(&fields);
-    let workflow = Workflow {
+    Some(Workflow {
         id: id?,
         name: name?,
         description: description?,
@@ -132,9 +131,7 @@ fn read_workflow(value: &Value, category: &str, notes: &Notes) -> Option<Workflo
         clarification_prompts,
         meta_guidance,
         steps: steps?,
-    };
-    check_references(&workflow, &fields);
-    Some(workflow)
+    })
 }
 
 fn read_steps(fields: &Fields<'_>) -> Option<Vec<Step>> {
@@ -144,6 +141,7 @@ fn read_steps(fields: &Fields<'_>) -> Option<Vec<Step>> {
         return None;
     }
     let place = fields.place("steps");
+    references::check(items, &place, fields.notes());
     let steps: Vec<_> = items
         .iter()
         .enumerate()
@@ -154,7 +152,7 @@ fn read_steps(fields: &Fields<'_>) -> Option<Vec<Step>> {
 }
 
 fn read_step(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Step> {
-    if value.get("type").is_some() || value.get("loop").is_some() {
+    if references::is_loop(value) {
         return loops::read(value, place, notes).map(Step::Loop);
     }
     read_task(value, place, notes).map(Step::Task)
@@ -191,49 +189,6 @@ fn read_task(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Task> {
         run_condition,
         validation_criteria,
     })
-}
-
-/// Whether steps are told apart by their ids, and loops refer to what is there.
-fn check_references(workflow: &Workflow, fields: &Fields<'_>) {
-    let mut seen = HashSet::new();
-    let steps = fields.place("steps");
-    for (index, step) in workflow.steps.iter().enumerate() {
-        let place = steps.item(index);
-        check_id(step.id(), place, &mut seen, fields.notes());
-        let Step::Loop(looped) = step else { continue };
-        match &looped.body {
-            Body::Inline(tasks) => {
-                let body = place.member("body");
-                for (index, task) in tasks.iter().enumerate() {
-                    check_id(&task.id, body.item(index), &mut seen, fields.notes());
-                }
-            }
-            Body::Step(id) => match workflow.find(id) {
-                Some(Found::Task(_)) if workflow.steps.iter().any(|step| step.id() == &**id) => {}
-                Some(Found::Task(_)) => {
-                    let told = format!("`body` names `{id}`, which belongs to another loop");
-                    fields.notes().error(place.member("body"), told);
-                }
-                Some(Found::Loop(_)) => {
-                    let told = format!("`body` names the loop `{id}`; loops do not nest");
-                    fields.notes().error(place.member("body"), told);
-                }
-                None => {
-                    let meant = nearest(id, workflow.steps.iter().map(Step::id));
-                    let hint = meant
-                        .map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
-                    let told = format!("`body` names `{id}`, which is no step here{hint}");
-                    fields.notes().error(place.member("body"), told);
-                }
-            },
-        }
-    }
-}
-
-fn check_id<'a>(id: &'a str, place: Place<'_>, seen: &mut HashSet<&'a str>, notes: &Notes) {
-    if !seen.insert(id) {
-        notes.error(place.member("id"), format!("another step is called `{id}` too; rename one"));
-    }
 }
 
 /// The version of a workflow that does not say its own (C-29).

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use mcp_flow::workflow::{Entry, Library, nearest};
+use mcp_flow::workflow::{Entry, Library, incompatible, nearest};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
@@ -44,7 +44,7 @@ enum Action {
     },
     /// Say what is wrong with files; exit 1 if they cannot be used
     Validate {
-        /// Which files
+        /// Which files; of a directory, all in it
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
@@ -140,11 +140,15 @@ fn list(library: &Library, format: Format) -> anyhow::Result<ExitCode> {
             .iter()
             .map(|entry| {
                 let one = &entry.workflow;
-                json!({
+                let mut listed = json!({
                     "id": one.id, "name": one.name, "description": one.description,
                     "category": one.category, "version": one.version,
                     "origin": entry.origin.name(),
-                })
+                });
+                if let Some(why) = incompatible(one) {
+                    listed["incompatible"] = why.into();
+                }
+                listed
             })
             .collect();
         let broken: Vec<_> = broken
@@ -161,6 +165,11 @@ fn list(library: &Library, format: Format) -> anyhow::Result<ExitCode> {
     };
     let rows: Vec<_> = entries.iter().map(row).collect();
     show::print(&table::write(&["workflow", "origin", "steps", "name"], &rows, format))?;
+    for entry in &entries {
+        if let Some(why) = incompatible(&entry.workflow) {
+            show::print(&neutral(&format!("cannot be used: {} {why}", entry.workflow.id)))?;
+        }
+    }
     for one in broken {
         show::print(&neutral(&format!("broken: {}", one.report())))?;
     }

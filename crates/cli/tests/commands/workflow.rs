@@ -26,6 +26,17 @@ fn a_new_workflow_is_written_checked_and_listed() {
     assert_eq!(code, 1);
     let told = "workflows/my-own.yaml:23:5: error: `guidence` is unknown; did you mean `guidance`?";
     assert!(out.contains(told), "{out}");
+    // A directory stands for all in it; what needs another server is listed as such.
+    let (out, _, code) = workflow(&["validate", "workflows"]);
+    assert!(code == 1 && out.contains(told), "{out}");
+    std::fs::create_dir(folder.path().join("empty")).unwrap();
+    let (out, _, code) = workflow(&["validate", "empty"]);
+    assert!(code == 1 && out.contains("no workflow file"), "{out}");
+    let newer = "id: the-newer\nname: N\ndescription: D\nversion: 1.0.0\n\
+        minimumServerVersion: 99.0.0\nsteps: [{id: one, title: One, prompt: First}]\n";
+    std::fs::write(folder.path().join("workflows/newer.yaml"), newer).unwrap();
+    let (out, _, _) = workflow(&["list"]);
+    assert!(out.contains("cannot be used: the-newer needs server 99.0.0"), "{out}");
 }
 
 /// What is wrong is said before what to do about it.
@@ -48,13 +59,15 @@ fn a_workflow_that_is_not_there_is_told() {
 #[test]
 fn a_person_is_walked_through() {
     let folder = tempfile::tempdir().unwrap();
-    let workflow = "id: two-steps\nname: Two\ndescription: Two steps\nversion: 1.0.0\nsteps:\n\
+    let workflow = "id: two-steps\nname: Two\ndescription: Two steps\nversion: 1.0.0\n\
+        preconditions: [The tea is ready]\nclarificationPrompts: [Which cup?]\nsteps:\n\
         - {id: one, title: One, prompt: First, validationCriteria: [{type: contains, value: done}]}\n\
         - {id: two, title: Two, prompt: 'Second {{word}}', requireConfirmation: true}\n";
     std::fs::write(folder.path().join("two.yaml"), workflow).unwrap();
     let arguments = ["workflow", "--workflows", ".", "run", "two-steps", "word=sesame"];
     let (said, err, code) = run_in(folder.path(), &arguments, "no\ndone\nwork\ny\n");
     assert_eq!(code, 0, "{err}");
+    assert!(said.contains("- The tea is ready") && said.contains("- Which cup?"), "{said}");
     assert!(said.contains("does not contain") && said.contains("Second sesame"), "{said}");
     // Whoever leaves is told how to come back.
     let (_, told, code) = run_in(folder.path(), &arguments, "done\n");

@@ -58,6 +58,13 @@ enum Known {
     Broken(Arc<Broken>),
 }
 
+/// Which workflow of an id counted before something was changed.
+#[derive(Debug)]
+struct Before {
+    id: Box<str>,
+    entry: Option<Entry>,
+}
+
 impl Shelf {
     pub(super) fn find(&self, id: &str) -> Option<&Entry> {
         self.good.get(id).and_then(|entries| entries.values().next_back())
@@ -78,6 +85,13 @@ impl Shelf {
         })
     }
 
+    /// Another file with the id of this one in the same directory, and that of both which counts.
+    pub(super) fn twin(&self, id: &str, rank: usize, path: &Path) -> Option<(&Path, &Path)> {
+        let here = || self.good.get(id).into_iter().flatten().filter(|((at, _), _)| *at == rank);
+        let paths = || here().map(|((_, path), _)| &**path);
+        Some((paths().find(|other| *other != path)?, paths().last()?))
+    }
+
     pub(super) fn paths(&self) -> Vec<Arc<Path>> {
         self.files.keys().cloned().collect()
     }
@@ -96,9 +110,14 @@ impl Shelf {
         let mut ids: Vec<Box<str>> = ids.map(Into::into).collect();
         ids.dedup();
         let before = self.taken_out(&path);
+        let mut other = None;
         let known = match reading.workflow {
             Some(workflow) => {
                 let id = workflow.id.clone();
+                if before.as_ref().is_none_or(|one| one.id != id) {
+                    let entry = self.find(&id).cloned();
+                    other = Some(Before { id: id.clone(), entry });
+                }
                 let entry = Entry { workflow: Arc::new(workflow), origin, path: path.clone() };
                 self.good.entry(id.clone()).or_default().insert((rank, path.clone()), entry);
                 Known::Good { id, rank }
@@ -113,33 +132,29 @@ impl Shelf {
                 Known::Broken(broken)
             }
         };
-        let id = match &known {
-            Known::Good { id, .. } => Some(id.clone()),
-            Known::Broken(_) => None,
-        };
         self.files.insert(path, known);
-        self.compare(before, id)
+        self.changes([before, other])
     }
 
     /// Forgets a file.
     pub(super) fn remove(&mut self, path: &Path) -> Changes {
         let before = self.taken_out(path);
-        self.compare(before, None)
+        self.changes([before, None])
     }
 
     /// Takes out what was known of a file; tells which workflow counted before.
-    fn taken_out(&mut self, path: &Path) -> Option<(Box<str>, Option<Entry>)> {
+    fn taken_out(&mut self, path: &Path) -> Option<Before> {
         let (path, known) = self.files.remove_entry(path)?;
         match known {
             Known::Good { id, rank } => {
-                let before = self.find(&id).cloned();
+                let entry = self.find(&id).cloned();
                 if let Some(entries) = self.good.get_mut(&id) {
                     entries.remove(&(rank, path));
                     if entries.is_empty() {
                         self.good.remove(&id);
                     }
                 }
-                Some((id, before))
+                Some(Before { id, entry })
             }
             Known::Broken(broken) => {
                 for id in &broken.ids {
@@ -153,24 +168,17 @@ impl Shelf {
     }
 
     /// What is another than before.
-    fn compare(&self, before: Option<(Box<str>, Option<Entry>)>, now: Option<Box<str>>) -> Changes {
+    fn changes(&self, before: [Option<Before>; 2]) -> Changes {
         let mut changes = Changes::default();
-        let same_id = before.as_ref().zip(now.as_ref()).is_some_and(|((id, _), now)| id == now);
-        if let Some((id, before)) = before {
-            self.note_change(&id, before.as_ref(), &mut changes);
-        }
-        if let Some(id) = now.filter(|_| !same_id) {
-            // What counted before had the same id and an earlier place, or there was none.
-            let entries = self.good.get(&id);
-            let hidden = entries.and_then(|entries| entries.values().rev().nth(1));
-            self.note_change(&id, hidden, &mut changes);
+        for before in before.iter().flatten() {
+            self.note_change(before, &mut changes);
         }
         changes
     }
 
-    fn note_change(&self, id: &str, before: Option<&Entry>, changes: &mut Changes) {
-        let (before, now) =
-            (before.map(|entry| &entry.workflow), self.find(id).map(|entry| &entry.workflow));
+    fn note_change(&self, Before { id, entry }: &Before, changes: &mut Changes) {
+        let (before, now) = (entry.as_ref(), self.find(id));
+        let [before, now] = [before, now].map(|entry| entry.map(|entry| &entry.workflow));
         if before == now {
             return;
         }
@@ -178,8 +186,8 @@ impl Shelf {
             (&before.name, &before.description) != (&now.name, &now.description)
         });
         if listed {
-            changes.listed.push(id.into());
+            changes.listed.push(id.clone());
         }
-        changes.content.push(id.into());
+        changes.content.push(id.clone());
     }
 }

@@ -32,6 +32,12 @@ fn later_directories_win() {
     assert_eq!(name("only-mine").as_deref(), Some("Mine"));
     assert_eq!(name("ai-task-implementation").as_deref(), Some("AI Task Prompt Workflow"));
     assert_eq!(library.entry("code-review").unwrap().origin, Origin::Named);
+    // What is hidden by a later one changes nothing.
+    write(user.path(), "d.json", "code-review", "Another");
+    let hidden = user.path().canonicalize().unwrap().join("d.json");
+    assert_eq!(library.reload(&hidden), Changes::default());
+    fs::remove_file(&hidden).unwrap();
+    assert_eq!(library.reload(&hidden), Changes::default());
     // When the later one goes, the earlier counts again.
     let gone = named.path().canonicalize().unwrap().join("c.json");
     fs::remove_file(&gone).unwrap();

@@ -109,6 +109,24 @@ fn what_is_wrong_is_told_with_its_place() {
     }
 }
 
+/// Steps that are mixed up are told together with all else that is wrong.
+#[test]
+fn all_problems_are_told_at_once() {
+    let mut broken = whole();
+    broken["steps"][0]["id"] = json!("sweep");
+    broken["steps"][0]["promt"] = json!("x");
+    broken["steps"][1]["loop"]["maxIterations"] = json!(0);
+    broken["steps"][2]["body"] = json!("firts");
+    let reading = Reading::of(&broken.to_string(), Format::Json, "x");
+    let told = reading.problems.iter().map(|problem| problem.message.as_str());
+    let told = told.collect::<Vec<_>>().join("\n");
+    for words in
+        ["`promt` is unknown", "from 1 to 1000", "another step is called `sweep`", "`firts`"]
+    {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+}
+
 /// The same problem in YAML, with line and column; a broken text gives its id away.
 #[test]
 fn positions_are_those_of_the_text() {

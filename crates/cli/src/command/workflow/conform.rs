@@ -35,8 +35,7 @@ fn before_the_handshake(server: &mut Server, report: &mut Report) -> anyhow::Res
     let told = &old["error"]["data"];
     report.check(
         "an unsupported version is rejected with -32000 and both versions",
-        code(&old) == Some(-32000)
-            && old["error"]["message"] == "Unsupported protocol version"
+        is_error(&old, -32000, "Unsupported protocol version")
             && told["supportedVersions"] == json!(["2024-11-05"])
             && told["requestedVersion"] == "2024-10-01",
     )?;
@@ -94,6 +93,17 @@ fn parameters(server: &mut Server, report: &mut Report, id: &str) -> anyhow::Res
         ("an id has at most 64 characters", "workflow_get", json!({"id": "a".repeat(65)})),
         ("an id has small letters only", "workflow_get", json!({"id": "Bad_Id"})),
         ("workflow_next needs completedSteps", "workflow_next", json!({"workflowId": id})),
+        ("workflow_get takes nothing else", "workflow_get", json!({"id": id, "other": true})),
+        (
+            "workflow_next takes nothing else",
+            "workflow_next",
+            json!({"workflowId": id, "completedSteps": [], "other": 1}),
+        ),
+        (
+            "workflow_validate needs a stepId",
+            "workflow_validate",
+            json!({"workflowId": id, "output": "x"}),
+        ),
         (
             "completedSteps are unique",
             "workflow_next",
@@ -106,10 +116,14 @@ fn parameters(server: &mut Server, report: &mut Report, id: &str) -> anyhow::Res
         ),
     ] {
         let reply = server.call(method, params)?;
-        let details = reply["error"]["data"]["details"].is_string();
-        report.check(what, code(&reply) == Some(-32602) && details)?;
+        let told = reply["error"]["data"]["details"].as_str().is_some_and(|told| !told.is_empty());
+        report.check(what, is_error(&reply, -32602, "Invalid params") && told)?;
     }
-    Ok(())
+    let missing = server.call("workflow_next", json!({"completedSteps": []}))?;
+    report.check(
+        "a missing member is named",
+        missing["error"]["data"]["details"] == "workflowId is required",
+    )
 }
 
 fn walking(server: &mut Server, report: &mut Report, id: &str) -> anyhow::Result<()> {
@@ -126,6 +140,7 @@ fn walking(server: &mut Server, report: &mut Report, id: &str) -> anyhow::Result
             && result["isComplete"] == false,
     )?;
     let ids: Vec<_> = steps.iter().map(|step| step["id"].clone()).collect();
+    report.check("the steps come in their order, each once", in_order(server, id, &steps)?)?;
     let last = server.call("workflow_next", json!({"workflowId": id, "completedSteps": ids}))?;
     report.check(
         "after the last step it is complete, with an object for a step",
@@ -133,35 +148,67 @@ fn walking(server: &mut Server, report: &mut Report, id: &str) -> anyhow::Result
     )?;
     let judged = json!({"workflowId": id, "stepId": ids.first(), "output": "x"});
     let judged = server.call("workflow_validate", judged)?;
-    report.check("workflow_validate gives a verdict", judged["result"]["valid"].is_boolean())
+    let verdict = &judged["result"];
+    let told = |name: &str| verdict[name].as_array().is_some_and(|texts| !texts.is_empty());
+    report.check(
+        "workflow_validate gives a verdict, and says why an output is not good",
+        verdict["valid"] == true
+            || verdict["valid"] == false && told("issues") && told("suggestions"),
+    )
+}
+
+/// Whether a workflow is walked through as it is written. Where a step depends on the context, or is
+/// a loop, another order is right as well, and it is not looked further.
+fn in_order(server: &mut Server, id: &str, steps: &[Value]) -> anyhow::Result<bool> {
+    let mut done = Vec::new();
+    for step in steps {
+        if step.get("runCondition").is_some() || step["type"] == "loop" {
+            break;
+        }
+        let next = json!({"workflowId": id, "completedSteps": done});
+        let next = server.call("workflow_next", next)?;
+        if next["result"]["step"]["id"] != step["id"] || next["result"]["isComplete"] != false {
+            return Ok(false);
+        }
+        done.push(step["id"].clone());
+    }
+    Ok(true)
 }
 
 fn errors(server: &mut Server, report: &mut Report, id: &str) -> anyhow::Result<()> {
     let unknown = server.call("workflow_get", json!({"id": "nonexistent-workflow"}))?;
     report.check(
         "an unknown workflow is -32001 with its id",
-        code(&unknown) == Some(-32001)
-            && unknown["error"]["message"] == "Workflow not found"
+        is_error(&unknown, -32001, "Workflow not found")
             && unknown["error"]["data"]["workflowId"] == "nonexistent-workflow",
     )?;
     let step = json!({"workflowId": id, "stepId": "nonexistent-step", "output": "x"});
     let step = server.call("workflow_validate", step)?;
     report.check(
         "an unknown step is -32003 with its id",
-        code(&step) == Some(-32003)
-            && step["error"]["message"] == "Step not found"
+        is_error(&step, -32003, "Step not found")
             && step["error"]["data"]["stepId"] == "nonexistent-step",
     )?;
     let method = server.call("non_existent_tool", json!({}))?;
     report.check(
         "an unknown method is -32601 with its name",
-        code(&method) == Some(-32601) && method["error"]["data"]["method"] == "non_existent_tool",
+        is_error(&method, -32601, "Method not found")
+            && method["error"]["data"]["method"] == "non_existent_tool",
     )?;
     server.send("this is not JSON")?;
     let broken = server.next()?;
     report.check(
         "a broken line is -32700 with id null",
-        code(&broken) == Some(-32700) && broken["id"].is_null() && broken.get("id").is_some(),
+        is_error(&broken, -32700, "Parse error")
+            && broken["id"].is_null()
+            && broken.get("id").is_some()
+            && broken["error"]["data"]["details"].is_string(),
+    )?;
+    server.send(r#"{"jsonrpc": "2.0"}"#)?;
+    let empty = server.next()?;
+    report.check(
+        "a message without a method is -32600",
+        is_error(&empty, -32600, "Invalid Request"),
     )?;
     let ids: Vec<_> = (0..50).map(|number| json!(format!("order-{number}"))).collect();
     for id in &ids {
@@ -184,6 +231,10 @@ fn ending(mut server: Server, report: &mut Report) -> anyhow::Result<()> {
     report.check("shutdown is answered with null", reply == expected)?;
     let ended = server.ends_well();
     report.check("after shutdown the server exits with status 0", ended)
+}
+
+fn is_error(reply: &Value, number: i64, message: &str) -> bool {
+    code(reply) == Some(number) && reply["error"]["message"] == message
 }
 
 fn code(reply: &Value) -> Option<i64> {

@@ -3,17 +3,22 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use mcp_flow::workflow::{Problem, check_file};
+use mcp_flow::workflow::{Problem, check_file, files_in};
 
 use crate::show::print;
 
 pub(super) fn run(files: &[PathBuf]) -> anyhow::Result<ExitCode> {
     let mut usable = true;
     for file in files {
-        match check_file(file) {
-            Ok(problems) => {
-                usable &= !problems.iter().any(Problem::is_error);
-                print(&report(file, &problems))?;
+        match with_folders(file) {
+            Ok(files) if files.is_empty() => {
+                usable = false;
+                print(&format!("{}: no workflow file is in this directory", file.display()))?;
+            }
+            Ok(files) => {
+                for file in &files {
+                    usable &= check(file)?;
+                }
             }
             Err(error) => {
                 usable = false;
@@ -22,6 +27,25 @@ pub(super) fn run(files: &[PathBuf]) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(if usable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A file, or all files of a directory.
+fn with_folders(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    if path.is_dir() { files_in(path) } else { Ok(vec![path.to_owned()]) }
+}
+
+/// Tells what is wrong with a file; whether it can be used.
+fn check(file: &Path) -> anyhow::Result<bool> {
+    match check_file(file) {
+        Ok(problems) => {
+            print(&report(file, &problems))?;
+            Ok(!problems.iter().any(Problem::is_error))
+        }
+        Err(error) => {
+            print(&format!("{}: {error}", file.display()))?;
+            Ok(false)
+        }
+    }
 }
 
 fn report(file: &Path, problems: &[Problem]) -> String {
