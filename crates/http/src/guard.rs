@@ -1,11 +1,14 @@
 //! Who is let in, as an answer to those who are not. The rules are those of [`Guard`].
 
+use std::sync::{Mutex, PoisonError};
+
 use hyper::header::{
     AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, WWW_AUTHENTICATE,
 };
 use hyper::{StatusCode, Uri};
 use mcp_flow_server::Principal;
 use mcp_flow_server::guard::{Denied, Guard, Page};
+use subtle::ConstantTimeEq;
 
 use crate::answer::{Answer, busy, refusal};
 use crate::metadata;
@@ -28,18 +31,50 @@ pub(crate) fn check_origin<'a>(
     }
 }
 
+/// Who came last by a connection, and with which credential: nearly always the next one, too.
+#[derive(Debug, Default)]
+pub(crate) struct LastCaller(Mutex<Option<(HeaderValue, Principal)>>);
+
+impl LastCaller {
+    fn recall(&self, guard: &Guard, credential: &HeaderValue) -> Option<Principal> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (known, principal) = last.as_ref()?;
+        // A proxy may bring several callers by one connection; none learns another's token.
+        let is_same = bool::from(known.as_bytes().ct_eq(credential.as_bytes()));
+        (is_same && guard.still_stands(principal)).then(|| principal.clone())
+    }
+
+    fn note(&self, credential: &HeaderValue, principal: &Principal) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut credential = credential.clone();
+        credential.set_sensitive(true);
+        *last = Some((credential, principal.clone()));
+    }
+}
+
 /// Whom a request is made for, or why it is refused. `base` is where the client finds the server.
 pub(crate) async fn admit(
     guard: &Guard,
     headers: &HeaderMap,
+    last: &LastCaller,
     base: impl FnOnce() -> Option<String>,
 ) -> Result<Principal, Answer> {
     let mut given = headers.get_all(AUTHORIZATION).iter();
-    let authorization = given.next().map(|value| value.to_str().unwrap_or_default());
+    let credential = given.next();
     // Of two, somebody on the way may have looked at the other.
-    let authorization = if given.next().is_some() { Some("") } else { authorization };
-    match guard.admit(authorization).await {
-        Ok(principal) => Ok(principal),
+    let is_doubled = given.next().is_some();
+    let single = credential.filter(|_| guard.asks() && !is_doubled);
+    if let Some(principal) = single.and_then(|credential| last.recall(guard, credential)) {
+        return Ok(principal);
+    }
+    let authorization = credential.map(|value| value.to_str().unwrap_or_default());
+    match guard.admit(if is_doubled { Some("") } else { authorization }).await {
+        Ok(principal) => {
+            if let Some(credential) = single {
+                last.note(credential, &principal);
+            }
+            Ok(principal)
+        }
         Err(denied) => {
             let metadata = guard.terms().and_then(|terms| Some((base()?, terms)));
             let metadata = metadata.filter(|(_, terms)| metadata::is_offered(terms));

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use hyper::StatusCode;
 
 use crate::departures::Departures;
+use crate::guard::LastCaller;
 
 /// Counts of one HTTP server.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ impl Metrics {
         }
         self.accepted.fetch_add(1, Ordering::Relaxed);
         let (metrics, departures) = (self.clone(), Arc::default());
-        Some(Arc::new(Connected { metrics, departures }))
+        Some(Arc::new(Connected { metrics, departures, caller: LastCaller::default() }))
     }
 
     pub(crate) fn answered(&self, status: StatusCode) {
@@ -89,6 +90,7 @@ pub(crate) struct Connected {
     metrics: Arc<Metrics>,
     /// What waits for answers that leave by it.
     pub(crate) departures: Arc<Departures>,
+    pub(crate) caller: LastCaller,
 }
 
 impl Drop for Connected {

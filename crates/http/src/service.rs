@@ -149,7 +149,7 @@ impl Service {
             return answer;
         }
         let base = || self.base(request.headers());
-        match guard::admit(&self.guard, request.headers(), base).await {
+        match guard::admit(&self.guard, request.headers(), &connected.caller, base).await {
             Ok(principal) => {
                 let lapsing = self.guard.asks().then(|| principal.clone());
                 let mut answer = self.enter(request, principal, connected).await;

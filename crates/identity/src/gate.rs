@@ -166,6 +166,11 @@ impl Verifier for Gate {
         }
     }
 
+    /// What is taken back is not good any more.
+    fn still_stands(&self, principal: &Principal) -> bool {
+        principal.is_good()
+    }
+
     fn terms(&self) -> Arc<Terms> {
         self.rules().terms.clone()
     }

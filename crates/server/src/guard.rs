@@ -98,6 +98,11 @@ impl Guard {
         })
     }
 
+    /// Whether whoever was let in by a token is let in by the same again, without asking.
+    pub fn still_stands(&self, principal: &Principal) -> bool {
+        self.verifier.as_ref().is_some_and(|verifier| verifier.still_stands(principal))
+    }
+
     /// Whether a token is asked for.
     pub fn asks(&self) -> bool {
         self.verifier.is_some()

@@ -131,6 +131,10 @@ impl Verifier for Tokens {
             false => Err(Refused::Expired),
         }))
     }
+
+    fn still_stands(&self, principal: &Principal) -> bool {
+        principal.is_good()
+    }
 }
 
 impl std::str::FromStr for Tokens {

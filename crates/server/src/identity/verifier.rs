@@ -16,6 +16,12 @@ pub trait Verifier: fmt::Debug + Send + Sync + 'static {
     /// seen before.
     fn verify<'a>(&'a self, token: &'a str) -> Verifying<'a>;
 
+    /// Whether a principal it gave out is surely what it would give for the same token again, so
+    /// that a connection on which the same token comes again and again need not ask.
+    fn still_stands(&self, _principal: &Principal) -> bool {
+        false
+    }
+
     /// What clients without a token, or with too little of one, are told.
     fn terms(&self) -> Arc<Terms> {
         Arc::default()
