@@ -249,7 +249,7 @@ impl Door {
         match (self, place.strip_prefix("redb:")) {
             (Self::Open, _) => "Ask the user to answer with `mcp-flow sessions answer {run} true \
                                 --url URL` (or false), where URL is this server's, or in its \
-                                console."
+                                console. This is for the user alone: do not run it yourself."
                 .to_owned(),
             // The file is the server's own as long as it runs.
             (Self::Single, Some(path)) => {
@@ -257,7 +257,8 @@ impl Door {
                 format!(
                     "This client cannot ask the user. Ask them to end this server, to answer with \
                      `mcp-flow sessions answer {{run}} true --store redb:{}` (or false) and to \
-                     start it again, or to use a client that supports elicitation.",
+                     start it again, or to use a client that supports elicitation. This is for the \
+                     user alone: do not run it yourself.",
                     path.display()
                 )
             }

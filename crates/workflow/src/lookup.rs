@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::condition::Context;
 use crate::fault;
 use crate::library::{Entry, Library};
-use crate::model::{Found, Task, Workflow};
+use crate::model::{Found, LoopStep, Task, Workflow};
 use crate::next::{self, Blocked, Next, Round};
 use crate::problem::nearest;
 use crate::rule::Verdict;
@@ -84,13 +84,13 @@ fn next(library: &Library, call: &NextStep) -> Result<Answer, RpcError> {
             ));
             Answer::of(&Step::nothing(&lines.join("\n"), false))
         }
-        Next::Task { task, round, .. } => {
+        Next::Task { task, round, ended, .. } => {
             let context = next::in_round(&call.context, round.as_ref());
             let prompt = next::guidance(&workflow, task, round.as_ref(), &context);
             let guidance = Guidance {
                 prompt: &prompt,
                 context: round.as_ref().map(variables),
-                note: round.as_ref().and_then(|round| note(&workflow, round)),
+                note: note(&workflow, round.as_ref(), &ended),
                 warning: arguments::warn_of_context(&call.context),
             };
             let filled = filled(task, &context);
@@ -189,17 +189,27 @@ fn variables(round: &Round<'_>) -> Map<String, Value> {
     round.variables().into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// How to go on after a round.
-fn note(workflow: &Workflow, round: &Round<'_>) -> Option<String> {
-    round.is_new.then(|| {
+/// How to go on after a round, and after loops.
+fn note(workflow: &Workflow, round: Option<&Round<'_>>, ended: &[&LoopStep]) -> Option<String> {
+    let mut notes = Vec::new();
+    if !ended.is_empty() {
+        let ids: Vec<_> = ended.iter().map(|looped| format!("`{}`", looped.id)).collect();
+        notes.push(format!("A loop is over: add {} to completedSteps.", ids.join(", ")));
+    }
+    if let Some(round) = round.filter(|round| round.is_new) {
         let body: Vec<_> = workflow.body(round.looped).iter().map(|task| &*task.id).collect();
-        format!(
+        notes.push(format!(
             "A new round begins: merge guidance.context into the context of your next call, and \
              take {} out of completedSteps until done again. To leave the loop, add `{}` there.",
             body.join(", "),
             round.looped.id
-        )
-    })
+        ));
+    } else if round.is_some() && !ended.is_empty() {
+        notes.push(
+            "Another begins: merge guidance.context into the context of your next call.".to_owned(),
+        );
+    }
+    (!notes.is_empty()).then(|| notes.join(" "))
 }
 
 /// A task with its templates filled in; `None` if it has none.

@@ -230,17 +230,17 @@ pub struct Loop {
 impl Loop {
     /// The name of the round's number.
     pub fn iteration_name(&self) -> &str {
-        self.iteration_var.as_deref().unwrap_or("currentIteration")
+        self.iteration_var.as_deref().unwrap_or(ITERATION)
     }
 
     /// The name of the item.
     pub fn item_name(&self) -> &str {
-        self.item_var.as_deref().unwrap_or("currentItem")
+        self.item_var.as_deref().unwrap_or(ITEM)
     }
 
     /// The name of the item's number.
     pub fn index_name(&self) -> &str {
-        self.index_var.as_deref().unwrap_or("currentIndex")
+        self.index_var.as_deref().unwrap_or(INDEX)
     }
 
     /// The names of all that a round puts into the context.
@@ -261,6 +261,13 @@ impl Loop {
         }
     }
 }
+
+/// What the number of a round is called if nothing is said.
+pub(crate) const ITERATION: &str = "currentIteration";
+/// The same for the item.
+pub(crate) const ITEM: &str = "currentItem";
+/// The same for the number of the item.
+pub(crate) const INDEX: &str = "currentIndex";
 
 /// What decides how often a loop goes round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -9,9 +9,9 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::condition::{Condition, Context};
-use crate::model::{Step, Task, Workflow};
+use crate::model::{LoopStep, Step, Task, Workflow};
 
-pub use guidance::{guidance, needs_confirmation, open_confirmation};
+pub use guidance::{guidance, needs_confirmation, open_about};
 pub use rounds::{LoopFault, Round};
 
 /// What comes next.
@@ -25,6 +25,8 @@ pub enum Next<'a> {
         round: Option<Round<'a>>,
         /// What would come before it, but does not apply as the context stands.
         passed: Vec<Blocked<'a>>,
+        /// Loops before it that are over, and were not said to be done.
+        ended: Vec<&'a LoopStep>,
     },
     /// What is left does not apply as long as the context stays as it is.
     Blocked(Vec<Blocked<'a>>),
@@ -97,7 +99,7 @@ pub fn next<'a, 'c>(
     known: impl Into<Known<'c>>,
 ) -> Result<Next<'a>, LoopFault> {
     let known = known.into();
-    let mut passed = Vec::new();
+    let (mut passed, mut ended) = (Vec::new(), Vec::new());
     for step in &workflow.steps {
         if done.contains(step.id()) || workflow.is_body(step.id()) {
             continue;
@@ -109,17 +111,45 @@ pub fn next<'a, 'c>(
             continue;
         }
         match step {
-            Step::Task(task) => return Ok(Next::Task { task, round: None, passed }),
+            Step::Task(task) => return Ok(Next::Task { task, round: None, passed, ended }),
             Step::Loop(looped) => {
-                let turn = rounds::next(workflow, looped, done, known)?;
+                let name = looped.rounds.iteration_name();
+                // What is noted under the name is the round of that one.
+                let is_first =
+                    !ended.iter().any(|other: &&LoopStep| other.rounds.iteration_name() == name);
+                let noted = is_first.then(|| rounds::noted(looped, known.context)).flatten();
+                let turn = rounds::next(workflow, looped, noted, done, known)?;
+                let is_over = turn.is_over();
                 passed.extend(turn.passed);
                 if let Some((task, round)) = turn.due {
-                    return Ok(Next::Task { task, round: Some(round), passed });
+                    return Ok(Next::Task { task, round: Some(round), passed, ended });
                 }
+                ended.extend(is_over.then_some(looped));
             }
         }
     }
     Ok(if passed.is_empty() { Next::Complete } else { Next::Blocked(passed) })
+}
+
+/// What comes next within a loop that was entered, whatever there may be before it; nothing if it
+/// is over.
+pub fn next_within<'a>(
+    workflow: &'a Workflow,
+    looped: &'a LoopStep,
+    done: &HashSet<&str>,
+    known: Known<'_>,
+) -> Result<Option<Next<'a>>, LoopFault> {
+    let noted = rounds::noted(looped, known.context);
+    let turn = rounds::next(workflow, looped, noted, done, known)?;
+    if turn.is_over() {
+        return Ok(None);
+    }
+    Ok(Some(match turn.due {
+        Some((task, round)) => {
+            Next::Task { task, round: Some(round), passed: turn.passed, ended: Vec::new() }
+        }
+        None => Next::Blocked(turn.passed),
+    }))
 }
 
 /// A context with what a round adds to it.

@@ -35,6 +35,23 @@ impl Criteria {
     }
 }
 
+impl Criteria {
+    /// The conditions of all rules, also of those within others.
+    pub(crate) fn conditions(&self) -> Vec<&Condition> {
+        let mut conditions = Vec::new();
+        let mut waiting: Vec<&Rule> = self.rules().iter().collect();
+        while let Some(rule) = waiting.pop() {
+            conditions.extend(&rule.condition);
+            match &rule.demand {
+                Demand::And(rules) | Demand::Or(rules) => waiting.extend(rules),
+                Demand::Not(rule) => waiting.push(rule),
+                _ => {}
+            }
+        }
+        conditions
+    }
+}
+
 /// One rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {

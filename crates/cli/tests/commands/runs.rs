@@ -112,7 +112,7 @@ async fn runs_are_looked_after_from_the_command_line() {
     assert!(said.contains("Second secret") && said.contains("did not agree"), "{said}");
     assert!(said.contains("Three is done, in 3 steps"), "{said}");
     let (text, _) = place.workflow(&["--url", server.url(), "export", &waiting], "");
-    assert!(text.contains("better\n\n*Confirmed by a person.*"), "{text}");
+    assert!(text.contains(", confirmed by a person\n\n> better\n"), "{text}");
 }
 
 /// What the commands say of a run at its second step, and of another that is ended by them.
@@ -123,7 +123,7 @@ fn look_after(place: &Place, at: &[&str], run: &str, other: &str) {
     let row = table.lines().find(|line| line.contains(run)).unwrap();
     assert!(row.contains("three-steps") && row.contains("step") && row.contains("Two"), "{table}");
     let (text, _) = at(&["export", run]);
-    assert!(text.contains("# Three") && text.contains("## 1. One\n\nit is done"), "{text}");
+    assert!(text.contains("# Three") && text.contains("## 1. One\n\n> it is done"), "{text}");
     assert!(!text.contains("secret"), "{text}");
     assert_eq!(at(&["cancel", other, "--reason", "enough"]).1, 0);
     assert_eq!(at(&["cancel", other]).1, 1, "once is enough");

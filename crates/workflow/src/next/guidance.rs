@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::Round;
+use super::{Known, Round};
 use crate::condition::Context;
 use crate::model::{Confirmation, Task, Workflow};
+use crate::rule::Criteria;
 use crate::template::fill;
 
 /// The working instructions of a step: the role, what to mind in all steps and in this one, what to
@@ -44,15 +45,22 @@ pub fn needs_confirmation(task: &Task, context: &Context) -> bool {
     }
 }
 
-/// What would have to be said before it is known whether a person has to agree.
-pub fn open_confirmation(task: &Task, context: &Context, given: &[&str]) -> Option<String> {
-    match &task.require_confirmation {
-        Some(Confirmation::When(condition)) => {
-            let is_open = !condition.holds(context) && !condition.is_decided(context, given);
-            is_open.then(|| condition.wanted(context))
-        }
-        _ => None,
+/// What would have to be said before it is known whether a person has to agree, and which rules
+/// count.
+pub fn open_about(task: &Task, known: Known<'_>) -> Vec<String> {
+    let mut conditions =
+        task.validation_criteria.as_ref().map(Criteria::conditions).unwrap_or_default();
+    if let Some(Confirmation::When(condition)) = &task.require_confirmation {
+        conditions.push(condition);
     }
+    let Known { context, given } = known;
+    let open = conditions
+        .into_iter()
+        .filter(|condition| !condition.holds(context) && !condition.is_decided(context, given));
+    let mut wanted: Vec<_> = open.map(|condition| condition.wanted(context)).collect();
+    wanted.sort();
+    wanted.dedup();
+    wanted
 }
 
 fn in_words(round: &Round<'_>) -> String {

@@ -33,6 +33,11 @@ pub(super) struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
+    /// Whether nothing is to be done any more, nor to be said.
+    pub(super) fn is_over(&self) -> bool {
+        self.due.is_none() && self.passed.iter().all(|one| one.is_decided)
+    }
+
     fn without(passed: Vec<Blocked<'a>>) -> Self {
         Self { due: None, passed }
     }
@@ -63,16 +68,22 @@ pub struct LoopFault {
     pub is_mendable: bool,
 }
 
-/// Goes round until something is to be done.
+/// The round a loop is in, by the context.
+pub(super) fn noted(looped: &LoopStep, context: &Context) -> Option<u32> {
+    as_count(lookup(context, looped.rounds.iteration_name()))
+        .and_then(|number| u32::try_from(number).ok())
+}
+
+/// Goes round, from the round that is noted, until something is to be done.
 pub(super) fn next<'a>(
     workflow: &'a Workflow,
     looped: &'a LoopStep,
+    noted: Option<u32>,
     done: &HashSet<&str>,
     known: Known<'_>,
 ) -> Result<Turn<'a>, LoopFault> {
     let (rounds, body) = (&looped.rounds, workflow.body(looped));
-    let noted = as_count(lookup(known.context, rounds.iteration_name()));
-    let noted = noted.and_then(|number| u32::try_from(number).ok()).unwrap_or(1).max(1);
+    let noted = noted.unwrap_or(1).max(1);
     let is_begun = body.iter().any(|task| done.contains(&*task.id));
     let nothing = HashSet::new();
     let mut given = known.given.to_vec();
@@ -113,8 +124,22 @@ pub(super) fn next<'a>(
             return Ok(Turn::without(passed));
         }
         idle = passed;
+        if !idle.is_empty() && !differ(&body, looped) {
+            // It would be the same in all rounds that follow.
+            let is_never = rounds.has_total() && !is_begun && noted == 1;
+            let is_stuck = !rounds.has_total();
+            return Ok(Turn::without(if is_never || is_stuck { idle } else { Vec::new() }));
+        }
         iteration = iteration.saturating_add(1);
     }
+}
+
+/// Whether what applies can differ from one round to the next.
+fn differ(body: &[&Task], looped: &LoopStep) -> bool {
+    let own = looped.rounds.names();
+    let conditions = body.iter().filter_map(|task| task.run_condition.as_ref());
+    body.len() > conditions.clone().count()
+        || conditions.into_iter().any(|condition| condition.asks_about(&own))
 }
 
 /// The steps of a loop of which none was done in any round, but for those that do not apply because

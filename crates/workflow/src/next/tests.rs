@@ -137,6 +137,27 @@ fn conditions_within_loops_are_kept() {
     check(&idle, &["last"], json!({"ok": true}), "complete");
 }
 
+/// Two loops that count by one name: the second begins at its own first round.
+#[test]
+fn a_second_loop_begins_anew() {
+    let looped = |id: &str, body: &str, count: u32| {
+        let rounds = json!({"type": "for", "count": count, "maxIterations": 5});
+        json!({"id": id, "type": "loop", "title": "L", "loop": rounds, "body": [step(body)]})
+    };
+    let two = workflow(json!([looped("loop-a", "aaa", 2), looped("loop-b", "bbb", 3)]));
+    let context = json!({"currentIteration": 2});
+    check(&two, &["aaa"], context.clone(), "bbb in round 1");
+    let done = HashSet::from(["aaa"]);
+    let Ok(Next::Task { ended, .. }) = next(&two, &done, context.as_object().unwrap()) else {
+        panic!("there is something to do")
+    };
+    assert_eq!(ended.iter().map(|looped| &*looped.id).collect::<Vec<_>>(), ["loop-a"]);
+    // As the note says: the loop that is over is done.
+    check(&two, &["aaa", "loop-a"], json!({"currentIteration": 1}), "bbb in round 1");
+    check(&two, &["aaa", "loop-a", "bbb"], json!({"currentIteration": 1}), "bbb in round 2");
+    check(&two, &["aaa", "loop-a", "bbb"], json!({"currentIteration": 3}), "complete");
+}
+
 #[test]
 fn a_step_that_is_the_body_of_a_loop_is_not_done_by_itself() {
     let rounds = json!({"type": "for", "count": 2, "maxIterations": 2});

@@ -8,10 +8,14 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::fields::{Notes, Place};
+use crate::condition::covers;
+use crate::model::{INDEX, ITEM, ITERATION};
 use crate::problem::nearest;
 
 pub(super) fn check(steps: &[Value], place: &Place<'_>, notes: &Notes) {
     let mut seen = HashSet::new();
+    let mut bodies = HashSet::new();
+    let names: Vec<_> = steps.iter().filter_map(|step| step.get("loop")).map(names).collect();
     for (index, step) in steps.iter().enumerate() {
         let place = place.item(index);
         check_id(step, place, &mut seen, notes);
@@ -23,12 +27,42 @@ pub(super) fn check(steps: &[Value], place: &Place<'_>, notes: &Notes) {
                 }
             }
             Some(Value::String(id)) => {
-                if let Some(told) = wrong_body(id, steps) {
+                let told = wrong_body(id, steps);
+                let twice = || format!("`body` names `{id}`, as another loop does; copy the step");
+                let told = told.or_else(|| (!bodies.insert(id)).then(twice));
+                if let Some(told) = told {
                     notes.error(place.member("body"), told);
                 }
             }
             _ => {}
         }
+        if let Some(rounds) = step.get("loop") {
+            check_names(rounds, &names, place.member("loop"), notes);
+        }
+    }
+}
+
+/// What a loop calls the number of its round, its item and the number of that.
+fn names(rounds: &Value) -> [&str; 3] {
+    let named = |name: &str, usual| rounds.get(name).and_then(Value::as_str).unwrap_or(usual);
+    [named("iterationVar", ITERATION), named("itemVar", ITEM), named("indexVar", INDEX)]
+}
+
+/// Whether what a loop goes by is something to be said, and what it sets are different things.
+fn check_names(rounds: &Value, all: &[[&str; 3]], place: Place<'_>, notes: &Notes) {
+    for member in ["items", "count"] {
+        let Some(path) = rounds.get(member).and_then(Value::as_str) else { continue };
+        if all.iter().flatten().any(|name| covers(name, path)) {
+            let told = format!("`{path}` is set by a loop itself; name another variable");
+            notes.error(place.member(member), told);
+        }
+    }
+    let own = names(rounds);
+    let clash =
+        |one: usize, other: usize| covers(own[one], own[other]) || covers(own[other], own[one]);
+    if clash(0, 1) || clash(0, 2) || clash(1, 2) {
+        let told = "the round, the item and its number need names of their own";
+        notes.error(place, told);
     }
 }
 

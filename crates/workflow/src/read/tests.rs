@@ -83,6 +83,9 @@ fn what_is_wrong_is_told_with_its_place() {
         ("/steps/1/body", json!("nowhere"), "`body` names `nowhere`"),
         ("/steps/1/body", json!("firts"), "did you mean `first`?"),
         ("/steps/1/body", json!("again"), "loops do not nest"),
+        ("/steps/1/loop/items", json!("room"), "`room` is set by a loop itself"),
+        ("/steps/1/loop/items", json!("room.parts"), "is set by a loop itself"),
+        ("/steps/1/loop/indexVar", json!("room"), "need names of their own"),
         ("/steps/1/body", json!([]), "the id of a step, or a list"),
         ("/steps/1/body/0/id", json!("first"), "another step is called `first`"),
         ("/minimumServerVersion", json!("new"), "such as 1.0.0"),
@@ -101,7 +104,15 @@ fn what_is_wrong_is_told_with_its_place() {
         assert!(reading.workflow.is_none(), "{pointer}");
         let beyond_schemas = ["version", "a text", "mean", "unclosed", "`body` names", "nest"]
             .iter()
-            .chain(&["`min` is", "look-around", "flag", "cannot be used", "another step"])
+            .chain(&[
+                "`min` is",
+                "look-around",
+                "flag",
+                "cannot be used",
+                "another step",
+                "by a loop itself",
+                "of their own",
+            ])
             .any(|words| told.contains(words));
         if !beyond_schemas {
             assert!(!schema::validator().is_valid(&broken), "the schema allows {pointer}: {value}");

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Criteria, Demand, Rule};
-use crate::condition::Context;
+use crate::condition::{Condition, Context};
 use crate::pattern::Pattern;
 
 /// Whether an output is good, and if not, what to do about it.
@@ -22,9 +22,14 @@ pub struct Verdict {
 impl Verdict {
     /// Judges an output by the rules of its step. If none counts, it must only say something.
     pub fn of(criteria: Option<&Criteria>, output: &str, context: &Context) -> Self {
+        Self::by(criteria, output, &|condition| condition.holds(context))
+    }
+
+    /// The same, where rules count whose conditions do by this.
+    pub(crate) fn by(criteria: Option<&Criteria>, output: &str, counts: Counts<'_>) -> Self {
         let rules = criteria.map(Criteria::rules).unwrap_or_default();
         let mut judged: Vec<_> =
-            rules.iter().filter_map(|rule| rule.judge(output, context)).collect();
+            rules.iter().filter_map(|rule| rule.judge(output, counts)).collect();
         if judged.is_empty() && output.trim().is_empty() {
             judged.push(Err(Fault {
                 issue: "The output is empty.".to_owned(),
@@ -49,15 +54,18 @@ struct Fault {
     suggestion: String,
 }
 
+/// Whether a rule with this condition counts.
+type Counts<'c> = &'c dyn Fn(&Condition) -> bool;
+
 /// Whether a rule was kept; nothing if it does not count.
 type Judged = Option<Result<(), Fault>>;
 
 impl Rule {
-    fn judge(&self, output: &str, context: &Context) -> Judged {
-        if self.condition.as_ref().is_some_and(|condition| !condition.holds(context)) {
+    fn judge(&self, output: &str, counts: Counts<'_>) -> Judged {
+        if self.condition.as_ref().is_some_and(|condition| !counts(condition)) {
             return None;
         }
-        let judged = self.demand.judge(output, context)?;
+        let judged = self.demand.judge(output, counts)?;
         Some(judged.map_err(|fault| match &self.message {
             Some(message) => Fault { issue: message.to_string(), ..fault },
             None => fault,
@@ -66,12 +74,12 @@ impl Rule {
 }
 
 impl Demand {
-    fn judge(&self, output: &str, context: &Context) -> Judged {
+    fn judge(&self, output: &str, counts: Counts<'_>) -> Judged {
         let fault = |issue: String, suggestion: String| Some(Err(Fault { issue, suggestion }));
         // Those of several that count; nothing if there are some, and none does.
         let counted = |rules: &[Rule]| {
             let judged: Vec<_> =
-                rules.iter().filter_map(|rule| rule.judge(output, context)).collect();
+                rules.iter().filter_map(|rule| rule.judge(output, counts)).collect();
             (rules.is_empty() || !judged.is_empty()).then_some(judged)
         };
         match self {
@@ -115,7 +123,7 @@ impl Demand {
                     Err(()) => KEPT,
                 }
             }
-            Self::Not(rule) => match rule.judge(output, context)? {
+            Self::Not(rule) => match rule.judge(output, counts)? {
                 Err(_) => KEPT,
                 Ok(()) => fault(
                     format!("The output must not {}.", rule.demand.words()),

@@ -40,18 +40,18 @@ impl<'a> Place<'a> {
 
     /// What comes next. A loop that is over stays so.
     pub(super) fn next(&mut self) -> Result<Next<'a>, LoopFault> {
-        loop {
+        if let Some(looped) = self.lap.as_ref().map(|lap| lap.looped) {
+            // A loop that was entered is not left for anything that was said meanwhile.
             let context = self.context();
             let known = Known { context: &context, given: &self.given() };
-            let found = next::next(self.workflow, &self.done, known);
-            match &self.lap {
-                Some(lap) if !is_within(&lap.looped.id, &found) => {
-                    self.done.insert(&lap.looped.id);
-                    self.lap = None;
-                }
-                _ => return found,
+            if let Some(next) = next::next_within(self.workflow, looped, &self.done, known)? {
+                return Ok(next);
             }
+            self.done.insert(&looped.id);
+            self.lap = None;
         }
+        let context = self.context();
+        next::next(self.workflow, &self.done, Known { context: &context, given: &self.given() })
     }
 
     /// Goes to a step, in the round it is in.
@@ -80,6 +80,13 @@ impl<'a> Place<'a> {
         self.done.insert(&task.id);
     }
 
+    /// What the agent would have said with this.
+    pub(super) fn said(&self, more: &Context) -> Context {
+        let mut said = self.known.clone();
+        said.extend(self.own(more.clone()));
+        said
+    }
+
     /// All that is known.
     pub(super) fn context(&self) -> Context {
         self.with(&Context::new())
@@ -87,8 +94,7 @@ impl<'a> Place<'a> {
 
     /// All that would be known with this.
     pub(super) fn with(&self, more: &Context) -> Context {
-        let mut context = self.known.clone();
-        context.extend(self.own(more.clone()));
+        let mut context = self.said(more);
         // A member of what was said may have the name of a round; names come before members.
         for name in self.loops().flat_map(|looped| looped.rounds.names()) {
             if find(&context, name).is_some() {
@@ -124,15 +130,4 @@ impl<'a> Place<'a> {
             Step::Task(_) => None,
         })
     }
-}
-
-/// Whether what was found belongs to a loop, or has to wait until more is known about it.
-fn is_within(looped: &str, found: &Result<Next<'_>, LoopFault>) -> bool {
-    let passed = match found {
-        Err(fault) => return fault.step == looped,
-        Ok(Next::Task { round: Some(round), .. }) if &*round.looped.id == looped => return true,
-        Ok(Next::Task { passed, .. } | Next::Blocked(passed)) => passed,
-        Ok(Next::Complete) => return false,
-    };
-    passed.iter().any(|one| !one.is_decided && one.looped == Some(looped))
 }

@@ -5,10 +5,11 @@ use mcp_flow_flow::{Session, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::condition::Context;
 use crate::model::Workflow;
 
 /// What was done in a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
     /// Which workflow.
@@ -56,7 +57,7 @@ impl Briefing {
 }
 
 /// A step that was done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Done {
     /// Which step.
@@ -70,6 +71,9 @@ pub struct Done {
     pub output: String,
     /// Whether a person agreed to it.
     pub confirmed: bool,
+    /// What was said of the task together with it.
+    #[serde(default, skip_serializing_if = "Context::is_empty")]
+    pub context: Context,
 }
 
 impl Record {
@@ -84,6 +88,9 @@ impl Record {
             // The output itself is there once, as the answer to the question for it.
             let answer = noted(done["answer"].as_str()?)?;
             done["output"] = answer["output"].clone();
+            if let Some(context) = answer.get("context") {
+                done["context"] = context.clone();
+            }
             read(&done)
         });
         let record: Self = noted(NOTED).as_ref().and_then(read).unwrap_or_default();
@@ -109,12 +116,22 @@ impl Record {
         );
         for (index, done) in self.steps.iter().enumerate() {
             let round = done.round.map_or_else(String::new, |round| format!(" (round {round})"));
-            let confirmed = if done.confirmed { "\n\n*Confirmed by a person.*" } else { "" };
-            let (number, title, output) = (index + 1, &done.title, done.output.trim_end());
-            text.push_str(&format!("\n## {number}. {title}{round}\n\n{output}{confirmed}\n"));
+            let confirmed = if done.confirmed { ", confirmed by a person" } else { "" };
+            let (number, title) = (index + 1, &done.title);
+            text.push_str(&format!("\n## {number}. {title}{round}{confirmed}\n\n"));
+            text.push_str(&quoted(&done.output));
+            if !done.context.is_empty() {
+                let context = Value::Object(done.context.clone());
+                text.push_str(&format!("\nSaid of the task:\n\n{}", quoted(&context.to_string())));
+            }
         }
         text
     }
+}
+
+/// A text of an agent's, so that nothing in it is taken for a part of the record.
+fn quoted(text: &str) -> String {
+    text.trim_end().lines().map(|line| format!("> {line}\n")).collect()
 }
 
 fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Option<T> {

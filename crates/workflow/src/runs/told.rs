@@ -104,6 +104,19 @@ pub(super) fn moved_on() -> Failure {
     )
 }
 
+pub(super) fn waits_for_person() -> Failure {
+    Failure::new(
+        "WAITING_FOR_CONFIRMATION",
+        "The output of this step was taken, and waits for a person to agree to it. It can be \
+         changed when they do not; workflow_status tells.",
+    )
+}
+
+/// What an agent hears whose user has closed the question.
+pub(super) const CLOSED: &str = "The user closed the question without an answer, and you cannot \
+                                 give one. Call workflow_continue with the same token and output \
+                                 to have them asked again.";
+
 pub(super) fn no_such_run() -> Failure {
     Failure::new("RUN_NOT_FOUND", "You have no run of this id. workflow_status lists yours.")
 }

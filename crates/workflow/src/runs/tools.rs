@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::record::Record;
 use super::token::Token;
-use super::told::{listed_run, moved_on, no_such_run, refused};
+use super::told::{CLOSED, listed_run, moved_on, no_such_run, refused, waits_for_person};
 use super::walk::parameters;
 use super::{FLOW, Runs};
 use crate::lookup::{self, failed};
@@ -117,6 +117,9 @@ impl Desk {
         if let Err(error) = lookup::find(&self.runs.library, &call.workflow_id) {
             return Ok(failed(&context, &error));
         }
+        if let Some(told) = lookup::too_large(&call.context) {
+            return Err(Failure::new("CONTEXT_TOO_LARGE", told));
+        }
         let owner = owner(&context);
         let mut start = Start::new(FLOW, owner.clone());
         start.params = parameters(&call.workflow_id, call.context);
@@ -153,9 +156,10 @@ impl Desk {
             }
             return self.repeated(context, &owner, token, &session).await;
         }
-        match session.open.as_ref().filter(|_| turn == session.history.len()) {
+        match session.open.as_ref() {
             Some(open) if !is_confirmation(open) => {}
-            _ => return Err(moved_on()),
+            Some(_) => return Err(waits_for_person()),
+            None => return Err(moved_on()),
         }
         let response = Response::from(answer).for_turn(token.turn);
         let reply = self.engine.respond(token.run, &owner, response).await;
@@ -227,6 +231,7 @@ impl Desk {
         owner: &Owner,
         mut view: View,
     ) -> Result<Value, Failure> {
+        let mut was_closed = false;
         while let Standing::Waiting(open) = &view.standing
             && open.prompt.kind == PromptType::Confirm
         {
@@ -238,9 +243,12 @@ impl Desk {
             let agrees = match context.ask(&key).elicit(form).await {
                 Ok(Elicited::Accepted(answer)) => answer.get("agree") == Some(&Value::Bool(true)),
                 Ok(Elicited::Declined) => false,
+                Ok(Elicited::Cancelled) => {
+                    was_closed = true;
+                    break;
+                }
                 // The person can still be asked elsewhere.
-                Ok(Elicited::Cancelled)
-                | Err(AskError::Client(_) | AskError::Refused { .. } | AskError::NotHere) => break,
+                Err(AskError::Client(_) | AskError::Refused { .. } | AskError::NotHere) => break,
                 Err(error) => return Err(Failure::from(error)),
             };
             let response = Response::from(Value::Bool(agrees)).for_turn(open.turn);
@@ -253,7 +261,11 @@ impl Desk {
                 }
             };
         }
-        Ok(self.standing(owner, &view))
+        let mut told = self.standing(owner, &view);
+        if was_closed {
+            told["message"] = CLOSED.into();
+        }
+        Ok(told)
     }
 
     async fn inspect(&self, run: SessionId, owner: &Owner) -> Result<Session, Failure> {

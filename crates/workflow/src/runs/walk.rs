@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 
 use super::place::Place;
 use super::record::{Briefing, Done, NOTED, Noted, Record, Refused, Shown, done_key};
-use crate::condition::Context;
+use crate::condition::{Condition, Context};
 use crate::library::Library;
 use crate::lookup;
 use crate::model::{Task, Workflow};
-use crate::next::{Next, Round, guidance, needs_confirmation, open_confirmation};
+use crate::next::{Known, Next, Round, guidance, needs_confirmation, open_about};
 use crate::read::Reading;
 use crate::rule::Verdict;
 use crate::source::Format;
@@ -105,9 +105,11 @@ impl<'a> Walk<'a> {
     /// Has one step done, as often as it takes until it is done well.
     async fn step(&mut self, task: &'a Task, round: Option<Round<'a>>) -> FlowResult<()> {
         self.place.enter(round.as_ref());
+        let before = self.place.context();
         let mut refused = None;
+        // An agent cannot do without the person by saying now, or the next time, that none is needed.
+        let mut needs_person = needs_confirmation(task, &before);
         loop {
-            let before = self.place.context();
             let shown = Shown {
                 step_id: task.id.to_string(),
                 title: task.title.to_string(),
@@ -118,45 +120,66 @@ impl<'a> Walk<'a> {
             };
             let given = self.ask(&shown).await?;
             let after = self.place.with(&given.context);
-            refused = judge(task, &given.output, &after);
+            needs_person |= needs_confirmation(task, &after);
+            refused = self.judge(task, &given, [&before, &after]);
             if refused.is_some() {
                 continue;
             }
-            if let Some(wanted) = open_confirmation(task, &after, &self.place.given()) {
-                refused = Some(Refused::new(
-                    format!("Whether a person has to agree to this step is still open: {wanted}"),
-                    "Say it with `context`, also if it does not apply.",
-                ));
-                continue;
-            }
-            // An agent cannot do without the person by saying now that none is needed.
-            let confirmed = [&before, &after].iter().any(|one| needs_confirmation(task, one));
-            if confirmed && !self.confirm(task, &given.output).await? {
+            if needs_person && !self.confirm(task, &given.output).await? {
                 refused = Some(Refused::new(
                     "The user did not agree to the outcome of this step.",
                     "Ask the user what to change, and do the step again.",
                 ));
                 continue;
             }
-            self.place.learn(given.context);
+            self.place.learn(given.context.clone());
             self.place.finish(task);
-            return self.note(shown, given.output, confirmed, &given.key);
+            return self.note(shown, given, needs_person);
         }
     }
 
+    /// What is wrong with what was given for a step, by what was known before it and is known now.
+    fn judge(&self, task: &Task, given: &Given, [before, after]: [&Context; 2]) -> Option<Refused> {
+        if given.output.trim().is_empty() {
+            return Some(Refused::new(
+                "The step has no output yet.",
+                "Do the step, and give what came of it as `output`.",
+            ));
+        }
+        if let Some(refused) = self.too_large(&given.context) {
+            return Some(refused);
+        }
+        let fixed = self.place.given();
+        let open = open_about(task, Known { context: after, given: &fixed });
+        if !open.is_empty() {
+            return Some(Refused::new(
+                format!("What this step must lead to is still open: {}", open.join("; ")),
+                "Say it with `context`, also if it does not apply.",
+            ));
+        }
+        // A rule does not cease to count because the agent says so together with the output.
+        let counted =
+            |condition: &Condition| condition.holds(before) && condition.is_decided(before, &fixed);
+        let verdict = Verdict::by(task.validation_criteria.as_ref(), &given.output, &|condition| {
+            condition.holds(after) || counted(condition)
+        });
+        let Verdict { valid, issues, suggestions } = verdict;
+        (!valid).then_some(Refused { issues, suggestions })
+    }
+
+    fn too_large(&self, more: &Context) -> Option<Refused> {
+        let told = lookup::too_large(&self.place.said(more))?;
+        Some(Refused::new(told, "Set what is not needed any more to null."))
+    }
+
     /// Keeps what was done.
-    fn note(
-        &mut self,
-        shown: Shown,
-        output: String,
-        confirmed: bool,
-        answer: &str,
-    ) -> FlowResult<()> {
+    fn note(&mut self, shown: Shown, given: Given, confirmed: bool) -> FlowResult<()> {
         let Shown { step_id, title, round, .. } = shown;
+        let Given { output, context, key: answer } = given;
         let key = done_key(self.record.steps.len() + 1);
-        let noted = Noted { step_id: &step_id, title: &title, round, confirmed, answer };
+        let noted = Noted { step_id: &step_id, title: &title, round, confirmed, answer: &answer };
         self.flow.set(&key, &noted)?;
-        self.record.steps.push(Done { step_id, title, round, output, confirmed });
+        self.record.steps.push(Done { step_id, title, round, output, confirmed, context });
         Ok(())
     }
 
@@ -176,7 +199,7 @@ impl<'a> Walk<'a> {
             refused,
         };
         let given = self.ask(&shown).await?;
-        if let Some(refused) = too_large(&self.place.with(&given.context)) {
+        if let Some(refused) = self.too_large(&given.context) {
             return Ok(Some(refused));
         }
         self.place.learn(given.context);
@@ -212,27 +235,6 @@ impl<'a> Walk<'a> {
         );
         self.flow.ask(&format!("{}.{}.confirm", self.asked, task.id), confirm(message)).await
     }
-}
-
-/// What is wrong with the output of a step.
-fn judge(task: &Task, output: &str, context: &Context) -> Option<Refused> {
-    if output.trim().is_empty() {
-        return Some(Refused::new(
-            "The step has no output yet.",
-            "Do the step, and give what came of it as `output`.",
-        ));
-    }
-    if let Some(refused) = too_large(context) {
-        return Some(refused);
-    }
-    let Verdict { valid, issues, suggestions } =
-        Verdict::of(task.validation_criteria.as_ref(), output, context);
-    (!valid).then_some(Refused { issues, suggestions })
-}
-
-fn too_large(context: &Context) -> Option<Refused> {
-    let told = lookup::too_large(context)?;
-    Some(Refused::new(told, "Take what is not needed any more out of the context."))
 }
 
 /// The digest of a workflow's content.

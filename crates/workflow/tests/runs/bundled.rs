@@ -57,22 +57,22 @@ async fn every_bundled_workflow_is_walked_to_its_end() {
 }
 
 /// An agent whose client asks the person behind it.
-struct Agent {
+pub(crate) struct Agent {
     peer: Peer,
     /// What the person says.
-    agrees: bool,
+    pub(crate) agrees: bool,
     /// How often they were asked.
-    asked: usize,
+    pub(crate) asked: usize,
     /// How many steps they have agreed to.
     confirmed: usize,
 }
 
 impl Agent {
-    fn new(peer: Peer) -> Self {
+    pub(crate) fn new(peer: Peer) -> Self {
         Self { peer, agrees: true, asked: 0, confirmed: 0 }
     }
 
-    async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) async fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let id = self.peer.ask("tools/call", json!({"name": tool, "arguments": arguments}));
         loop {
             let message = self.peer.next().await;

@@ -3,6 +3,7 @@
 use mcp_flow_testkit::Peer;
 use serde_json::{Value, json};
 
+use super::bundled::Agent;
 use super::{World, agent, call, structured};
 
 /// The list of a loop is a member of what the agent says, and one of its steps needs a person.
@@ -20,6 +21,20 @@ const REPAIR: &str = "id: repair-it\nname: Repair\ndescription: Until it is good
        maxIterations: 5}, body: [{id: mend, title: Mend, prompt: Mend it}, \
        {id: approve, title: Approve, prompt: Have it looked at, runCondition: {var: visible}, \
         requireConfirmation: {var: public}}]}\n\
+    - {id: last, title: Last, prompt: Finish}\n";
+
+/// What comes before a loop, and the loop itself, apply by what the agent says.
+const FILES: &str = "id: the-files\nname: Files\ndescription: All files\nversion: 1.0.0\nsteps:\n\
+    - {id: extra, title: Extra, prompt: More, runCondition: {var: extra}}\n\
+    - {id: each, type: loop, title: Each, runCondition: {var: has}, loop: {type: forEach, \
+       items: files, maxIterations: 9}, body: [{id: work, title: Work, prompt: Work}, \
+       {id: check, title: Check, prompt: Check}]}\n\
+    - {id: last, title: Last, prompt: Finish}\n";
+
+/// A rule and a confirmation that count when the agent says so.
+const STRICT: &str = "id: the-strict\nname: Strict\ndescription: By the book\nversion: 1.0.0\nsteps:\n\
+    - {id: prove, title: Prove, prompt: Prove, requireConfirmation: {var: risky}, \
+       validationCriteria: [{type: contains, value: PROOF, condition: {var: strict}}]}\n\
     - {id: last, title: Last, prompt: Finish}\n";
 
 /// Rounds are as many as there were when the loop was entered, whatever path leads to the list.
@@ -73,6 +88,73 @@ async fn an_agent_cannot_skip_a_step_by_silence() {
     })
     .await;
     assert_eq!(walked, ["context", "mend 1", "context", "approve 1", "approve 1", "last"]);
+}
+
+/// A loop that was entered is gone round to its end, whatever else would apply by now.
+#[tokio::test]
+async fn a_loop_is_not_left_for_what_was_said_in_it() {
+    let rounds = ["work 1", "check 1", "work 2", "check 2"];
+    for (trick, after) in [
+        (json!({"extra": true}), &["extra", "last"][..]),
+        (json!({"has": false}), &["last"]),
+        (json!({"has": false, "extra": true, "files": []}), &["extra", "last"]),
+    ] {
+        let world = World::with(FILES);
+        let (_, server) = world.server();
+        let mut peer = agent(&server, json!({})).await;
+        let context = json!({"extra": false, "has": true, "files": [1, 2]});
+        let start = json!({"workflowId": "the-files", "context": context});
+        let told = structured(&call(&mut peer, "workflow_start", start).await).clone();
+        let walked = walk(&mut peer, told, |_| trick.clone()).await;
+        assert_eq!(walked, [&rounds[..], after].concat(), "{trick}");
+    }
+}
+
+/// What a step needs does not change by taking back what was said, in the same breath or after a
+/// person said no.
+#[tokio::test]
+async fn an_agent_cannot_take_back_what_makes_a_step_strict() {
+    let world = World::with(STRICT);
+    let (_, server) = world.server();
+    let mut agent = Agent::new(agent(&server, json!({"elicitation": {}})).await);
+    let context = json!({"strict": true});
+    let start = json!({"workflowId": "the-strict", "context": context});
+    let mut told = agent.call("workflow_start", start).await;
+    for (output, context, issue) in [
+        ("x", json!({}), "is still open: set `risky` to true"),
+        ("x", json!({"risky": false}), "does not contain \"PROOF\""),
+        ("x", json!({"risky": false, "strict": false}), "does not contain \"PROOF\""),
+        ("a PROOF", json!({"risky": true}), "did not agree"),
+        ("a PROOF", json!({"risky": false}), "did not agree"),
+    ] {
+        agent.agrees = false;
+        let given = json!({"token": told["token"], "output": output, "context": context});
+        told = agent.call("workflow_continue", given).await;
+        assert_eq!(told["status"], "refused", "{told}");
+        assert!(told["issues"][0].as_str().unwrap().contains(issue), "{issue}: {told}");
+    }
+    agent.agrees = true;
+    let given = json!({"token": told["token"], "output": "a PROOF", "context": {"risky": false}});
+    told = agent.call("workflow_continue", given).await;
+    assert_eq!(told["step"]["id"], "last");
+    assert_eq!(agent.asked, 3);
+}
+
+/// What the agent says is bounded; what a loop adds to it is not the agent's.
+#[tokio::test]
+async fn a_large_item_does_not_stop_a_run() {
+    let world = World::with(PLAN);
+    let (_, server) = world.server();
+    let mut peer = agent(&server, json!({})).await;
+    let files = |length: usize| {
+        let files = json!([{"name": "n".repeat(length)}]);
+        json!({"workflowId": "the-plan", "context": {"plan": {"files": files}}})
+    };
+    let refused = call(&mut peer, "workflow_start", files(300_000)).await;
+    assert_eq!(refused["isError"], true);
+    let told = call(&mut peer, "workflow_start", files(200_000)).await;
+    let told = structured(&told).clone();
+    assert_eq!(walk(&mut peer, told, |_| json!({})).await, ["change 1", "last"]);
 }
 
 /// Goes to the end of a run; gives the steps that were shown, with their rounds.

@@ -170,7 +170,7 @@ async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
         record.steps.iter().map(|done| (done.output.as_str(), done.confirmed)).collect();
     assert_eq!(outputs, [("done", false), ("better work", true), ("all", false)]);
     let text = record.markdown(run, "completed");
-    assert!(text.contains("## 2. Two\n\nbetter work\n\n*Confirmed by a person.*"), "{text}");
+    assert!(text.contains("## 2. Two, confirmed by a person\n\n> better work\n"), "{text}");
 }
 
 /// A run survives its server, and goes on with the workflow it was started with.
@@ -249,7 +249,7 @@ async fn a_cancelled_run_keeps_its_outputs() {
     let export = json!({"runId": run, "format": "markdown"});
     let export = call(&mut peer, "workflow_status", export).await;
     let text = export["content"][0]["text"].as_str().unwrap();
-    assert!(text.contains("cancelled") && text.contains("## 1. One\n\ndone well"), "{text}");
+    assert!(text.contains("cancelled") && text.contains("## 1. One\n\n> done well"), "{text}");
 }
 
 /// A client that can show forms is asked; what the person says there counts.
