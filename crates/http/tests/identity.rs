@@ -10,9 +10,9 @@ use std::time::{Duration, SystemTime};
 use mcp_flow_http::{Options, Verifier};
 use mcp_flow_server::identity::{Refused, Terms, Verifying};
 use mcp_flow_server::permissions::{Names, Rule};
-use mcp_flow_server::{Bulk, Context, Permissions, Principal, Server, Tool};
+use mcp_flow_server::{Bulk, Context, Permissions, Principal, Server, TokenHash, Tokens, Tool};
 use mcp_flow_testkit::fixture::Fixture;
-use mcp_flow_testkit::http::Request;
+use mcp_flow_testkit::http::{Connection, Request};
 use serde_json::{Value, json};
 use support::{Running, alone, call, in_session, initialize, start_with};
 
@@ -105,6 +105,43 @@ async fn clients_are_told_how_to_get_a_token() {
     // A host that cannot be repeated as it is, is not.
     let odd = running.send(Request::get("/mcp").header("host", "localhost:1\"x")).await;
     assert!(!odd.header("www-authenticate").unwrap_or_default().contains("metadata"));
+}
+
+/// INT-115, C-46: whoever came last by a connection is known by it, for as long as the token stands
+/// and nobody else's comes.
+#[tokio::test]
+async fn a_connection_knows_who_came_last() {
+    let texts = ["ada-0123456789abcdef", "bob-0123456789abcdef"];
+    let [ada, bob] = ["ada", "bob"].map(Principal::named);
+    let tokens = Tokens::default().and(TokenHash::of(texts[0]), ada.clone()).unwrap();
+    let tokens = tokens.and(TokenHash::of(texts[1]), bob.clone()).unwrap();
+    let who = Tool::builder("who")
+        .handler(async |context: Context, _: Value| context.principal().name().to_owned());
+    let server = Server::builder("test", "1").tools([who]).build().unwrap();
+    let running = start_with(&server, |bound| bound.verifier(Arc::new(tokens))).await;
+    let mut connection = Connection::open(running.address).await;
+    let steps = [
+        (texts[0], 200, "ada"),
+        (texts[0], 200, "ada"),
+        (texts[1], 200, "bob"),
+        ("ada-0123456789abcdeg", 401, ""),
+        (texts[1], 200, "bob"),
+        (texts[0], 200, "ada"),
+    ];
+    for (token, status, name) in steps {
+        let request = with(alone("tools/call", json!({"name": "who", "arguments": {}})), token);
+        connection.write(&request.bytes()).await;
+        let mut answer = connection.response().await;
+        assert_eq!(answer.status, status, "{token}");
+        let told = answer.json().await;
+        let said = told["result"]["content"][0]["text"].as_str().unwrap_or_default();
+        assert_eq!(said, name, "{told}");
+        connection = answer.into_connection();
+    }
+    ada.revoke();
+    let request = with(alone("tools/call", json!({"name": "who", "arguments": {}})), texts[0]);
+    connection.write(&request.bytes()).await;
+    assert_eq!(connection.response().await.status, 401, "it was taken back");
 }
 
 /// What clients are told follows the address they find the server at.
