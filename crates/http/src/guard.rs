@@ -52,12 +52,13 @@ impl LastCaller {
     }
 }
 
-/// Whom a request is made for, or why it is refused. `base` is where the client finds the server.
+/// Whom a request is made for, or why it is refused. `metadata` is where the client learns who
+/// gives out tokens.
 pub(crate) async fn admit(
     guard: &Guard,
     headers: &HeaderMap,
     last: &LastCaller,
-    base: impl FnOnce() -> Option<String>,
+    metadata: impl FnOnce() -> Option<String>,
 ) -> Result<Principal, Answer> {
     let mut given = headers.get_all(AUTHORIZATION).iter();
     let credential = given.next();
@@ -76,8 +77,8 @@ pub(crate) async fn admit(
             Ok(principal)
         }
         Err(denied) => {
-            let metadata = guard.terms().and_then(|terms| Some((base()?, terms)));
-            let metadata = metadata.filter(|(_, terms)| metadata::is_offered(terms));
+            let terms = guard.terms().filter(|terms| metadata::is_offered(terms));
+            let metadata = terms.and_then(|terms| Some((metadata()?, terms)));
             let challenge = Challenge {
                 error: match &denied {
                     Denied::Unauthorized(_, true) => Some("invalid_token"),
@@ -89,7 +90,7 @@ pub(crate) async fn admit(
                     (_, Some((_, terms))) => terms.required_scopes.join(" "),
                     _ => String::new(),
                 },
-                metadata: metadata.map(|(base, _)| metadata::url(&base)),
+                metadata: metadata.map(|(url, _)| url),
             };
             let mut refusal = answer(denied);
             if refusal.status() != StatusCode::SERVICE_UNAVAILABLE {

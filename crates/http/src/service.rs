@@ -140,16 +140,16 @@ impl Service {
         {
             return page;
         }
-        if metadata::is_at(path)
+        if let Some(endpoint) = metadata::at(path)
             && let Some(terms) = self.guard.terms().filter(|terms| metadata::is_offered(terms))
             && let Some(base) = self.base(request.headers())
         {
-            let answer = metadata::answer(method, &terms, &base);
+            let answer = metadata::answer(method, &terms, &base, endpoint);
             body::discard(self, request.into_body());
             return answer;
         }
-        let base = || self.base(request.headers());
-        match guard::admit(&self.guard, request.headers(), &connected.caller, base).await {
+        let metadata = || Some(metadata::url(&self.base(request.headers())?, path));
+        match guard::admit(&self.guard, request.headers(), &connected.caller, metadata).await {
             Ok(principal) => {
                 let lapsing = self.guard.asks().then(|| principal.clone());
                 let mut answer = self.enter(request, principal, connected).await;

@@ -68,18 +68,20 @@ async fn clients_are_told_how_to_get_a_token() {
     let running = open(Door::new(), Options::default()).await;
     let base = format!("http://localhost:{}", running.address.port());
     let host = &base["http://".len()..];
-    let metadata = format!("resource_metadata=\"{base}/.well-known/oauth-protected-resource/mcp\"");
-    for (token, status, challenge) in [
-        (None, 401, format!("Bearer scope=\"use\", {metadata}")),
-        (Some("x"), 401, format!("Bearer error=\"invalid_token\", scope=\"use\", {metadata}")),
-        (
-            Some("poor"),
-            403,
-            format!("Bearer error=\"insufficient_scope\", scope=\"use\", {metadata}"),
-        ),
-        (Some("soon"), 503, String::new()),
+    for (token, status, said) in [
+        (None, 401, "Bearer scope=\"use\""),
+        (Some("x"), 401, "Bearer error=\"invalid_token\", scope=\"use\""),
+        (Some("poor"), 403, "Bearer error=\"insufficient_scope\", scope=\"use\""),
+        (Some("soon"), 503, ""),
     ] {
-        for path in ["/mcp", "/sse", "/ws", "/metrics"] {
+        for (path, endpoint) in
+            [("/mcp", "/mcp"), ("/sse", "/sse"), ("/ws", "/ws"), ("/metrics", "/mcp")]
+        {
+            let metadata = format!("{base}/.well-known/oauth-protected-resource{endpoint}");
+            let challenge = match said {
+                "" => String::new(),
+                said => format!("{said}, resource_metadata=\"{metadata}\""),
+            };
             let mut request = Request::get(path).header("host", host);
             if let Some(token) = token {
                 request = with(request, token);
@@ -93,12 +95,18 @@ async fn clients_are_told_how_to_get_a_token() {
     let twice = "Bearer ada\r\nauthorization: Bearer ada";
     let twice = running.send(initialize("2025-11-25").header("authorization", twice)).await;
     assert_eq!(twice.status, 401, "somebody may have looked at the other one");
-    for path in ["", "/mcp"] {
+    for (path, endpoint) in [
+        ("", "/mcp"),
+        ("/mcp", "/mcp"),
+        ("/sse", "/sse"),
+        ("/ws", "/ws"),
+        ("/mcp-flow", "/mcp-flow"),
+    ] {
         let path = format!("/.well-known/oauth-protected-resource{path}");
         let mut answer = running.send(Request::get(&path).header("host", host)).await;
         assert_eq!(answer.status, 200);
         let told = answer.json().await;
-        assert_eq!(told["resource"], format!("{base}/mcp"));
+        assert_eq!(told["resource"], format!("{base}{endpoint}"));
         assert_eq!(told["authorization_servers"], json!(["https://login.example"]));
         assert_eq!(told["scopes_supported"], json!(["use", "admin"]));
     }

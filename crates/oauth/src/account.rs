@@ -18,6 +18,7 @@ use crate::error::{OAuthError, tell};
 use crate::grant::{Identity, Office, Wish};
 use crate::kept::{Granted, Kept};
 use crate::messenger::Messenger;
+use crate::revoke::Returned;
 use crate::tokens::Tokens;
 use crate::visitor::Visitor;
 
@@ -134,11 +135,24 @@ impl Account {
         Ok(self.log_in(self.settings.visitor.as_deref(), wish).await?.granted())
     }
 
-    /// Forgets the token. Says whether there was one.
-    pub fn logout(&self) -> Result<bool, OAuthError> {
-        let removed = self.tokens.remove(self.server.as_str())?;
+    /// Forgets the token, and has whoever made it take it back. None if there was no token.
+    ///
+    /// It is forgotten first: whatever becomes of the question, it is not used here any more.
+    pub async fn logout(&self) -> Result<Option<Returned>, OAuthError> {
+        let _turn = self.turn.lock().await;
+        let kept = self.tokens.get(self.server.as_str())?;
+        self.tokens.remove(self.server.as_str())?;
         *self.now() = Now { is_loaded: true, ..Now::default() };
-        Ok(removed)
+        let Some(kept) = kept else { return Ok(None) };
+        let is_private = kept.is_private || self.settings.is_private;
+        let revoked = match self.office(&Wish::default(), is_private).await {
+            Ok(office) => office.revoke(&kept).await,
+            Err(error) => Err(error),
+        };
+        Ok(Some(match revoked {
+            Ok(()) => Returned::Revoked,
+            Err(error) => Returned::Forgotten(error.to_string()),
+        }))
     }
 
     fn now(&self) -> std::sync::MutexGuard<'_, Now> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::Request;
-use hyper::header::{ACCEPT, CONTENT_TYPE};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use rmcp::transport::auth::{
     AuthError, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata,
     AuthorizationMetadataSource, ClientCredentialsConfig, CredentialStore as _,
@@ -72,7 +72,7 @@ pub struct Wish {
 /// An authorization server, found and looked over.
 pub(crate) struct Office {
     manager: AuthorizationManager,
-    metadata: AuthorizationMetadata,
+    pub(crate) metadata: AuthorizationMetadata,
     messenger: Arc<Messenger>,
     server: Url,
 }
@@ -254,8 +254,7 @@ impl Office {
         key: &str,
         scopes: Vec<String>,
     ) -> Result<Kept, OAuthError> {
-        let audience = self.metadata.issuer.as_deref().unwrap_or(&self.metadata.token_endpoint);
-        let assertion = assertion::sign(&client.id, audience, key)?;
+        let assertion = assertion::sign(&client.id, self.audience(), key)?;
         let scope = scopes.join(" ");
         let form = form([
             ("grant_type", "client_credentials"),
@@ -264,21 +263,43 @@ impl Office {
             ("resource", self.server.as_str()),
             ("scope", &scope),
         ]);
-        let request = Request::post(&self.metadata.token_endpoint)
+        let answer = self.post(&self.metadata.token_endpoint, form, None, &[&assertion]).await?;
+        Kept::read(client, self.metadata.issuer, scopes, &answer)
+    }
+
+    /// Whom a signature is meant for.
+    pub(crate) fn audience(&self) -> &str {
+        self.metadata.issuer.as_deref().unwrap_or(&self.metadata.token_endpoint)
+    }
+
+    /// Sends a form that the SDK has no function for. Nothing secret is in what is told of it.
+    pub(crate) async fn post(
+        &self,
+        endpoint: &str,
+        form: String,
+        authorization: Option<String>,
+        secrets: &[&str],
+    ) -> Result<Bytes, OAuthError> {
+        let mut request = Request::post(endpoint)
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
-            .header(ACCEPT, "application/json")
+            .header(ACCEPT, "application/json");
+        if let Some(authorization) = authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let request = request
             .body(Bytes::from(form))
             .map_err(|error| OAuthError::Failed(error.to_string()))?;
         let answer = self.messenger.send(request).await;
-        let answer = answer.map_err(|error| OAuthError::Failed(tell(&error.to_string(), &[])))?;
+        let answer =
+            answer.map_err(|error| OAuthError::Failed(tell(&error.to_string(), secrets)))?;
         if !answer.status().is_success() {
             let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
             let part = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default();
             let what =
                 format!("{} {} {}", answer.status(), part("error"), part("error_description"));
-            return Err(OAuthError::Refused(tell(what.trim(), &[&assertion])));
+            return Err(OAuthError::Refused(tell(what.trim(), secrets)));
         }
-        Kept::read(client, self.metadata.issuer, scopes, answer.body())
+        Ok(answer.into_body())
     }
 
     /// What was registered with one authorization server is not shown to another.
@@ -295,7 +316,7 @@ impl Office {
     }
 
     /// What was given out by one authorization server is not shown to another.
-    fn check_same(&self, kept: &Kept) -> Result<(), OAuthError> {
+    pub(crate) fn check_same(&self, kept: &Kept) -> Result<(), OAuthError> {
         match kept.issuer == self.metadata.issuer {
             true => Ok(()),
             false => Err(self.login_needed()),
@@ -323,7 +344,7 @@ fn read_callback(returned: &str, state: &str) -> Result<AuthorizationCallback, O
 }
 
 /// A form with what there is to say.
-fn form<const N: usize>(fields: [(&str, &str); N]) -> String {
+pub(crate) fn form<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let fields = fields.into_iter().filter(|(_, value)| !value.is_empty());
     Serializer::new(String::new()).extend_pairs(fields).finish()
 }
@@ -332,4 +353,4 @@ fn parameter(url: &Url, name: &str) -> Option<String> {
     url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+pub(crate) const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";

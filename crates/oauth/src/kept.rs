@@ -127,6 +127,12 @@ impl Kept {
         self.client.redirect.is_none()
     }
 
+    /// Everything that could be used, by the names RFC 7009 has for it, the most lasting first.
+    pub(crate) fn tokens(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let refresh = self.refresh.as_deref().map(|token| ("refresh_token", token));
+        refresh.into_iter().chain([("access_token", self.access.as_str())])
+    }
+
     /// What must not be written anywhere else.
     pub(crate) fn secrets(&self) -> Vec<&str> {
         let optional = [&self.refresh, &self.client.secret, &self.client.key];

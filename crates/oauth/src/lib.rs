@@ -37,6 +37,7 @@ mod grant;
 mod kept;
 mod loopback;
 mod messenger;
+mod revoke;
 mod tokens;
 mod visitor;
 
@@ -45,5 +46,6 @@ pub use error::OAuthError;
 pub use grant::{Identity, Wish};
 pub use kept::Granted;
 pub use loopback::Loopback;
+pub use revoke::Returned;
 pub use tokens::Tokens;
 pub use visitor::Visitor;

@@ -4,11 +4,12 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mcp_flow_client::Error;
 use mcp_flow_client::transport::TransportError;
-use mcp_flow_oauth::{Settings, Tokens};
+use mcp_flow_oauth::{Returned, Settings, Tokens};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
 use serde_json::json;
 use support::town::{Answer, CLIENT_SECRET, Town};
@@ -35,9 +36,60 @@ async fn a_login_is_made_once() {
     assert_eq!(list(&town.server(), second.clone()).await.unwrap(), 1);
     assert!(town.asked()[before..].iter().all(|asked| asked.path() == "/mcp"));
 
-    assert!(second.logout().unwrap() && !second.logout().unwrap());
+    assert_eq!(second.logout().await.unwrap(), Some(Returned::Revoked));
+    assert_eq!(second.logout().await.unwrap(), None);
     let error = list(&town.server(), second).await.unwrap_err();
     assert!(is_unauthorized(&error), "{error}");
+}
+
+/// MCP-090: what is not wanted any more is given back, what renews it first, and only to whoever
+/// made it; where that does not work the token is gone here all the same, and the reason is told.
+#[tokio::test]
+async fn a_token_is_given_back() {
+    let town = Town::honest();
+    let mine = account(&town.server(), &Tokens::memory(), settings());
+    list(&town.server(), mine.clone()).await.unwrap();
+    assert_eq!(mine.logout().await.unwrap(), Some(Returned::Revoked));
+    assert!(town.books().good.is_empty());
+    let given = town.asked().into_iter().filter(|asked| asked.is("POST", "/revoke"));
+    let given: Vec<_> = given.collect();
+    let kinds: Vec<_> = given.iter().filter_map(|asked| asked.field("token_type_hint")).collect();
+    assert_eq!(kinds, ["refresh_token", "access_token"]);
+    assert!(
+        given.iter().all(|asked| asked.field("client_secret").as_deref() == Some(CLIENT_SECRET))
+    );
+
+    type Change = fn(&Town, &mut serde_json::Value);
+    let changes: [(&str, Change); 4] = [
+        ("takes no token back", |_, metadata| metadata["revocation_endpoint"] = json!(null)),
+        ("https is wanted", |_, metadata| {
+            metadata["revocation_endpoint"] = json!("http://elsewhere.example/revoke");
+        }),
+        ("404", |town, metadata| {
+            metadata["revocation_endpoint"] = json!(format!("{}/nothing", town.base()));
+        }),
+        ("", |_, metadata| metadata["issuer"] = json!("https://elsewhere.example")),
+    ];
+    for (why, change) in changes {
+        let is_changed = Arc::new(AtomicBool::new(false));
+        let rule = is_changed.clone();
+        let town = Town::ruled(move |town, asked| {
+            let is_asked = asked.path() == "/.well-known/oauth-authorization-server/as";
+            (is_asked && rule.load(Ordering::SeqCst)).then(|| {
+                let mut metadata = town.metadata();
+                change(town, &mut metadata);
+                Answer::json(200, &metadata)
+            })
+        });
+        let mine = account(&town.server(), &Tokens::memory(), settings());
+        list(&town.server(), mine.clone()).await.unwrap();
+        is_changed.store(true, Ordering::SeqCst);
+        let returned = mine.logout().await.unwrap();
+        let Some(Returned::Forgotten(told)) = returned else { panic!("{returned:?}") };
+        assert!(told.contains(why) && !told.contains("t0ken"), "{told}");
+        assert!(mine.granted().unwrap().is_none());
+        assert!(town.asked().iter().all(|asked| asked.path() != "/revoke"));
+    }
 }
 
 /// MCP-090: a token goes to the server it was given out for: not to its neighbour, not to another

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
-use mcp_flow_oauth::{Account, Granted, Identity, Settings, Visitor};
+use mcp_flow_oauth::{Account, Granted, Identity, Returned, Settings, Visitor};
 use serde_json::json;
 
 use crate::configuration::Configuration;
@@ -77,7 +77,9 @@ pub(crate) struct Login {
     format: Format,
 }
 
-/// Forget the login at a server
+/// Log out of a server
+///
+/// The login is forgotten here, and whoever gave out its token is asked to take it back.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Logout {
     #[command(flatten)]
@@ -200,13 +202,27 @@ impl Login {
 
 impl Logout {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let account = self.server.account(Settings::default())?;
-        let told = match account.logout().map_err(explain)? {
-            true => format!("logged out of {}; its token is forgotten", account.server()),
-            false => format!("there was no login at {}", account.server()),
-        };
-        show::print(&neutral(&told))?;
-        Ok(ExitCode::SUCCESS)
+        let mut settings = Settings::default();
+        settings.trust = self.server.trust.trust();
+        let account = self.server.account(settings)?;
+        let server = account.server();
+        reach::run(async {
+            let returned = tokio::select! {
+                biased;
+                _ = tokio::signal::ctrl_c() => return Err(interrupted()),
+                returned = account.logout() => returned.map_err(explain)?,
+            };
+            let told = match returned {
+                Some(Returned::Forgotten(why)) => format!(
+                    "logged out of {server}; its token is forgotten here, but good until its time \
+                     is over, since whoever made it did not take it back: {why}"
+                ),
+                Some(_) => format!("logged out of {server}; its token is taken back and forgotten"),
+                None => format!("there was no login at {server}"),
+            };
+            show::print(&neutral(&told))?;
+            Ok(ExitCode::SUCCESS)
+        })
     }
 }
 

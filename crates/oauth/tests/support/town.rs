@@ -194,6 +194,15 @@ impl Town {
                 Answer::json(302, &json!({})).with("Location", place.as_str())
             }
             ("POST", "/token") => self.give_out(asked),
+            ("POST", "/revoke") => {
+                // RFC 7009: with what renews a token, all that came of it goes.
+                let is_last =
+                    |token: &String| *token == format!("r3fresh-{}", self.books().given_out);
+                if asked.field("token").as_ref().is_some_and(is_last) {
+                    self.books().good.clear();
+                }
+                Answer::json(200, &json!({}))
+            }
             _ => Answer::json(404, &json!({})),
         }
     }
@@ -205,6 +214,7 @@ impl Town {
             "issuer": format!("{base}/as"), "authorization_endpoint": format!("{base}/authorize"),
             "token_endpoint": format!("{base}/token"),
             "registration_endpoint": format!("{base}/register"),
+            "revocation_endpoint": format!("{base}/revoke"),
             "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
             "token_endpoint_auth_methods_supported": ["client_secret_post", "private_key_jwt"],
         })
