@@ -4,6 +4,7 @@ mod verifier;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
@@ -39,10 +40,17 @@ struct Details {
     name: Box<str>,
     scopes: Box<[Box<str>]>,
     expires: Option<SystemTime>,
-    /// Fires when the credential is taken back.
-    revoked: CancellationToken,
+    revocation: Arc<Revocation>,
     /// What it may do by the rules that were looked at last.
     granted: RwLock<Option<Granted>>,
+}
+
+/// Whether a credential was taken back.
+#[derive(Default)]
+struct Revocation {
+    /// The same as the event below, for who asks with every request: a look at that takes a lock.
+    is_done: AtomicBool,
+    done: CancellationToken,
 }
 
 impl Principal {
@@ -52,7 +60,7 @@ impl Principal {
             name: name.into(),
             scopes: Box::default(),
             expires: None,
-            revoked: CancellationToken::new(),
+            revocation: Arc::default(),
             granted: RwLock::new(None),
         }))
     }
@@ -80,7 +88,7 @@ impl Principal {
             name: self.0.name.clone(),
             scopes: self.0.scopes.clone(),
             expires: self.0.expires,
-            revoked: self.0.revoked.clone(),
+            revocation: self.0.revocation.clone(),
             granted: RwLock::new(None),
         }
     }
@@ -107,13 +115,14 @@ impl Principal {
 
     /// Takes the credential back, wherever it is in use.
     pub fn revoke(&self) {
-        self.0.revoked.cancel();
+        self.0.revocation.is_done.store(true, Ordering::Release);
+        self.0.revocation.done.cancel();
     }
 
     /// Whether its credential has neither ended nor been taken back.
     pub fn is_good(&self) -> bool {
         let has_ended = |expires: SystemTime| expires <= SystemTime::now();
-        !self.0.revoked.is_cancelled() && !self.0.expires.is_some_and(has_ended)
+        !self.0.revocation.is_done.load(Ordering::Acquire) && !self.0.expires.is_some_and(has_ended)
     }
 
     /// Completes when its credential ends or is taken back.
@@ -127,7 +136,7 @@ impl Principal {
         };
         tokio::select! {
             () = expiry => {}
-            () = self.0.revoked.cancelled() => {}
+            () = self.0.revocation.done.cancelled() => {}
         }
     }
 
@@ -136,10 +145,10 @@ impl Principal {
         Arc::strong_count(&self.0)
     }
 
-    /// What it was found to be granted by the rules of this number.
-    pub(crate) fn granted(&self, number: u64) -> Option<Granted> {
+    /// Looks at what it was found to be granted by the rules of this number.
+    pub(crate) fn granted<T>(&self, number: u64, look: impl FnOnce(&Granted) -> T) -> Option<T> {
         let granted = self.0.granted.read().unwrap_or_else(PoisonError::into_inner);
-        granted.as_ref().filter(|granted| granted.number() == number).cloned()
+        granted.as_ref().filter(|granted| granted.number() == number).map(look)
     }
 
     pub(crate) fn note_granted(&self, granted: Granted) {

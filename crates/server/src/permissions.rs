@@ -130,9 +130,17 @@ impl Permissions {
     /// What a principal may do at the moment.
     pub fn of(&self, principal: &Principal) -> Granted {
         let number = self.inner.number.load(Ordering::Acquire);
-        if let Some(granted) = principal.granted(number) {
-            return granted;
-        }
+        principal.granted(number, Granted::clone).unwrap_or_else(|| self.work_out(principal))
+    }
+
+    /// Whether a principal may use something at the moment.
+    pub fn may(&self, principal: &Principal, kind: Kind, name: &str) -> bool {
+        let number = self.inner.number.load(Ordering::Acquire);
+        let known = principal.granted(number, |granted| granted.may(kind, name));
+        known.unwrap_or_else(|| self.work_out(principal).may(kind, name))
+    }
+
+    fn work_out(&self, principal: &Principal) -> Granted {
         let granted = Granted::new(self.rules(), principal);
         principal.note_granted(granted.clone());
         granted

@@ -133,7 +133,7 @@ impl Server {
 
     /// Whether a principal may use something, by the rules there are.
     pub fn may(&self, principal: &Principal, kind: Kind, name: &str) -> bool {
-        self.permissions().is_none_or(|rules| rules.of(principal).may(kind, name))
+        self.permissions().is_none_or(|rules| rules.may(principal, kind, name))
     }
 
     /// Has clients look again at what they may use, after the rules have changed.
