@@ -1,5 +1,6 @@
 //! What is wrong with a workflow file, and where.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// A place in a text, counted from 1; columns are characters.
@@ -75,6 +76,14 @@ impl fmt::Display for Problem {
     }
 }
 
+/// A name out of a file, short enough to be repeated.
+pub(crate) fn short(name: &str) -> Cow<'_, str> {
+    match name.char_indices().nth(LONGEST_SHOWN) {
+        Some((end, _)) => format!("{}...", &name[..end]).into(),
+        None => name.into(),
+    }
+}
+
 /// The candidate that was probably meant, if one is near enough.
 pub fn nearest<'a>(
     written: &str,
@@ -97,6 +106,8 @@ fn distance(written: &str, candidate: &str) -> usize {
     let plain = |word: &str| word.to_lowercase().replace(['_', '-', ' '], "");
     strsim::osa_distance(&plain(written), &plain(candidate))
 }
+
+const LONGEST_SHOWN: usize = 60;
 
 const LONGEST_WORD: usize = 100;
 

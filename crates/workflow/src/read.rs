@@ -4,6 +4,7 @@
 //! which members there are. The published schema (`schema/workflow.schema.json`) says the same, and
 //! a test holds the two together.
 
+mod allowance;
 mod conditions;
 mod fields;
 mod loops;
@@ -14,7 +15,8 @@ use serde_json::Value;
 
 use crate::model::{Confirmation, Step, Task, Workflow};
 use crate::problem::{Problem, Severity};
-use crate::source::Format;
+use crate::source::{Format, Places};
+use allowance::Kind;
 use fields::{Fields, Notes, Place};
 
 #[cfg(test)]
@@ -62,7 +64,8 @@ impl Reading {
         if notes.is_empty() {
             return Self { workflow, id, problems: Vec::new() };
         }
-        let places = format.locate(text);
+        let mut places = Places::wanted(notes.iter().map(fields::Note::pointer));
+        format.locate(text, &mut places);
         let mut problems: Vec<_> = notes.into_iter().map(|note| note.located(&places)).collect();
         problems.sort_by_key(|problem| problem.position);
         let usable = problems.iter().all(|problem| problem.severity == Severity::Warning);
@@ -141,6 +144,11 @@ fn read_steps(fields: &Fields<'_>) -> Option<Vec<Step>> {
         return None;
     }
     let place = fields.place("steps");
+    // Those within loops are counted, too.
+    let count: usize = items.iter().map(references::count).sum();
+    if !fields.notes().allow(Kind::Steps, count as u64, place) {
+        return None;
+    }
     references::check(items, &place, fields.notes());
     let steps: Vec<_> = items
         .iter()
