@@ -7,6 +7,7 @@
 mod allowance;
 mod conditions;
 mod fields;
+mod guess;
 mod loops;
 mod references;
 mod rules;
@@ -53,7 +54,7 @@ impl Reading {
         let value = match format.parse(text) {
             Ok(value) => value,
             Err(problem) => {
-                let id = guessed_id(text).map(Into::into);
+                let id = guess::id(text, format).map(Into::into);
                 return Self { workflow: None, id, problems: vec![problem] };
             }
         };
@@ -76,14 +77,6 @@ impl Reading {
     pub fn first_error(&self) -> Option<&Problem> {
         self.problems.iter().find(|problem| problem.is_error())
     }
-}
-
-/// What is probably the id in a text that cannot be read.
-fn guessed_id(text: &str) -> Option<&str> {
-    let (_, rest) = text.split_once("\"id\"").or_else(|| text.split_once("id"))?;
-    let rest = rest.trim_start().strip_prefix(':')?.trim_start_matches([' ', '\t', '"', '\'']);
-    let end = rest.find(|character| !is_identifier_character(character)).unwrap_or(rest.len());
-    Some(&rest[..end]).filter(|id| is_identifier(id))
 }
 
 /// Whether a text can be the id of a workflow or a step (WFL-026).
