@@ -1,7 +1,7 @@
 //! Arguments, checked against the schema of their tool before they are sent (PAT-027).
 
 use jsonschema::PatternOptions;
-use mcp_flow_flow::is_affordable;
+use mcp_flow_flow::{is_affordable, is_affordable_for};
 use mcp_flow_proto::model::ToolDefinition;
 use serde_json::{Map, Value};
 
@@ -35,12 +35,13 @@ pub(crate) fn check(
     let patterns = PatternOptions::regex().size_limit(PATTERN).dfa_size_limit(PATTERN);
     let options = jsonschema::options().with_pattern_options(patterns);
     let schema = Value::Object(schema.clone());
-    let validator = is_affordable(&schema).then(|| options.build(&schema).ok()).flatten();
+    let arguments = Value::Object(arguments.clone());
+    let is_cheap = is_affordable(&schema) && is_affordable_for(&schema, &arguments);
+    let validator = is_cheap.then(|| options.build(&schema).ok()).flatten();
     let Some(validator) = validator else {
         tracing::warn!("the schema of a tool cannot be used, so its arguments are not checked");
         return Ok(());
     };
-    let arguments = Value::Object(arguments.clone());
     let faults: Vec<_> = validator
         .iter_errors(&arguments)
         .take(MOST_FAULTS)
@@ -88,6 +89,12 @@ mod tests {
         let defs: serde_json::Map<_, _> = (0..60).map(twice).collect();
         let schema = object(json!({"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs}));
         assert!(check(&schema, &object(json!({"a": "a"}))).is_ok());
+        // With each level of the arguments it has twice the work.
+        let part = json!({"items": {"$ref": "#/$defs/a"}});
+        let defs = json!({"a": {"anyOf": [part, part, {"type": "string"}]}});
+        let schema = object(json!({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": defs}));
+        let deep = (0..60).fold(json!(1), |inner, _| json!([inner]));
+        assert!(check(&schema, &object(json!({"a": deep}))).is_ok());
         let schema = object(json!({"properties": {"a": {"pattern": "^(a+)+$"}}}));
         assert!(check(&schema, &object(json!({"a": "aaa"}))).is_ok());
         assert!(check(&schema, &object(json!({"a": "aab"}))).is_err());

@@ -1,4 +1,4 @@
-//! Compiled rules, kept for the next session that asks the same question.
+//! Compiled rules, kept for the next time they are needed.
 
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,17 +9,25 @@ use hashbrown::HashMap;
 ///
 /// It is emptied when full: flows ask few different questions, so that hardly ever happens, and
 /// whoever makes up new ones without end pays for compiling them.
-pub(crate) struct Cache<K, V> {
+pub struct Cache<K, V> {
     entries: Mutex<Option<HashMap<K, Arc<V>>>>,
+    most: usize,
+}
+
+impl<K, V> std::fmt::Debug for Cache<K, V> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Cache").field("most", &self.most).finish_non_exhaustive()
+    }
 }
 
 impl<K: Eq + Hash, V> Cache<K, V> {
-    pub(crate) const fn new() -> Self {
-        Self { entries: Mutex::new(None) }
+    /// An empty table for so many.
+    pub const fn new(most: usize) -> Self {
+        Self { entries: Mutex::new(None), most }
     }
 
     /// Finds what was made of `source`, or makes it. Failures are not kept.
-    pub(crate) fn get_or_try<Q, E>(
+    pub fn get_or_try<Q, E>(
         &self,
         source: &Q,
         make: impl FnOnce() -> Result<V, E>,
@@ -34,7 +42,7 @@ impl<K: Eq + Hash, V> Cache<K, V> {
         let made = Arc::new(make()?);
         let mut entries = self.lock();
         let entries = entries.get_or_insert_default();
-        if entries.len() >= MOST_ENTRIES {
+        if entries.len() >= self.most {
             entries.clear();
         }
         entries.insert(source.to_owned(), Arc::clone(&made));
@@ -45,5 +53,3 @@ impl<K: Eq + Hash, V> Cache<K, V> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-const MOST_ENTRIES: usize = 256;

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::prompt::{Prompt, PromptType};
 
-pub use cost::is_affordable;
+pub use cost::{is_affordable, is_affordable_for, schema_cost};
 pub(crate) use plain::parse_date;
 pub use sound::BadPrompt;
 

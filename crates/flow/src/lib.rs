@@ -28,7 +28,10 @@ pub mod session;
 pub mod store;
 mod time;
 
-pub use check::{BadPrompt, Violation, is_affordable, is_empty, limits};
+pub use cache::Cache;
+pub use check::{
+    BadPrompt, Violation, is_affordable, is_affordable_for, is_empty, limits, schema_cost,
+};
 pub use event::{Ending, Event, Fault, FaultName};
 pub use id::{BadSessionId, Owner, SessionId};
 pub use jiff::civil::Date;

@@ -82,16 +82,32 @@ impl Condition {
     ///
     /// What is in the context has been said, and of `given` variables nothing can be.
     pub fn is_decided(&self, context: &Context, given: &[&str]) -> bool {
-        let settled =
-            |one: &Self, by: bool| one.holds(context) == by && one.is_decided(context, given);
-        let all_are = |parts: &[Self]| parts.iter().all(|one| one.is_decided(context, given));
+        self.verdict(context, given).is_some()
+    }
+
+    /// Whether it holds, if that is decided. Each part is looked at once.
+    fn verdict(&self, context: &Context, given: &[&str]) -> Option<bool> {
+        // One part can decide alone; without such a one, all have to be decided.
+        let settled = |parts: &[Self], by: bool| {
+            let mut all = Some(!by);
+            for part in parts {
+                match part.verdict(context, given) {
+                    Some(verdict) if verdict == by => return Some(by),
+                    Some(_) => {}
+                    None => all = None,
+                }
+            }
+            all
+        };
         match self {
             Self::Variable { name, .. } => {
-                find(context, name).is_some() || given.iter().any(|given| covers(given, name))
+                let is_known =
+                    find(context, name).is_some() || given.iter().any(|given| covers(given, name));
+                is_known.then(|| self.holds(context))
             }
-            Self::And(parts) => parts.iter().any(|one| settled(one, false)) || all_are(parts),
-            Self::Or(parts) => parts.iter().any(|one| settled(one, true)) || all_are(parts),
-            Self::Not(condition) => condition.is_decided(context, given),
+            Self::And(parts) => settled(parts, false),
+            Self::Or(parts) => settled(parts, true),
+            Self::Not(condition) => condition.verdict(context, given).map(|holds| !holds),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::model::{Found, LoopStep, Task, Workflow};
 use crate::next::{self, Blocked, Next, Round};
 use crate::problem::nearest;
 use crate::rule::Verdict;
-use crate::template::fill;
+use crate::template::Filling;
 use answer::Answer;
 use arguments::{Get, NextStep, Validate};
 
@@ -63,8 +63,9 @@ fn next(library: &Library, call: &NextStep) -> Result<Answer, RpcError> {
     arguments::check_context(&call.context)?;
     let workflow = find(library, &call.workflow_id)?;
     let named = call.current_step.iter().chain(&call.completed_steps);
+    let known: HashSet<&str> = workflow.step_ids().collect();
     for id in named {
-        if workflow.find(id).is_none() {
+        if !known.contains(id.as_str()) {
             return Err(fault::step_not_found(id, nearest(id, workflow.step_ids())));
         }
     }
@@ -215,10 +216,11 @@ fn note(workflow: &Workflow, round: Option<&Round<'_>>, ended: &[&LoopStep]) -> 
 /// A task with its templates filled in; `None` if it has none.
 fn filled(task: &Task, context: &Context) -> Option<Task> {
     let texts = [&task.title, &task.prompt].into_iter().chain(&task.guidance);
+    let mut filling = Filling::from(context);
     texts.into_iter().any(|text| text.contains("{{")).then(|| Task {
-        title: fill(&task.title, context).into(),
-        prompt: fill(&task.prompt, context).into(),
-        guidance: task.guidance.iter().map(|line| fill(line, context).into()).collect(),
+        title: filling.fill(&task.title).into(),
+        prompt: filling.fill(&task.prompt).into(),
+        guidance: task.guidance.iter().map(|line| filling.fill(line).into()).collect(),
         ..task.clone()
     })
 }

@@ -1,5 +1,6 @@
 //! What is wrong with a workflow file, and where.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// A place in a text, counted from 1; columns are characters.
@@ -75,6 +76,14 @@ impl fmt::Display for Problem {
     }
 }
 
+/// A name out of a file, short enough to be repeated.
+pub(crate) fn short(name: &str) -> Cow<'_, str> {
+    match name.char_indices().nth(LONGEST_SHOWN) {
+        Some((end, _)) => format!("{}...", &name[..end]).into(),
+        None => name.into(),
+    }
+}
+
 /// The candidate that was probably meant, if one is near enough.
 pub fn nearest<'a>(
     written: &str,
@@ -83,20 +92,38 @@ pub fn nearest<'a>(
     // Longer words can hold more slips; what is long beyond reason was not mistyped.
     let length = written.chars().count();
     let most = if length > LONGEST_WORD { return None } else { (length / 3).max(1) };
+    let written = plain(written);
     candidates
         .into_iter()
-        .filter(|candidate| candidate.len().abs_diff(written.len()) <= most * 4)
-        .map(|candidate| (distance(written, candidate), candidate))
+        .filter(|candidate| candidate.len() <= LONGEST_WORD * 4)
+        .map(|candidate| (plain(candidate), candidate))
+        .filter(|(plain, _)| may_be_near(&written, plain, most))
+        .take(MOST_COMPARED)
+        .map(|(plain, candidate)| (strsim::osa_distance(&written, &plain), candidate))
         .filter(|(distance, _)| *distance <= most)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
-/// How many slips lead from one word to the other; capitals and separators count for little.
-fn distance(written: &str, candidate: &str) -> usize {
-    let plain = |word: &str| word.to_lowercase().replace(['_', '-', ' '], "");
-    strsim::osa_distance(&plain(written), &plain(candidate))
+/// A word without what counts for little: capitals and separators.
+fn plain(word: &str) -> String {
+    word.to_lowercase().replace(['_', '-', ' '], "")
 }
+
+/// Whether so many slips could lead from one word to the other, by their letters alone: a slip
+/// takes one away and adds one at most. Comparing words takes far longer.
+fn may_be_near(one: &str, other: &str, most: usize) -> bool {
+    let mut counts = [0_i32; 64];
+    one.chars().for_each(|letter| counts[letter as usize % 64] += 1);
+    other.chars().for_each(|letter| counts[letter as usize % 64] -= 1);
+    let differing: u32 = counts.iter().map(|count| count.unsigned_abs()).sum();
+    differing as usize <= most * 2
+}
+
+/// How many candidates are compared letter by letter.
+const MOST_COMPARED: usize = 500;
+
+const LONGEST_SHOWN: usize = 60;
 
 const LONGEST_WORD: usize = 100;
 

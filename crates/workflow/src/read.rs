@@ -4,8 +4,10 @@
 //! which members there are. The published schema (`schema/workflow.schema.json`) says the same, and
 //! a test holds the two together.
 
+mod allowance;
 mod conditions;
 mod fields;
+mod guess;
 mod loops;
 mod references;
 mod rules;
@@ -14,7 +16,8 @@ use serde_json::Value;
 
 use crate::model::{Confirmation, Step, Task, Workflow};
 use crate::problem::{Problem, Severity};
-use crate::source::Format;
+use crate::source::{Format, Places};
+use allowance::Kind;
 use fields::{Fields, Notes, Place};
 
 #[cfg(test)]
@@ -51,7 +54,7 @@ impl Reading {
         let value = match format.parse(text) {
             Ok(value) => value,
             Err(problem) => {
-                let id = guessed_id(text).map(Into::into);
+                let id = guess::id(text, format).map(Into::into);
                 return Self { workflow: None, id, problems: vec![problem] };
             }
         };
@@ -62,7 +65,8 @@ impl Reading {
         if notes.is_empty() {
             return Self { workflow, id, problems: Vec::new() };
         }
-        let places = format.locate(text);
+        let mut places = Places::wanted(notes.iter().map(fields::Note::pointer));
+        format.locate(text, &mut places);
         let mut problems: Vec<_> = notes.into_iter().map(|note| note.located(&places)).collect();
         problems.sort_by_key(|problem| problem.position);
         let usable = problems.iter().all(|problem| problem.severity == Severity::Warning);
@@ -73,14 +77,6 @@ impl Reading {
     pub fn first_error(&self) -> Option<&Problem> {
         self.problems.iter().find(|problem| problem.is_error())
     }
-}
-
-/// What is probably the id in a text that cannot be read.
-fn guessed_id(text: &str) -> Option<&str> {
-    let (_, rest) = text.split_once("\"id\"").or_else(|| text.split_once("id"))?;
-    let rest = rest.trim_start().strip_prefix(':')?.trim_start_matches([' ', '\t', '"', '\'']);
-    let end = rest.find(|character| !is_identifier_character(character)).unwrap_or(rest.len());
-    Some(&rest[..end]).filter(|id| is_identifier(id))
 }
 
 /// Whether a text can be the id of a workflow or a step (WFL-026).
@@ -141,6 +137,11 @@ fn read_steps(fields: &Fields<'_>) -> Option<Vec<Step>> {
         return None;
     }
     let place = fields.place("steps");
+    // Those within loops are counted, too.
+    let count: usize = items.iter().map(references::count).sum();
+    if !fields.notes().allow(Kind::Steps, count as u64, place) {
+        return None;
+    }
     references::check(items, &place, fields.notes());
     let steps: Vec<_> = items
         .iter()

@@ -3,14 +3,15 @@
 //! Most files are good, so positions are only looked for when something is wrong.
 
 mod json;
+mod places;
 mod yaml;
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::problem::{Position, Problem};
+use crate::problem::Problem;
+pub(crate) use places::{Places, push_part};
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,53 +44,28 @@ impl Format {
         }
     }
 
-    /// Where in a text the places of its value are, as JSON Pointers.
-    pub(crate) fn locate(self, text: &str) -> Places {
+    /// Looks in a text for places of its value.
+    pub(crate) fn locate(self, text: &str, places: &mut Places) {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         match self {
-            Self::Json => json::locate(text),
-            Self::Yaml => yaml::locate(text),
+            Self::Json => json::locate(text, places),
+            Self::Yaml => yaml::locate(text, places),
         }
     }
 }
 
-/// Where the parts of a value are.
-#[derive(Debug, Default)]
-pub(crate) struct Places(HashMap<String, Place>);
+/// How many values a file may hold: each member and item is one, however small.
+///
+/// A value takes far more memory than the two characters it can be written with.
+const MOST_VALUES: usize = 50_000;
 
-/// Where a member or item is.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    /// The name of a member; the same as its value for an item.
-    name: Position,
-    value: Position,
-}
-
-impl Places {
-    fn add(&mut self, pointer: &str, name: Position, value: Position) {
-        self.0.insert(pointer.to_owned(), Place { name, value });
-    }
-
-    /// The position of the name of a member.
-    pub(crate) fn name(&self, pointer: &str) -> Position {
-        self.0.get(pointer).map_or(Position::START, |place| place.name)
-    }
-
-    /// The position of a value.
-    pub(crate) fn value(&self, pointer: &str) -> Position {
-        self.0.get(pointer).map_or(Position::START, |place| place.value)
-    }
-}
-
-/// One part more of a JSON Pointer.
-pub(crate) fn push_part(pointer: &mut String, part: &str) {
-    pointer.push('/');
-    pointer.push_str(&part.replace('~', "~0").replace('/', "~1"));
+fn too_many_values() -> String {
+    format!("the file holds more than {MOST_VALUES} values; split the workflow")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Format;
+    use super::{Format, Places};
     use crate::problem::Position;
     use serde_json::{Value, json};
     use std::path::Path;
@@ -116,8 +92,9 @@ mod tests {
             (Format::Json, json, [(2, 2, 2, 8), (4, 4, 4, 13), (4, 17, 4, 17)]),
             (Format::Yaml, yaml, [(1, 1, 1, 5), (3, 5, 3, 14), (4, 5, 4, 5)]),
         ] {
-            let found = format.locate(text);
             let pointers = ["/id", "/steps/0/a~0~1\"", "/steps/1"];
+            let mut found = Places::wanted(pointers);
+            format.locate(text, &mut found);
             for (pointer, (line, column, value_line, value_column)) in
                 pointers.into_iter().zip(places)
             {

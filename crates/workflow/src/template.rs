@@ -17,36 +17,62 @@ use crate::condition::{Context, find};
 /// assert_eq!(filled, "Hello Ada, {{nobody}}");
 /// ```
 pub fn fill<'a>(text: &'a str, context: &Context) -> Cow<'a, str> {
-    if !text.contains("{{") {
-        return Cow::Borrowed(text);
-    }
-    let mut filled = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find("{{") {
-        let (before, open) = rest.split_at(start);
-        let Some(end) = open.find("}}") else { break };
-        filled.push_str(before);
-        let whole = &open[..end + 2];
-        match find(context, open[2..end].trim()) {
-            Some(Value::String(text)) => filled.push_str(text),
-            Some(value) => filled.push_str(&value.to_string()),
-            None => filled.push_str(whole),
-        }
-        // A context may repeat a long text many times.
-        if filled.len() > LONGEST {
-            let end = filled.floor_char_boundary(LONGEST);
-            filled.truncate(end);
-            filled.push_str(" [...]");
-            return Cow::Owned(filled);
-        }
-        rest = &open[end + 2..];
-    }
-    filled.push_str(rest);
-    Cow::Owned(filled)
+    Filling::from(context).fill(text)
 }
 
-/// How long a text may become by being filled in.
-const LONGEST: usize = 256 * 1024;
+/// Fills in texts that are shown together, and are not too long together.
+#[derive(Debug)]
+pub(crate) struct Filling<'c> {
+    context: &'c Context,
+    /// How many bytes more may be filled in.
+    left: usize,
+}
+
+impl<'c> Filling<'c> {
+    pub(crate) fn from(context: &'c Context) -> Self {
+        Self { context, left: MOST_FILLED }
+    }
+
+    pub(crate) fn fill<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
+        if !text.contains("{{") {
+            return Cow::Borrowed(text);
+        }
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(start) = rest.find("{{") {
+            let (before, open) = rest.split_at(start);
+            let Some(end) = open.find("}}") else { break };
+            filled.push_str(before);
+            match find(self.context, open[2..end].trim()) {
+                None => filled.push_str(&open[..end + 2]),
+                Some(_) if self.left == 0 => filled.push_str(LEFT_OUT),
+                Some(Value::String(text)) => self.put(text, &mut filled),
+                Some(value) => self.put(&value.to_string(), &mut filled),
+            }
+            rest = &open[end + 2..];
+        }
+        filled.push_str(rest);
+        Cow::Owned(filled)
+    }
+
+    /// A context may be asked to repeat a long text many times.
+    fn put(&mut self, value: &str, filled: &mut String) {
+        let end = value.floor_char_boundary(self.left);
+        filled.push_str(&value[..end]);
+        if end < value.len() {
+            filled.push_str(LEFT_OUT);
+            self.left = 0;
+        } else {
+            self.left -= end;
+        }
+    }
+}
+
+/// How many bytes may be filled in together.
+const MOST_FILLED: usize = 256 * 1024;
+
+/// What stands for what would be more.
+const LEFT_OUT: &str = "[...]";
 
 #[cfg(test)]
 mod tests {

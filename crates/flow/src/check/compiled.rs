@@ -11,7 +11,7 @@ use super::limits;
 use crate::cache::Cache;
 
 pub(super) fn pattern(source: &str) -> Result<Arc<Regex>, String> {
-    static PATTERNS: Cache<String, Regex> = Cache::new();
+    static PATTERNS: Cache<String, Regex> = Cache::new(MOST_KEPT);
     PATTERNS.get_or_try(source, || {
         RegexBuilder::new(source)
             .size_limit(limits::PATTERN)
@@ -25,7 +25,7 @@ pub(super) fn pattern(source: &str) -> Result<Arc<Regex>, String> {
 /// References never leave the schema and its patterns run in linear time, so neither the author of
 /// a flow nor who answers it can make a check expensive.
 pub(super) fn schema(source: &Value) -> Result<Arc<Validator>, String> {
-    static SCHEMAS: Cache<String, Validator> = Cache::new();
+    static SCHEMAS: Cache<String, Validator> = Cache::new(MOST_KEPT);
     SCHEMAS.get_or_try(source.to_string().as_str(), || {
         if !is_affordable(source) {
             return Err("it asks for too many checks, or refers to what is not in it".to_owned());
@@ -41,3 +41,6 @@ pub(super) fn schema(source: &Value) -> Result<Arc<Validator>, String> {
 }
 
 const NESTED_GROUPS: u32 = 64;
+
+/// How many patterns and how many schemas are kept.
+const MOST_KEPT: usize = 256;

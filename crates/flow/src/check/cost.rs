@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// Whether a schema can be checked in reasonable time: its parts, references followed, are not too
-/// many, and lead nowhere outside. A reference that leads back to where it stands is followed once,
-/// as what is checked gets smaller on the way, or the checker stops by itself.
+/// Whether a schema can be checked in reasonable time: the parts that look at one place of a value,
+/// references followed, are not too many, and lead nowhere outside. A reference that leads back to
+/// where it stands is followed once; what that costs depends on the value ([`is_affordable_for`]).
 ///
 /// ```
 /// use mcp_flow_flow::is_affordable;
@@ -20,59 +20,178 @@ use serde_json::Value;
 /// assert!(!is_affordable(&json!({"$ref": "https://elsewhere.example/schema"})));
 /// ```
 pub fn is_affordable(schema: &Value) -> bool {
-    let mut reckoning = Reckoning { root: schema, known: HashMap::new() };
-    reckoning.cost(schema, 0).is_some_and(|cost| cost <= MOST_CHECKS)
+    schema_cost(schema).is_some_and(|cost| cost <= MOST_CHECKS)
+}
+
+/// How many parts of a schema look at most at one place of a value and at what it is in; none if
+/// that cannot be known.
+pub fn schema_cost(schema: &Value) -> Option<u64> {
+    Reckoning::of(schema).cost(schema, ENDLESS, 0).map(Cost::total)
+}
+
+/// Whether a value can be held to a schema in reasonable time. A schema that refers to itself twice
+/// has twice the work with each level of the value.
+///
+/// ```
+/// use mcp_flow_flow::is_affordable_for;
+/// use serde_json::json;
+///
+/// let schema = json!({"anyOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}]});
+/// assert!(is_affordable_for(&schema, &json!([[1, 2], [3]])));
+///
+/// let deep = (0..50).fold(json!(1), |inner, _| json!([inner]));
+/// assert!(!is_affordable_for(&schema, &deep));
+/// ```
+pub fn is_affordable_for(schema: &Value, value: &Value) -> bool {
+    let (mut depth, mut values) = (0, 0);
+    let mut waiting = vec![(value, 0)];
+    while let Some((value, level)) = waiting.pop() {
+        depth = depth.max(level);
+        values += 1;
+        match value {
+            Value::Array(items) => waiting.extend(items.iter().map(|item| (item, level + 1))),
+            Value::Object(members) => {
+                waiting.extend(members.values().map(|member| (member, level + 1)));
+            }
+            _ => {}
+        }
+    }
+    let cost = Reckoning::of(schema).cost(schema, depth, 0).map(Cost::total);
+    cost.is_some_and(|cost| cost <= MOST_CHECKS && cost.saturating_mul(values) <= MOST_ALTOGETHER)
+}
+
+/// What it costs to hold a value to a schema.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    /// Parts that look at the value itself.
+    own: u64,
+    /// Parts that look at one of its items, and so on, if it is a list.
+    items: u64,
+    /// Parts that look at one of its members, and so on, if it is an object.
+    members: u64,
+}
+
+impl Cost {
+    fn add(&mut self, other: Self) {
+        self.own = self.own.saturating_add(other.own);
+        self.items = self.items.saturating_add(other.items);
+        self.members = self.members.saturating_add(other.members);
+    }
+
+    /// No value is a list and an object.
+    fn total(self) -> u64 {
+        self.own.saturating_add(self.items.max(self.members))
+    }
 }
 
 struct Reckoning<'a> {
     root: &'a Value,
-    /// By where a schema is; one that is being reckoned costs nothing more.
-    known: HashMap<*const Value, u64>,
+    /// By where a schema is, and how deep the value before it; one that is being reckoned costs
+    /// nothing more.
+    known: HashMap<(*const Value, usize), Cost>,
 }
 
 impl<'a> Reckoning<'a> {
-    /// How many parts are checked at most; none if that cannot be known.
-    fn cost(&mut self, schema: &'a Value, depth: usize) -> Option<u64> {
-        let Value::Object(members) = schema else { return Some(schema.is_boolean().into()) };
-        if let Some(known) = self.known.get(&std::ptr::from_ref(schema)) {
+    fn of(root: &'a Value) -> Self {
+        Self { root, known: HashMap::new() }
+    }
+
+    /// What a schema costs, of a value that nests so many levels; none if that cannot be known.
+    fn cost(&mut self, schema: &'a Value, levels: usize, depth: usize) -> Option<Cost> {
+        let Value::Object(members) = schema else {
+            return Some(Cost { own: schema.is_boolean().into(), ..Cost::default() });
+        };
+        let place = (std::ptr::from_ref(schema), levels);
+        if let Some(known) = self.known.get(&place) {
             return Some(*known);
         }
-        if depth > DEEPEST {
+        if depth > DEEPEST || self.known.len() > MOST_KNOWN {
             return None;
         }
-        self.known.insert(std::ptr::from_ref(schema), 0);
-        let mut cost: u64 = 1;
+        self.known.insert(place, Cost::default());
+        let mut cost = Cost { own: 1, ..Cost::default() };
         for (name, value) in members {
-            let parts: Vec<&Value> = match (name.as_str(), value) {
-                ("$ref", Value::String(place)) => {
-                    vec![self.root.pointer(place.strip_prefix('#')?)?]
+            match (name.as_str(), value) {
+                ("$ref", Value::String(target)) => {
+                    let target = self.root.pointer(target.strip_prefix('#')?)?;
+                    cost.add(self.cost(target, levels, depth + 1)?);
                 }
                 ("$ref" | "$dynamicRef" | "$recursiveRef" | "$id" | "id", _) if depth > 0 => {
                     return None;
                 }
                 ("$dynamicRef" | "$recursiveRef", _) => return None,
-                ("$defs" | "definitions" | "enum" | "const" | "default" | "examples", _) => {
-                    continue;
+                ("$defs" | "definitions" | "enum" | "const" | "default" | "examples", _) => {}
+                // A member has one name, and an item one place, and so one of these.
+                ("properties", Value::Object(parts)) => {
+                    let inside = self.inside(parts.values(), levels, depth, u64::max)?;
+                    cost.add(Cost { members: inside, ..Cost::default() });
                 }
-                (
-                    "properties" | "patternProperties" | "dependentSchemas" | "dependencies",
-                    Value::Object(parts),
-                ) => parts.values().collect(),
-                (_, Value::Array(parts)) => parts.iter().collect(),
-                (_, part @ Value::Object(_)) => vec![part],
-                _ => continue,
-            };
-            for part in parts {
-                cost = cost.saturating_add(self.cost(part, depth + 1)?);
+                ("prefixItems" | "items", Value::Array(parts)) => {
+                    let inside = self.inside(parts, levels, depth, u64::max)?;
+                    cost.add(Cost { items: inside, ..Cost::default() });
+                }
+                ("patternProperties", Value::Object(parts)) => {
+                    let inside = self.inside(parts.values(), levels, depth, u64::saturating_add)?;
+                    cost.add(Cost { members: inside, ..Cost::default() });
+                }
+                ("additionalProperties" | "unevaluatedProperties" | "propertyNames", part) => {
+                    let inside = self.inside([part], levels, depth, u64::max)?;
+                    cost.add(Cost { members: inside, ..Cost::default() });
+                }
+                ("items" | "contains" | "additionalItems" | "unevaluatedItems", part) => {
+                    let inside = self.inside([part], levels, depth, u64::max)?;
+                    cost.add(Cost { items: inside, ..Cost::default() });
+                }
+                ("dependentSchemas" | "dependencies", Value::Object(parts)) => {
+                    for part in parts.values() {
+                        cost.add(self.cost(part, levels, depth + 1)?);
+                    }
+                }
+                (_, Value::Array(parts)) => {
+                    for part in parts {
+                        cost.add(self.cost(part, levels, depth + 1)?);
+                    }
+                }
+                (_, part @ Value::Object(_)) => cost.add(self.cost(part, levels, depth + 1)?),
+                _ => {}
             }
         }
-        self.known.insert(std::ptr::from_ref(schema), cost);
+        self.known.insert(place, cost);
+        Some(cost)
+    }
+
+    /// What schemas cost that look at what is in a value.
+    fn inside(
+        &mut self,
+        parts: impl IntoIterator<Item = &'a Value>,
+        levels: usize,
+        depth: usize,
+        together: fn(u64, u64) -> u64,
+    ) -> Option<u64> {
+        let levels = match levels {
+            0 => return Some(0),
+            ENDLESS => ENDLESS,
+            levels => levels - 1,
+        };
+        let mut cost = 0;
+        for part in parts {
+            cost = together(cost, self.cost(part, levels, depth + 1)?.total());
+        }
         Some(cost)
     }
 }
 
-/// How many parts a schema may have, each counted as often as it is referred to.
+/// Values that nest as deep as the schema can follow.
+const ENDLESS: usize = usize::MAX;
+
+/// How many parts of a schema may look at one place, each counted as often as it is referred to.
 const MOST_CHECKS: u64 = 200_000;
+
+/// The same for all places of a value.
+const MOST_ALTOGETHER: u64 = 100_000_000;
+
+/// How many parts are reckoned, each counted for every level of the value it looks at.
+const MOST_KNOWN: usize = 200_000;
 
 /// How deep parts may lie in each other, references followed.
 const DEEPEST: usize = 256;

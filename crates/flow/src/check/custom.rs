@@ -2,16 +2,20 @@
 
 use serde_json::Value;
 
-use super::{Violation, compiled, limits};
+use super::{Violation, compiled, is_affordable_for, limits};
 use crate::prompt::Rules;
 
 pub(super) fn check(rules: &Rules, answer: &Value) -> Result<(), Violation> {
     measure(answer)?;
-    let Some(schema) = &rules.schema else { return Ok(()) };
-    let Ok(schema) = compiled::schema(schema) else {
+    let Some(source) = &rules.schema else { return Ok(()) };
+    let Ok(schema) = compiled::schema(source) else {
         // Unsound prompts are not asked, so this is a client that checks what it was sent.
         return Err(Violation::new("the schema of this question cannot be used"));
     };
+    if !is_affordable_for(source, answer) {
+        return Err(Violation::new("the answer nests too deep for the schema of this question")
+            .suggest("Send the same in fewer and flatter lists and objects"));
+    }
     let Some(error) = schema.iter_errors(answer).next() else { return Ok(()) };
     let place = error.instance_path().to_string();
     let place = if place.is_empty() { "the answer".to_owned() } else { place };

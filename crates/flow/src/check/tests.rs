@@ -182,6 +182,14 @@ fn customs() {
         &[json!([1, 2])],
         &[deep, json!(vec![0; 20_000]), json!("x".repeat(1 << 20))],
     );
+    // With each level of the answer it has thrice the work.
+    let part = json!({"items": {"$ref": "#"}});
+    let levels = |count| (0..count).fold(json!("x"), |inner, _| json!([inner]));
+    check(
+        &custom_schema("?", json!({"anyOf": [part, part, part, {"type": "number"}]})),
+        &[levels(3)],
+        &[levels(30)],
+    );
 }
 
 /// INT-111: what was answered is private, also where it is refused.

@@ -1,6 +1,8 @@
 //! Which files of a directory are workflows, and what is in them.
 
-use std::io;
+use std::fs::FileType;
+use std::io::{self, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -43,8 +45,7 @@ pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
                     waiting.push((path, depth + 1));
                 }
             } else if let Some(format) = Format::of(&path) {
-                let is_link = kind.is_ok_and(|kind| kind.is_symlink());
-                let refused = if is_link { leads_outside(&path, root) } else { None };
+                let refused = kind.ok().and_then(|kind| refusal(&path, kind, root));
                 found.push(Found { path: path.into(), format, refused });
             }
         }
@@ -62,9 +63,22 @@ pub(super) fn look(path: &Path, root: &Path) -> Option<Found> {
     if folders > DEEPEST || inside.parent()?.components().any(hidden) {
         return None;
     }
-    let is_link = path.symlink_metadata().ok()?.is_symlink();
-    let refused = if is_link { leads_outside(path, root) } else { None };
+    let kind = path.symlink_metadata().ok()?.file_type();
+    if kind.is_dir() {
+        return None;
+    }
+    let refused = refusal(path, kind, root);
     Some(Found { path: path.into(), format, refused })
+}
+
+/// Why something that is called like a workflow is not even opened. What is neither a file nor a
+/// link to one may never come to an end.
+fn refusal(path: &Path, kind: FileType, root: &Path) -> Option<String> {
+    match kind {
+        kind if kind.is_symlink() => leads_outside(path, root),
+        kind if kind.is_file() => None,
+        _ => Some(NO_FILE.to_owned()),
+    }
 }
 
 /// Whether a link leads to where nobody said that workflows are.
@@ -78,34 +92,38 @@ fn leads_outside(path: &Path, root: &Path) -> Option<String> {
 
 /// Reads many files, on several threads if that pays.
 pub(super) fn read_all(found: Vec<Found>, root: &Path) -> Vec<(Found, Reading)> {
+    let readings = read_each(&found, &|found| read(found, root));
+    found.into_iter().zip(readings).collect()
+}
+
+/// One reading for each file, in their order.
+fn read_each(found: &[Found], read: &(dyn Fn(&Found) -> Reading + Sync)) -> Vec<Reading> {
+    // That a file makes the parser panic would be a fault of the parser's; the others are read.
+    let read = |found: &Found| {
+        let reading = catch_unwind(AssertUnwindSafe(|| read(found)));
+        reading.unwrap_or_else(|_| unread("the file cannot be read; please report this".to_owned()))
+    };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     if found.len() < WORTH_THREADS || threads == 1 {
-        let read = |found: Found| {
-            let reading = read(&found, root);
-            (found, reading)
-        };
-        return found.into_iter().map(read).collect();
+        return found.iter().map(read).collect();
     }
     let size = found.len().div_ceil(threads);
-    let readings: Vec<Reading> = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let parts: Vec<_> = found
             .chunks(size)
-            .map(|part| scope.spawn(|| part.iter().map(|one| read(one, root)).collect::<Vec<_>>()))
+            .map(|part| scope.spawn(move || part.iter().map(read).collect::<Vec<_>>()))
             .collect();
-        // One that panicked has read nothing; that would be a fault of the parser's.
-        let done = parts.into_iter().map(|part| part.join().unwrap_or_default());
+        let done = parts.into_iter().map(|part| part.join().expect("panics are caught within"));
         done.flatten().collect()
-    });
-    found.into_iter().zip(readings).collect()
+    })
+}
+
+fn unread(message: String) -> Reading {
+    Reading { workflow: None, id: None, problems: vec![Problem::of_file(message)] }
 }
 
 /// Reads one file.
 pub(super) fn read(found: &Found, root: &Path) -> Reading {
-    let unread = |message: String| Reading {
-        workflow: None,
-        id: None,
-        problems: vec![Problem::of_file(message)],
-    };
     if let Some(refused) = &found.refused {
         return unread(refused.clone());
     }
@@ -120,11 +138,24 @@ pub(super) fn read(found: &Found, root: &Path) -> Reading {
 }
 
 fn read_text(path: &Path) -> Result<String, String> {
-    let size = path.metadata().map_err(|error| error.to_string())?.len();
-    if size > LARGEST_FILE {
-        return Err(format!("the file has {size} bytes; at most {LARGEST_FILE} are read"));
+    let told = |error: io::Error| error.to_string();
+    let metadata = path.metadata().map_err(told)?;
+    // Before it is opened: opening a pipe waits until somebody writes to it.
+    if !metadata.is_file() {
+        return Err(NO_FILE.to_owned());
     }
-    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    let too_large =
+        |size: u64| format!("the file has {size} bytes or more; at most {LARGEST_FILE} are read");
+    if metadata.len() > LARGEST_FILE {
+        return Err(too_large(metadata.len()));
+    }
+    let mut bytes = Vec::new();
+    // It may have grown.
+    let file = std::fs::File::open(path).map_err(told)?;
+    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(told)?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(too_large(bytes.len() as u64));
+    }
     String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
             .iter()
@@ -141,6 +172,8 @@ pub(super) fn check(path: &Path) -> io::Result<Vec<Problem>> {
     Ok(read(&found, path.parent().unwrap_or(path)).problems)
 }
 
+const NO_FILE: &str = "this is no regular file";
+
 /// 1 MB, as the published servers have it.
 const LARGEST_FILE: u64 = 1024 * 1024;
 
@@ -151,3 +184,34 @@ const MOST_FILES: usize = 100_000;
 const MOST_THREADS: usize = 8;
 const WORTH_THREADS: usize = 200;
 const LONGEST_CATEGORY: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::{Found, WORTH_THREADS, read_each};
+    use crate::read::Reading;
+    use crate::source::Format;
+
+    /// Each file has its own reading, also if another makes the parser panic.
+    #[test]
+    fn readings_stay_with_their_files() {
+        let name = |index: usize| format!("flow-{index}");
+        let found: Vec<_> = (0..WORTH_THREADS * 2)
+            .map(|index| Found {
+                path: std::path::Path::new(&name(index)).into(),
+                format: Format::Json,
+                refused: None,
+            })
+            .collect();
+        let readings = read_each(&found, &|found| {
+            let id = found.path.to_str().unwrap();
+            assert_ne!(id, "flow-7", "this one is to panic");
+            Reading { workflow: None, id: Some(id.into()), problems: Vec::new() }
+        });
+        assert_eq!(readings.len(), found.len());
+        for (index, reading) in readings.iter().enumerate() {
+            let expected = (index != 7).then(|| name(index));
+            assert_eq!(reading.id.as_deref(), expected.as_deref());
+        }
+        assert!(readings[7].first_error().is_some());
+    }
+}

@@ -89,7 +89,7 @@ impl Shelf {
     pub(super) fn twin(&self, id: &str, rank: usize, path: &Path) -> Option<(&Path, &Path)> {
         let here = || self.good.get(id).into_iter().flatten().filter(|((at, _), _)| *at == rank);
         let paths = || here().map(|((_, path), _)| &**path);
-        Some((paths().find(|other| *other != path)?, paths().last()?))
+        Some((paths().find(|other| *other != path)?, paths().next_back()?))
     }
 
     pub(super) fn paths(&self) -> Vec<Arc<Path>> {

@@ -62,6 +62,10 @@ fn broken_files_hide_nothing() {
     }
     fs::write(folder.path().join("large.json"), vec![b' '; 1024 * 1024 + 1]).unwrap();
     fs::write(folder.path().join("latin.json"), b"\n\xe9").unwrap();
+    // Opening it would wait for somebody who writes to it.
+    let pipe = std::process::Command::new("mkfifo").arg(folder.path().join("pipe.json")).status();
+    assert!(pipe.unwrap().success());
+    std::os::unix::fs::symlink("pipe.json", folder.path().join("to-pipe.json")).unwrap();
     let outside = tempfile::NamedTempFile::with_suffix(".json").unwrap();
     std::os::unix::fs::symlink(outside.path(), folder.path().join("outside.json")).unwrap();
     let inside = folder.path().join("good.json");
@@ -80,11 +84,13 @@ fn broken_files_hide_nothing() {
         ("large", "at most 1048576"),
         ("latin", "not UTF-8 from line 2"),
         ("outside", "leads outside"),
+        ("pipe", "no regular file"),
+        ("to-pipe", "no regular file"),
     ] {
         let broken = library.find_broken(id).unwrap_or_else(|| panic!("{id} is unknown"));
         assert!(broken.reason().contains(told), "{id}: {}", broken.reason());
     }
-    assert_eq!(library.broken().len(), 6);
+    assert_eq!(library.broken().len(), 8);
     assert!(Library::open([(Origin::Named, folder.path().join("nowhere"))]).is_err());
 }
 

@@ -6,7 +6,7 @@ use super::{Known, Round};
 use crate::condition::Context;
 use crate::model::{Confirmation, Task, Workflow};
 use crate::rule::Criteria;
-use crate::template::fill;
+use crate::template::Filling;
 
 /// The working instructions of a step: the role, what to mind in all steps and in this one, what to
 /// do, and which round it is.
@@ -18,14 +18,17 @@ pub fn guidance(
     round: Option<&Round<'_>>,
     context: &Context,
 ) -> String {
+    let mut filling = Filling::from(context);
+    // What is to be done comes last, and must not lack room for what comes before.
+    let prompt = filling.fill(&task.prompt);
     let mut parts: Vec<Cow<'_, str>> = Vec::new();
-    parts.extend(workflow.agent_role.as_deref().map(|role| fill(role, context)));
+    parts.extend(workflow.agent_role.as_deref().map(|role| filling.fill(role)));
     let lines = workflow.meta_guidance.iter().chain(&task.guidance);
-    let lines: Vec<_> = lines.map(|line| format!("- {}", fill(line, context))).collect();
+    let lines: Vec<_> = lines.map(|line| format!("- {}", filling.fill(line))).collect();
     if !lines.is_empty() {
         parts.push(lines.join("\n").into());
     }
-    parts.push(fill(&task.prompt, context));
+    parts.push(prompt);
     parts.extend(round.map(|round| in_words(round).into()));
     if task.ask_for_files == Some(true) {
         parts.push("Ask the user for the files this step needs.".into());

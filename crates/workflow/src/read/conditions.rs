@@ -2,18 +2,25 @@
 
 use serde_json::Value;
 
+use super::allowance::Kind;
 use super::fields::{Fields, Notes, Place, shown};
 use crate::condition::{Condition, Test};
-use crate::pattern::Pattern;
 use crate::problem::nearest;
 
 /// The condition in a member, if there is one.
 pub(super) fn read(fields: &Fields<'_>, name: &str) -> Option<Condition> {
     let value = fields.get(name)?;
-    read_value(value, fields.place(name), fields.notes())
+    read_value(value, fields.place(name), fields.notes(), 1)
 }
 
-fn read_value(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Condition> {
+fn read_value(value: &Value, place: Place<'_>, notes: &Notes, depth: usize) -> Option<Condition> {
+    if depth > DEEPEST {
+        notes.error(place, format!("conditions nest at most {DEEPEST} levels; split this one"));
+        return None;
+    }
+    if !notes.allow(Kind::Conditions, 1, place) {
+        return None;
+    }
     let fields = Fields::of(value, place, &KNOWN, notes)?;
     let forms: Vec<_> = FORMS.iter().copied().filter(|form| fields.get(form).is_some()).collect();
     let [form] = forms.as_slice() else {
@@ -34,7 +41,7 @@ fn read_value(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Conditio
     match *form {
         "var" => read_variable(&fields),
         "not" => {
-            let condition = read(&fields, "not")?;
+            let condition = read_value(fields.get("not")?, fields.place("not"), notes, depth + 1)?;
             Some(Condition::Not(Box::new(condition)))
         }
         both => {
@@ -43,7 +50,7 @@ fn read_value(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Conditio
             let read: Vec<_> = items
                 .iter()
                 .enumerate()
-                .map(|(index, value)| read_value(value, list.item(index), fields.notes()))
+                .map(|(index, value)| read_value(value, list.item(index), notes, depth + 1))
                 .collect();
             let conditions = read.into_iter().collect::<Option<_>>()?;
             Some(if both == "and" { Condition::And(conditions) } else { Condition::Or(conditions) })
@@ -79,10 +86,7 @@ fn read_test(fields: &Fields<'_>, name: &str, value: &Value) -> Option<Test> {
         "endsWith" => fields.text(name, 1..=1024).map(Test::EndsWith),
         "matches" => {
             let pattern = fields.text(name, 1..=1024)?;
-            Pattern::new(&pattern, "")
-                .map_err(|told| fields.note(name, told))
-                .ok()
-                .map(Test::Matches)
+            fields.notes().pattern(&pattern, "", fields.place(name)).map(Test::Matches)
         }
         _ => None,
     }
@@ -92,9 +96,12 @@ fn read_test(fields: &Fields<'_>, name: &str, value: &Value) -> Option<Test> {
 #[cfg(test)]
 pub(crate) fn condition_of(value: &Value) -> Option<Condition> {
     let notes = Notes::default();
-    let condition = read_value(value, Place::ROOT, &notes);
+    let condition = read_value(value, Place::ROOT, &notes, 1);
     condition.filter(|_| notes.into_inner().is_empty())
 }
+
+/// How many levels conditions may nest, and rules, too.
+pub(super) const DEEPEST: usize = 16;
 
 const KNOWN: [&str; 15] = [
     "var",

@@ -1,11 +1,13 @@
 //! The members of one object, and notes on what is wrong with them.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value};
 
-use crate::problem::{Problem, Severity, nearest};
+use super::allowance::Allowance;
+use crate::problem::{Problem, Severity, nearest, short};
 use crate::read::is_identifier;
 use crate::source::{Places, push_part};
 
@@ -47,7 +49,10 @@ impl<'a> Place<'a> {
 
 /// What was found to be wrong.
 #[derive(Debug, Default)]
-pub(super) struct Notes(RefCell<Vec<Note>>);
+pub(super) struct Notes {
+    told: RefCell<Vec<Note>>,
+    allowance: Allowance,
+}
 
 #[derive(Debug)]
 pub(super) struct Note {
@@ -59,6 +64,10 @@ pub(super) struct Note {
 }
 
 impl Note {
+    pub(super) fn pointer(&self) -> &str {
+        &self.pointer
+    }
+
     pub(super) fn located(self, places: &Places) -> Problem {
         let Self { severity, pointer, at_name, message } = self;
         let position = if at_name { places.name(&pointer) } else { places.value(&pointer) };
@@ -72,14 +81,23 @@ impl Notes {
     }
 
     fn add(&self, severity: Severity, place: Place<'_>, at_name: bool, message: String) {
-        let mut notes = self.0.borrow_mut();
-        if notes.len() < MOST_NOTES {
-            notes.push(Note { severity, pointer: place.pointer(), at_name, message });
+        if !self.is_full() {
+            let pointer = place.pointer();
+            self.told.borrow_mut().push(Note { severity, pointer, at_name, message });
         }
     }
 
+    /// Whether nothing more would be told.
+    pub(super) fn is_full(&self) -> bool {
+        self.told.borrow().len() >= MOST_NOTES
+    }
+
+    pub(super) fn allowance(&self) -> &Allowance {
+        &self.allowance
+    }
+
     pub(super) fn into_inner(self) -> Vec<Note> {
-        self.0.into_inner()
+        self.told.into_inner()
     }
 }
 
@@ -104,9 +122,14 @@ impl<'a> Fields<'a> {
             return None;
         };
         for name in members.keys().filter(|name| !known.contains(&name.as_str())) {
+            if notes.is_full() {
+                break;
+            }
             let told = match nearest(name, known.iter().copied()) {
                 Some(meant) => format!("`{name}` is unknown; did you mean `{meant}`?"),
-                None => format!("`{name}` is unknown; known are {}", known.join(", ")),
+                None => {
+                    format!("`{}` is unknown; known are {}", short(name), known.join(", "))
+                }
             };
             notes.add(Severity::Error, place.member(name), true, told);
         }
@@ -175,10 +198,11 @@ impl<'a> Fields<'a> {
             return Vec::new();
         }
         let mut texts: Vec<Box<str>> = Vec::new();
+        let mut seen = HashSet::new();
         let place = self.place.member(name);
         for (index, value) in self.items(name).into_iter().flatten().enumerate() {
             match check_text(value, &"this", &length) {
-                Ok(text) if texts.iter().any(|other| **other == *text) => {
+                Ok(text) if !seen.insert(text) => {
                     self.notes.error(place.item(index), "this is in the list twice");
                 }
                 Ok(text) => texts.push(text.into()),
@@ -275,18 +299,13 @@ fn check_text<'a>(
 
 /// A value short enough to be repeated.
 pub(super) fn shown(value: &Value) -> String {
-    let text = match value {
-        Value::Array(_) => return "a list".to_owned(),
-        Value::Object(_) => return "an object".to_owned(),
+    match value {
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        Value::String(text) => format!("{:?}", short(text)),
         other => other.to_string(),
-    };
-    match text.char_indices().nth(LONGEST_SHOWN) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
     }
 }
 
 /// How many things that are wrong with one file are told.
 const MOST_NOTES: usize = 100;
-
-const LONGEST_SHOWN: usize = 60;

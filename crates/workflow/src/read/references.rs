@@ -3,19 +3,19 @@
 //! It goes by what is written, not by what could be read, so that this is told together with all
 //! else that is wrong.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
 use super::fields::{Notes, Place};
 use crate::condition::covers;
 use crate::model::{INDEX, ITEM, ITERATION};
-use crate::problem::nearest;
+use crate::problem::{nearest, short};
 
 pub(super) fn check(steps: &[Value], place: &Place<'_>, notes: &Notes) {
     let mut seen = HashSet::new();
     let mut bodies = HashSet::new();
-    let names: Vec<_> = steps.iter().filter_map(|step| step.get("loop")).map(names).collect();
+    let known = Known::of(steps);
     for (index, step) in steps.iter().enumerate() {
         let place = place.item(index);
         check_id(step, place, &mut seen, notes);
@@ -27,8 +27,11 @@ pub(super) fn check(steps: &[Value], place: &Place<'_>, notes: &Notes) {
                 }
             }
             Some(Value::String(id)) => {
-                let told = wrong_body(id, steps);
-                let twice = || format!("`body` names `{id}`, as another loop does; copy the step");
+                let told = wrong_body(id, &known);
+                let twice = || {
+                    let id = short(id);
+                    format!("`body` names `{id}`, as another loop does; copy the step")
+                };
                 let told = told.or_else(|| (!bodies.insert(id)).then(twice));
                 if let Some(told) = told {
                     notes.error(place.member("body"), told);
@@ -37,8 +40,41 @@ pub(super) fn check(steps: &[Value], place: &Place<'_>, notes: &Notes) {
             _ => {}
         }
         if let Some(rounds) = step.get("loop") {
-            check_names(rounds, &names, place.member("loop"), notes);
+            check_names(rounds, &known.variables, place.member("loop"), notes);
         }
+    }
+}
+
+/// How many steps a step is, with those within it.
+pub(super) fn count(step: &Value) -> usize {
+    1 + step.get("body").and_then(Value::as_array).map_or(0, Vec::len)
+}
+
+/// What there is to refer to, by what is written.
+struct Known<'a> {
+    /// The steps that are in no loop, in order.
+    ids: Vec<&'a str>,
+    /// The same, with whether they are loops.
+    outer: HashMap<&'a str, bool>,
+    /// The steps within loops.
+    inner: HashSet<&'a str>,
+    /// What loops set.
+    variables: HashSet<&'a str>,
+}
+
+impl<'a> Known<'a> {
+    fn of(steps: &'a [Value]) -> Self {
+        let ids: Vec<_> = steps.iter().filter_map(id_of).collect();
+        let mut outer = HashMap::new();
+        for step in steps {
+            if let Some(id) = id_of(step) {
+                outer.entry(id).or_insert_with(|| is_loop(step));
+            }
+        }
+        let bodies = steps.iter().filter_map(|step| step.get("body")?.as_array());
+        let inner = bodies.flatten().filter_map(id_of).collect();
+        let loops = steps.iter().filter_map(|step| step.get("loop"));
+        Self { ids, outer, inner, variables: loops.flat_map(names).collect() }
     }
 }
 
@@ -49,10 +85,11 @@ fn names(rounds: &Value) -> [&str; 3] {
 }
 
 /// Whether what a loop goes by is something to be said, and what it sets are different things.
-fn check_names(rounds: &Value, all: &[[&str; 3]], place: Place<'_>, notes: &Notes) {
+fn check_names(rounds: &Value, all: &HashSet<&str>, place: Place<'_>, notes: &Notes) {
     for member in ["items", "count"] {
         let Some(path) = rounds.get(member).and_then(Value::as_str) else { continue };
-        if all.iter().flatten().any(|name| covers(name, path)) {
+        if all.iter().any(|name| covers(name, path)) {
+            let path = short(path);
             let told = format!("`{path}` is set by a loop itself; name another variable");
             notes.error(place.member(member), told);
         }
@@ -67,23 +104,18 @@ fn check_names(rounds: &Value, all: &[[&str; 3]], place: Place<'_>, notes: &Note
 }
 
 /// What is wrong with a body that names a step.
-fn wrong_body(id: &str, steps: &[Value]) -> Option<String> {
-    let inner = |step: &Value| {
-        let tasks = step.get("body").and_then(Value::as_array);
-        tasks.is_some_and(|tasks| tasks.iter().any(|task| id_of(task) == Some(id)))
-    };
-    match steps.iter().find(|step| id_of(step) == Some(id)) {
-        Some(step) if is_loop(step) => {
-            Some(format!("`body` names the loop `{id}`; loops do not nest"))
-        }
-        Some(_) => None,
-        None if steps.iter().any(inner) => {
-            Some(format!("`body` names `{id}`, which belongs to another loop"))
+fn wrong_body(id: &str, known: &Known<'_>) -> Option<String> {
+    let shown = short(id);
+    match known.outer.get(id) {
+        Some(true) => Some(format!("`body` names the loop `{shown}`; loops do not nest")),
+        Some(false) => None,
+        None if known.inner.contains(id) => {
+            Some(format!("`body` names `{shown}`, which belongs to another loop"))
         }
         None => {
-            let meant = nearest(id, steps.iter().filter_map(id_of));
+            let meant = nearest(id, known.ids.iter().copied()).map(short);
             let hint = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
-            Some(format!("`body` names `{id}`, which is no step here{hint}"))
+            Some(format!("`body` names `{shown}`, which is no step here{hint}"))
         }
     }
 }
@@ -91,7 +123,8 @@ fn wrong_body(id: &str, steps: &[Value]) -> Option<String> {
 fn check_id<'a>(step: &'a Value, place: Place<'_>, seen: &mut HashSet<&'a str>, notes: &Notes) {
     let Some(id) = id_of(step) else { return };
     if !seen.insert(id) {
-        notes.error(place.member("id"), format!("another step is called `{id}` too; rename one"));
+        let told = format!("another step is called `{}` too; rename one", short(id));
+        notes.error(place.member("id"), told);
     }
 }
 

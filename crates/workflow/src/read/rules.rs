@@ -1,11 +1,12 @@
 //! Reading rules.
 
+use mcp_flow_flow::schema_cost;
 use serde_json::Value;
 
-use super::conditions;
+use super::allowance::Kind;
+use super::conditions::{self, DEEPEST};
 use super::fields::{Fields, Notes, Place};
-use crate::pattern::Pattern;
-use crate::problem::nearest;
+use crate::problem::{nearest, short};
 use crate::rule::{Criteria, Demand, Rule, validator};
 
 /// The rules of a step, if it has any.
@@ -20,11 +21,11 @@ fn read_value(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Criteria
             let rules: Vec<_> = items
                 .iter()
                 .enumerate()
-                .map(|(index, value)| read_rule(value, place.item(index), notes))
+                .map(|(index, value)| read_rule(value, place.item(index), notes, 1))
                 .collect();
             rules.into_iter().collect::<Option<_>>().map(Criteria::All)
         }
-        Value::Object(_) => read_rule(value, place, notes).map(Criteria::One),
+        Value::Object(_) => read_rule(value, place, notes, 1).map(Criteria::One),
         _ => {
             notes.error(place, "this must be a rule or a list of rules");
             None
@@ -32,7 +33,14 @@ fn read_value(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Criteria
     }
 }
 
-fn read_rule(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Rule> {
+fn read_rule(value: &Value, place: Place<'_>, notes: &Notes, depth: usize) -> Option<Rule> {
+    if depth > DEEPEST {
+        notes.error(place, format!("rules nest at most {DEEPEST} levels; split this one"));
+        return None;
+    }
+    if !notes.allow(Kind::Rules, 1, place) {
+        return None;
+    }
     let form = ["and", "or", "not"].into_iter().find(|form| value.get(form).is_some());
     let kind = value.get("type").and_then(Value::as_str);
     let known: &[&str] = match (form, kind) {
@@ -48,7 +56,7 @@ fn read_rule(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Rule> {
     let fields = Fields::of(value, place, known, notes)?;
     let demand = match (form, kind) {
         (Some("not"), _) => {
-            let inner = read_rule(fields.get("not")?, fields.place("not"), notes);
+            let inner = read_rule(fields.get("not")?, fields.place("not"), notes, depth + 1);
             inner.map(|rule| Demand::Not(Box::new(rule)))
         }
         (Some(form), _) => {
@@ -57,7 +65,7 @@ fn read_rule(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Rule> {
             let rules: Vec<_> = items
                 .iter()
                 .enumerate()
-                .map(|(index, value)| read_rule(value, list.item(index), notes))
+                .map(|(index, value)| read_rule(value, list.item(index), notes, depth + 1))
                 .collect();
             let rules = rules.into_iter().collect::<Option<_>>();
             rules.map(|rules| if form == "and" { Demand::And(rules) } else { Demand::Or(rules) })
@@ -86,10 +94,7 @@ fn read_demand(fields: &Fields<'_>, kind: &str) -> Option<Demand> {
                 }
                 None => "",
             };
-            Pattern::new(&pattern, flags)
-                .map_err(|told| fields.note("pattern", told))
-                .ok()
-                .map(Demand::Regex)
+            fields.notes().pattern(&pattern, flags, fields.place("pattern")).map(Demand::Regex)
         }
         "length" => {
             let min = fields.whole("min", 0..=u64::MAX);
@@ -104,7 +109,7 @@ fn read_demand(fields: &Fields<'_>, kind: &str) -> Option<Demand> {
         }
         "schema" => {
             let schema = fields.require("schema")?;
-            validator(schema).map_err(|told| fields.note("schema", told)).ok()?;
+            read_schema(schema, fields.place("schema"), fields.notes())?;
             Some(Demand::Schema(Box::new(schema.clone())))
         }
         other => {
@@ -113,10 +118,48 @@ fn read_demand(fields: &Fields<'_>, kind: &str) -> Option<Demand> {
                 || format!("use one of {}", TYPES.join(", ")),
                 |meant| format!("did you mean \"{meant}\"?"),
             );
-            fields.note("type", format!("there are no rules of type {other:?}; {hint}"));
+            fields.note("type", format!("there are no rules of type {:?}; {hint}", short(other)));
             None
         }
     }
+}
+
+/// Whether a schema can be used, and at what cost.
+fn read_schema(schema: &Value, place: Place<'_>, notes: &Notes) -> Option<()> {
+    let Some(cost) = schema_cost(schema) else {
+        let told = "the schema refers to what is not in it, or too deep into itself; give \
+                    references as `#/$defs/name`";
+        notes.error(place, told);
+        return None;
+    };
+    if !notes.allow(Kind::Schemas, cost, place) {
+        return None;
+    }
+    for pattern in patterns(schema) {
+        // Whether it is good, and a pattern at all, is for the validator to say.
+        let _ = notes.weighed(pattern, "", place)?;
+    }
+    validator(schema).map_err(|told| notes.error(place, told)).ok()?;
+    Some(())
+}
+
+/// All that may be patterns in a schema.
+fn patterns(schema: &Value) -> Vec<&str> {
+    let mut patterns = Vec::new();
+    let mut waiting = vec![schema];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::Array(items) => waiting.extend(items),
+            Value::Object(members) => {
+                patterns.extend(members.get("pattern").and_then(Value::as_str));
+                let named = members.get("patternProperties").and_then(Value::as_object);
+                patterns.extend(named.into_iter().flat_map(|named| named.keys().map(|key| &**key)));
+                waiting.extend(members.values());
+            }
+            _ => {}
+        }
+    }
+    patterns
 }
 
 /// Rules by themselves.
@@ -131,7 +174,7 @@ const CRITERIA: &str = "validationCriteria";
 
 const TYPES: [&str; 4] = ["contains", "regex", "length", "schema"];
 
-const ANYTHING: [&str; 11] = [
+const ANYTHING: [&str; 12] = [
     "type",
     "value",
     "pattern",
@@ -141,6 +184,7 @@ const ANYTHING: [&str; 11] = [
     "schema",
     "and",
     "or",
+    "not",
     "message",
     "condition",
 ];

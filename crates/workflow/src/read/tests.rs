@@ -66,6 +66,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ("/steps/0/runCondition", json!({"var": "a", "matches": "("}), "unclosed group"),
         ("/steps/0/validationCriteria", json!("x"), "a rule or a list of rules"),
         ("/steps/0/validationCriteria/0", json!({}), "a rule has a `type`"),
+        ("/steps/0/validationCriteria/0", json!({"nott": {}}), "did you mean `not`?"),
         ("/steps/0/validationCriteria/0", json!({"type": "contain"}), "mean \"contains\"?"),
         ("/steps/0/validationCriteria/0/value", Value::Null, "`value` is missing"),
         ("/steps/0/validationCriteria/0/vale", json!(1), "did you mean `value`?"),
@@ -149,6 +150,26 @@ fn positions_are_those_of_the_text() {
     for (text, format, id) in [
         ("{\"id\": \"tidy-up\", \"name\": ", Format::Json, Some("tidy-up")),
         ("id: tidy-up\nname: [", Format::Yaml, Some("tidy-up")),
+        ("name: Video guide\nid: my-flow\nsteps: [", Format::Yaml, Some("my-flow")),
+        (
+            "name: A video: b\nsteps:\n  - id: one-step\n\"id\": my-flow\nx: [",
+            Format::Yaml,
+            Some("my-flow"),
+        ),
+        ("name: V\nsteps:\n  - id: one-step\n    title: [", Format::Yaml, None),
+        ("{id: x, \"id\": \"my-flow\", [", Format::Yaml, Some("my-flow")),
+        (
+            "{\"name\": \"Video\", \"steps\": [{\"id\": \"one-step\"}], \"id\": \"my-flow\", ",
+            Format::Json,
+            Some("my-flow"),
+        ),
+        (
+            "{\"name\": \"an \\\"id\\\": no-no\", \"id\" :\"my-flow\",, ",
+            Format::Json,
+            Some("my-flow"),
+        ),
+        ("{\n\"name\": \"Video,\n\"id\": \"my-flow\"}", Format::Json, Some("my-flow")),
+        ("{\"steps\": [{\"id\": \"one-step\"", Format::Json, None),
         ("{", Format::Json, None),
         ("{\"id\": \"x\", ", Format::Json, None),
     ] {

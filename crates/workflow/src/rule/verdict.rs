@@ -1,12 +1,13 @@
 //! Judging an output.
 
 use jsonschema::{Draft, PatternOptions, Validator};
+use mcp_flow_flow::is_affordable_for;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{Criteria, Demand, Rule};
 use crate::condition::{Condition, Context};
-use crate::pattern::Pattern;
+use crate::pattern::{LARGEST, Pattern};
 
 /// Whether an output is good, and if not, what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -178,6 +179,13 @@ fn judge_by_schema(schema: &Value, output: &str) -> Option<Fault> {
             });
         }
     };
+    if !is_affordable_for(schema, &output) {
+        return Some(Fault {
+            issue: "The output is too large or nests too deep for the schema of this step."
+                .to_owned(),
+            suggestion: "Give the same in fewer and flatter lists and objects.".to_owned(),
+        });
+    }
     let validator = match validator(schema) {
         Ok(validator) => validator,
         // It was tried when it was read.
@@ -204,9 +212,9 @@ fn judge_by_schema(schema: &Value, output: &str) -> Option<Fault> {
 pub(crate) fn validator(schema: &Value) -> Result<Validator, String> {
     jsonschema::options()
         .with_draft(Draft::Draft202012)
-        .with_pattern_options(PatternOptions::regex())
+        .with_pattern_options(PatternOptions::regex().size_limit(LARGEST).dfa_size_limit(LARGEST))
         .build(schema)
-        .map_err(|error| format!("the schema cannot be used: {error}"))
+        .map_err(|error| format!("the schema cannot be used: {}", error.masked()))
 }
 
 const KEPT: Judged = Some(Ok(()));

@@ -1,38 +1,55 @@
 //! JSON.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
-use super::{Places, push_part};
-use crate::problem::{Position, Problem};
+use super::{MOST_VALUES, Places, too_many_values};
+use crate::problem::{Position, Problem, short};
 
 pub(super) fn parse(text: &str) -> Result<Value, Problem> {
-    serde_json::from_str::<Strict>(text).map(|Strict(value)| value).map_err(|error| {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let count = Cell::new(0);
+    let value = Strict { count: &count }.deserialize(&mut deserializer);
+    let whole = value.and_then(|value| deserializer.end().map(|()| value));
+    whole.map_err(|error| {
         let position = Position { line: error.line().max(1), column: error.column().max(1) };
         // The error says its place at its end, which is told apart here.
         let message = error.to_string();
         let message = message.rsplit_once(" at line ").map_or(&*message, |(message, _)| message);
-        Problem::at(position, format!("this is not JSON: {message}"))
+        let is_json = error.is_data();
+        Problem::at(
+            position,
+            if is_json { message.to_owned() } else { format!("this is not JSON: {message}") },
+        )
     })
 }
 
-/// A value in which no member is there twice.
-struct Strict(Value);
+/// Reads a value in which no member is there twice, and not too many.
+#[derive(Clone, Copy)]
+struct Strict<'c> {
+    /// How many values there were.
+    count: &'c Cell<usize>,
+}
 
-impl<'de> Deserialize<'de> for Strict {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(StrictVisitor).map(Self)
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.count.set(self.count.get() + 1);
+        if self.count.get() > MOST_VALUES {
+            return Err(D::Error::custom(too_many_values()));
+        }
+        deserializer.deserialize_any(self)
     }
 }
 
-struct StrictVisitor;
-
-impl<'de> Visitor<'de> for StrictVisitor {
+impl<'de> Visitor<'de> for Strict<'_> {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -69,7 +86,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(Strict(item)) = items.next_element()? {
+        while let Some(item) = items.next_element_seed(self)? {
             list.push(item);
         }
         Ok(list.into())
@@ -79,79 +96,57 @@ impl<'de> Visitor<'de> for StrictVisitor {
         let mut map = Map::new();
         while let Some(name) = members.next_key::<String>()? {
             if map.contains_key(&name) {
+                let name = short(&name);
                 return Err(A::Error::custom(format!("the member `{name}` is there twice")));
             }
-            let Strict(value) = members.next_value()?;
+            let value = members.next_value_seed(self)?;
             map.insert(name, value);
         }
         Ok(map.into())
     }
 }
 
-/// Finds all places in a text that has been parsed before.
-pub(super) fn locate(text: &str) -> Places {
-    let mut places = Places::default();
+/// Finds places in a text that has been parsed before.
+pub(super) fn locate(text: &str, places: &mut Places) {
     if let Ok(whole) = serde_json::from_str::<&RawValue>(text) {
-        let mut finder = Finder { text, places: &mut places, pointer: String::new() };
-        finder.value(whole, None);
+        look(text, None, whole, places);
     }
-    places
 }
 
-struct Finder<'t, 'p> {
-    text: &'t str,
-    places: &'p mut Places,
-    pointer: String,
-}
-
-impl Finder<'_, '_> {
-    fn value(&mut self, raw: &RawValue, name: Option<&str>) {
-        let offset = self.offset(raw);
-        let value = Position::of(self.text, offset);
-        let name = name.map_or(value, |_| Position::of(self.text, self.name_before(offset)));
-        self.places.add(&self.pointer, name, value);
-        if let Ok(Members(members)) = serde_json::from_str(raw.get()) {
-            for (name, raw) in members {
-                self.part(&name, raw, Some(&name));
+fn look(text: &str, name: Option<&RawValue>, value: &RawValue, places: &mut Places) {
+    // Both are borrowed from the text.
+    let position = |part: &RawValue| {
+        let offset = part.get().as_ptr().addr().saturating_sub(text.as_ptr().addr());
+        Position::of(text, offset)
+    };
+    places.set(position(name.unwrap_or(value)), position(value));
+    if places.is_leaf() {
+        return;
+    }
+    if let Ok(Members(members)) = serde_json::from_str(value.get()) {
+        for (name, value) in members {
+            let part = serde_json::from_str::<Cow<'_, str>>(name.get()).unwrap_or_default();
+            if let Some(places) = places.inside(&part) {
+                look(text, Some(name), value, places);
             }
-        } else if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(raw.get()) {
-            for (index, raw) in items.into_iter().enumerate() {
-                self.part(&index.to_string(), raw, None);
+        }
+    } else if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(value.get()) {
+        for (index, value) in items.into_iter().enumerate() {
+            if let Some(places) = places.inside(&index.to_string()) {
+                look(text, None, value, places);
             }
         }
     }
-
-    fn part(&mut self, part: &str, raw: &RawValue, name: Option<&str>) {
-        let length = self.pointer.len();
-        push_part(&mut self.pointer, part);
-        self.value(raw, name);
-        self.pointer.truncate(length);
-    }
-
-    /// Where a part of the text begins; the part is borrowed from the text.
-    fn offset(&self, raw: &RawValue) -> usize {
-        raw.get().as_ptr().addr().saturating_sub(self.text.as_ptr().addr())
-    }
-
-    /// Where the name before a value begins: at the last quote but one, not counting escaped ones.
-    fn name_before(&self, value: usize) -> usize {
-        let before = &self.text.as_bytes()[..value];
-        let quotes = (0..before.len()).rev().filter(|place| {
-            let escapes = before[..*place].iter().rev().take_while(|byte| **byte == b'\\').count();
-            before[*place] == b'"' && escapes % 2 == 0
-        });
-        quotes.take(2).last().unwrap_or(value)
-    }
 }
 
-/// The members of an object, in order.
-struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+/// The members of an object, in order, as they are written.
+struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members_;
-        impl<'de> Visitor<'de> for Members_ {
-            type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = Vec<(&'de RawValue, &'de RawValue)>;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("an object")
@@ -159,12 +154,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members = Vec::new();
-                while let Some(member) = map.next_entry::<Cow<'de, str>, &'de RawValue>()? {
+                while let Some(member) = map.next_entry()? {
                     members.push(member);
                 }
                 Ok(members)
             }
         }
-        deserializer.deserialize_map(Members_).map(Self)
+        deserializer.deserialize_map(MembersVisitor).map(Self)
     }
 }

@@ -8,45 +8,42 @@ use std::collections::HashMap;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, StrInput, Tag};
 use serde_json::{Map, Number, Value};
 
-use super::{Places, push_part};
-use crate::problem::{Position, Problem};
+use super::{MOST_VALUES, Places, too_many_values};
+use crate::problem::{Position, Problem, short};
 
 pub(super) fn parse(text: &str) -> Result<Value, Problem> {
-    Builder::new(text, None).document()
+    Builder::new(text).document(None)
 }
 
-/// Finds all places in a text that has been parsed before.
-pub(super) fn locate(text: &str) -> Places {
-    let mut places = Places::default();
+/// Finds places in a text that has been parsed before.
+pub(super) fn locate(text: &str, places: &mut Places) {
     // What goes wrong was told when it was parsed.
-    let _ = Builder::new(text, Some(&mut places)).document();
-    places
+    let _ = Builder::new(text).document(Some(places));
 }
 
-struct Builder<'t, 'p> {
+struct Builder<'t> {
     parser: Parser<'t, StrInput<'t>>,
     /// What aliases stand for.
     anchors: HashMap<usize, Value>,
-    /// How much more aliases may add.
+    /// How many bytes more may be copied for aliases.
     allowance: usize,
+    /// How many values there were.
+    count: usize,
     depth: usize,
-    places: Option<&'p mut Places>,
-    pointer: String,
 }
 
-impl<'t, 'p> Builder<'t, 'p> {
-    fn new(text: &'t str, places: Option<&'p mut Places>) -> Self {
+impl<'t> Builder<'t> {
+    fn new(text: &'t str) -> Self {
         Self {
             parser: Parser::new_from_str(text),
             anchors: HashMap::new(),
             allowance: MOST_ALIASED,
+            count: 0,
             depth: 0,
-            places,
-            pointer: String::new(),
         }
     }
 
-    fn document(mut self) -> Result<Value, Problem> {
+    fn document(mut self, mut places: Option<&mut Places>) -> Result<Value, Problem> {
         let mut value = None;
         loop {
             match self.next()? {
@@ -55,7 +52,7 @@ impl<'t, 'p> Builder<'t, 'p> {
                 }
                 (Event::DocumentStart(_), _) => {
                     let (event, at) = self.next()?;
-                    value = Some(self.value(event, at, None)?);
+                    value = Some(self.value(event, at, None, places.take())?);
                 }
                 (Event::StreamEnd, _) => {
                     return value.ok_or_else(|| Problem::of_file("the file is empty"));
@@ -73,65 +70,62 @@ impl<'t, 'p> Builder<'t, 'p> {
         }
     }
 
+    /// Reads a value, and notes where it is if somebody wants to know.
     fn value(
         &mut self,
         event: Event<'t>,
         at: Position,
         name: Option<Position>,
+        mut places: Option<&mut Places>,
     ) -> Result<Value, Problem> {
-        if let Some(places) = &mut self.places {
-            places.add(&self.pointer, name.unwrap_or(at), at);
+        if let Some(places) = &mut places {
+            places.set(name.unwrap_or(at), at);
         }
+        self.add(1, at)?;
         let (anchor, value) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 (anchor, scalar(&text, style, tag.as_deref()).map_err(|why| Problem::at(at, why))?)
             }
             Event::SequenceStart(anchor, tag) => {
                 refuse_tag(tag.as_deref(), at)?;
-                (anchor, self.nested(at, Self::sequence)?)
+                self.go_down(1, at)?;
+                (anchor, self.sequence(places)?)
             }
             Event::MappingStart(anchor, tag) => {
                 refuse_tag(tag.as_deref(), at)?;
-                (anchor, self.nested(at, Self::mapping)?)
+                self.go_down(1, at)?;
+                (anchor, self.mapping(places)?)
             }
             Event::Alias(anchor) => return self.aliased(anchor, at),
             // The document ends where a value should be.
             _ => (0, Value::Null),
         };
+        if value.is_array() || value.is_object() {
+            self.depth -= 1;
+        }
         if anchor > 0 {
+            // Anchors within anchors copy the same things again and again.
+            self.pay(Measure::of(&value).bytes, at)?;
             self.anchors.insert(anchor, value.clone());
         }
         Ok(value)
     }
 
-    fn nested(
-        &mut self,
-        at: Position,
-        read: fn(&mut Self) -> Result<Value, Problem>,
-    ) -> Result<Value, Problem> {
-        self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err(Problem::at(at, format!("this nests deeper than {DEEPEST} levels")));
-        }
-        let value = read(self);
-        self.depth -= 1;
-        value
-    }
-
-    fn sequence(&mut self) -> Result<Value, Problem> {
+    fn sequence(&mut self, mut places: Option<&mut Places>) -> Result<Value, Problem> {
         let mut items = Vec::new();
         loop {
             match self.next()? {
                 (Event::SequenceEnd, _) => return Ok(items.into()),
                 (event, at) => {
-                    let part = items.len().to_string();
-                    items.push(self.part(&part, event, at, None)?);
+                    let wanted = places.as_mut().filter(|places| !places.is_leaf());
+                    let inside = wanted.and_then(|places| places.inside(&items.len().to_string()));
+                    items.push(self.value(event, at, None, inside)?);
                 }
             }
         }
     }
 
-    fn mapping(&mut self) -> Result<Value, Problem> {
+    fn mapping(&mut self, mut places: Option<&mut Places>) -> Result<Value, Problem> {
         let mut members = Map::new();
         loop {
             let (name, named_at) = match self.next()? {
@@ -140,37 +134,52 @@ impl<'t, 'p> Builder<'t, 'p> {
                 (_, at) => return Err(Problem::at(at, "the name of a member must be a text")),
             };
             if members.contains_key(&name) {
-                let message = format!("the member `{name}` is there twice");
+                let message = format!("the member `{}` is there twice", short(&name));
                 return Err(Problem::at(named_at, message));
             }
             let (event, at) = self.next()?;
-            let value = self.part(&name, event, at, Some(named_at))?;
+            let inside = places.as_mut().and_then(|places| places.inside(&name));
+            let value = self.value(event, at, Some(named_at), inside)?;
             members.insert(name, value);
         }
     }
 
-    fn part(
-        &mut self,
-        part: &str,
-        event: Event<'t>,
-        at: Position,
-        name: Option<Position>,
-    ) -> Result<Value, Problem> {
-        let length = self.pointer.len();
-        push_part(&mut self.pointer, part);
-        let value = self.value(event, at, name);
-        self.pointer.truncate(length);
-        value
-    }
-
     fn aliased(&mut self, anchor: usize, at: Position) -> Result<Value, Problem> {
         let value = self.anchors.get(&anchor);
-        let value = value.ok_or_else(|| Problem::at(at, "this alias stands for itself"))?;
-        let left = self.allowance.checked_sub(weight(value));
+        let value = value.ok_or_else(|| Problem::at(at, "this alias stands for itself"))?.clone();
+        let Measure { values, bytes, depth } = Measure::of(&value);
+        self.pay(bytes, at)?;
+        self.add(values, at)?;
+        self.go_down(depth, at)?;
+        self.depth -= depth;
+        Ok(value)
+    }
+
+    /// Counts values.
+    fn add(&mut self, values: usize, at: Position) -> Result<(), Problem> {
+        self.count += values;
+        if self.count > MOST_VALUES {
+            return Err(Problem::at(at, too_many_values()));
+        }
+        Ok(())
+    }
+
+    /// Counts what is copied for aliases.
+    fn pay(&mut self, bytes: usize, at: Position) -> Result<(), Problem> {
+        let left = self.allowance.checked_sub(bytes);
         self.allowance = left.ok_or_else(|| {
-            Problem::at(at, format!("the aliases add more than {MOST_ALIASED} bytes"))
+            let told = format!("the anchors and aliases up to here add more than {MOST_ALIASED} bytes; write out less");
+            Problem::at(at, told)
         })?;
-        Ok(value.clone())
+        Ok(())
+    }
+
+    fn go_down(&mut self, levels: usize, at: Position) -> Result<(), Problem> {
+        self.depth += levels;
+        if self.depth > DEEPEST {
+            return Err(Problem::at(at, format!("this nests deeper than {DEEPEST} levels")));
+        }
+        Ok(())
     }
 }
 
@@ -178,7 +187,7 @@ impl<'t, 'p> Builder<'t, 'p> {
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
     match tag {
         Some(tag) if tag.is_yaml_core_schema() && tag.suffix == "str" => return Ok(text.into()),
-        Some(tag) if !tag.is_yaml_core_schema() => return Err(format!("the tag {tag} is unknown")),
+        Some(tag) if !tag.is_yaml_core_schema() => return Err(unknown(tag)),
         _ => {}
     }
     if style != ScalarStyle::Plain {
@@ -214,22 +223,51 @@ fn number(text: &str) -> Option<Number> {
 
 fn refuse_tag(tag: Option<&Tag>, at: Position) -> Result<(), Problem> {
     match tag.filter(|tag| !tag.is_yaml_core_schema()) {
-        Some(tag) => Err(Problem::at(at, format!("the tag {tag} is unknown"))),
+        Some(tag) => Err(Problem::at(at, unknown(tag))),
         None => Ok(()),
     }
 }
 
-/// About how many bytes a value takes.
-fn weight(value: &Value) -> usize {
-    let inside = match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(weight).sum(),
-        Value::Object(members) => {
-            members.iter().map(|(name, value)| name.len() + weight(value)).sum()
+fn unknown(tag: &Tag) -> String {
+    format!("the tag {} is unknown", short(&tag.to_string()))
+}
+
+/// How large a value is.
+struct Measure {
+    values: usize,
+    /// About how many it takes.
+    bytes: usize,
+    /// How many levels of lists and objects there are.
+    depth: usize,
+}
+
+impl Measure {
+    /// Values are as deep as they may be at most, so this does not go down too far.
+    fn of(value: &Value) -> Self {
+        let mut whole = Self { values: 1, bytes: size_of::<Value>(), depth: 0 };
+        match value {
+            Value::String(text) => whole.bytes += text.len(),
+            Value::Array(items) => {
+                whole.depth = 1;
+                items.iter().for_each(|item| whole.add(&Self::of(item)));
+            }
+            Value::Object(members) => {
+                whole.depth = 1;
+                for (name, value) in members {
+                    whole.bytes += name.len() + size_of::<String>();
+                    whole.add(&Self::of(value));
+                }
+            }
+            _ => {}
         }
-        _ => 0,
-    };
-    inside + size_of::<Value>()
+        whole
+    }
+
+    fn add(&mut self, part: &Self) {
+        self.values += part.values;
+        self.bytes += part.bytes;
+        self.depth = self.depth.max(part.depth + 1);
+    }
 }
 
 fn not_yaml(error: &ScanError) -> Problem {
