@@ -46,7 +46,7 @@ pub(crate) fn add_to(admin: &Admin, server: ServerBuilder) -> ServerBuilder {
 fn describe(admin: &Admin, context: &Context) -> Outcome {
     let mut told = json!({
         "principal": context.principal().name(),
-        "all": admin.may_see_all(context),
+        "all": admin.may_see_all(context.principal()),
         "conversations": admin.engine().is_some(),
     });
     // Everyone may know what they may do; the rest is not for everyone.
@@ -136,8 +136,8 @@ async fn list(admin: Admin, context: Context, wanted: Listing) -> Outcome {
 
 /// Whose sessions the caller sees: everyone's if None.
 fn scope(admin: &Admin, context: &Context) -> Option<Owner> {
-    let own = || Owner::new(context.principal().name());
-    if admin.may_see_all(context) { None } else { Some(own()) }
+    let principal = context.principal();
+    (!admin.may_see_all(principal)).then(|| Owner::new(principal.name()))
 }
 
 #[derive(Deserialize)]
@@ -187,8 +187,20 @@ fn watch(admin: &Admin, context: &Context, Watched { topics, history }: Watched)
         result["seconds"] = serde_json::to_value(recorder.minutes()).unwrap_or_default();
     }
     let client = context.client().outside_the_call();
-    let watch = Watch { number, client, stop, sessions, recording, recorder, traffic, stats, told };
-    let admin = admin.clone();
+    let (principal, admin) = (context.principal().clone(), admin.clone());
+    let watch = Watch {
+        number,
+        client,
+        principal,
+        admin: admin.clone(),
+        stop,
+        sessions,
+        recording,
+        recorder,
+        traffic,
+        stats,
+        told,
+    };
     tokio::spawn(async move {
         watch.run().await;
         admin.forget_watch(number);

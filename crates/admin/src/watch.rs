@@ -9,17 +9,22 @@ use mcp_flow_engine::{Change, Changes};
 use mcp_flow_flow::prompt::Progress;
 use mcp_flow_flow::{Owner, SessionId};
 use mcp_flow_interaction::describe_session;
+use mcp_flow_server::Principal;
 use mcp_flow_server::context::Client;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::admin::Admin;
 use crate::recorder::{EXCHANGES, Recorder, Watching};
 
 /// What one client is told of, until it leaves or wants no more.
 pub(crate) struct Watch {
     pub(crate) number: u64,
     pub(crate) client: Client,
+    /// Who watches. What they may see is asked for again with each message.
+    pub(crate) principal: Principal,
+    pub(crate) admin: Admin,
     pub(crate) stop: CancellationToken,
     /// Set if it watches sessions.
     pub(crate) sessions: Option<WatchedSessions>,
@@ -90,16 +95,37 @@ impl Watch {
                         continue;
                     }
                     due = None;
+                    if !self.may_go_on() {
+                        return;
+                    }
                     self.tell_sessions().await;
-                    if std::mem::take(&mut more_traffic) {
+                    if std::mem::take(&mut more_traffic) && self.traffic {
                         self.tell_traffic().await;
                     }
-                    if std::mem::take(&mut more_stats) {
+                    if std::mem::take(&mut more_stats) && self.stats {
                         self.tell_second().await;
                     }
                 }
             }
         }
+    }
+
+    /// Whether there is anything the client may still be told. Who may not see what is others' any
+    /// more is told of their own.
+    fn may_go_on(&mut self) -> bool {
+        if !self.principal.is_good() {
+            return false;
+        }
+        if self.admin.may_see_all(&self.principal) {
+            return true;
+        }
+        (self.traffic, self.stats) = (false, false);
+        let Some(sessions) = &mut self.sessions else { return false };
+        if sessions.of.is_none() {
+            sessions.of = Some(Owner::new(self.principal.name()));
+            sessions.pending.miss();
+        }
+        true
     }
 
     async fn tell_sessions(&mut self) {

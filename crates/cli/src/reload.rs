@@ -18,7 +18,7 @@ use crate::{guarded, log};
 /// What can change while a server runs, and where it is read from.
 pub(crate) struct Reload {
     pub(crate) path: Option<PathBuf>,
-    /// What the server was started with.
+    /// What it said at the start.
     pub(crate) file: File,
     /// The command line's say.
     pub(crate) log: LogOptions,

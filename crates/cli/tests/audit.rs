@@ -29,8 +29,13 @@ struct Served {
 
 impl Served {
     fn start(folder: &Path, arguments: &[&str]) -> Self {
-        let mut program = command(folder, &["stdio"])
-            .args(arguments)
+        let mut program = command(folder, &["stdio"]);
+        program.args(arguments);
+        Self::spawn(program)
+    }
+
+    fn spawn(mut program: Command) -> Self {
+        let mut program = program
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -127,4 +132,30 @@ fn a_log_belongs_to_one_server() {
     let nowhere = ["stdio", "--store=memory:", "--audit", "no/such/folder/audit"];
     let told = command(folder.path(), &nowhere).output().unwrap();
     assert_eq!(told.status.code(), Some(1));
+}
+
+/// Issue (audit): when no more can be written, nothing more is done, and whoever asks is told to come
+/// again; but the program hears everything and can be ended.
+#[test]
+fn a_full_disk_refuses_calls_and_holds_up_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[offer]\nstore = \"memory:\"\n[audit]\nfile = \"audit.jsonl\"\n";
+    std::fs::write(folder.path().join("flow.toml"), text).unwrap();
+    let mut program = Command::new("sh");
+    program.current_dir(folder.path()).env_remove("MCP_FLOW_CONFIG").env_remove("MCP_FLOW_LOG");
+    // Past the limit a write fails as on a full disk, if the signal for it is not heard.
+    let limited = "trap '' XFSZ; ulimit -f 8; exec \"$0\" stdio --config flow.toml";
+    program.args(["-c", limited, PROGRAM]);
+    let mut served = Served::spawn(program);
+    let sum = json!({"name": "calculator.add", "arguments": {"a": 1, "b": 2}});
+    let refused = (0..20_000).find_map(|_| {
+        let answer = served.call("tools/call", &sum);
+        answer.get("error").cloned()
+    });
+    let refused = refused.expect("calls that cannot be written down go on");
+    assert_eq!(refused["data"]["name"], "OVERLOADED", "{refused}");
+    assert!(refused["data"]["retryAfterMs"].as_u64().is_some(), "{refused}");
+    assert!(served.call("tools/list", &json!({})).get("error").is_some());
+    assert_eq!(served.call("ping", &json!({}))["result"], json!({}));
+    served.end();
 }

@@ -19,6 +19,7 @@ mod cors;
 mod departures;
 mod downloads;
 mod guard;
+mod held;
 mod legacy;
 mod listen;
 mod metadata;
@@ -33,6 +34,7 @@ mod sessions;
 mod sse;
 mod stream;
 mod streamable;
+mod streams;
 mod tls;
 mod websocket;
 

@@ -5,7 +5,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::server::conn::{http1, http2};
@@ -24,6 +23,7 @@ use crate::pages::Pages;
 use crate::patience::Patient;
 use crate::rooms::{Question, Rooms};
 use crate::service::Service;
+use crate::streams::{Over, Streams};
 use crate::tls::{self, Acceptor};
 
 /// A port that is taken and not served yet.
@@ -251,25 +251,27 @@ async fn serve_http2(
         .keep_alive_interval(service.options.keep_alive)
         .max_concurrent_streams(128)
         .max_header_list_size(64 * 1024);
-    let answering = service.clone();
-    let begun = Arc::new(AtomicBool::new(false));
-    let begins = begun.clone();
+    let (answering, streams) = (service.clone(), Streams::new());
+    let opening = streams.clone();
     let answer = service_fn(move |request| {
-        begins.store(true, Ordering::Relaxed);
         let (service, connected) = (answering.clone(), connected.clone());
-        async move { Ok::<_, Infallible>(service.answer(request, connected).await) }
-    });
-    // HTTP/2 itself lets a client take its time before the first request.
-    let never_begins = async {
-        tokio::time::sleep(service.options.head_time).await;
-        if begun.load(Ordering::Relaxed) {
-            std::future::pending::<()>().await;
+        let open = opening.open();
+        async move {
+            let answer = service.clone().answer(request, connected).await;
+            Ok::<_, Infallible>(open.answer(answer, &service.options))
         }
-    };
+    });
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = never_begins => return,
+        over = streams.over(&service.options) => {
+            tracing::debug!(?over, "a connection was of no use any more");
+            if over == Over::Quiet {
+                connection.as_mut().graceful_shutdown();
+                let _ = timeout(LAST_ANSWERS, connection).await;
+            }
+            return;
+        }
         () = service.ending.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await

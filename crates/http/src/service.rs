@@ -18,6 +18,7 @@ use crate::answer::{Answer, AnswerBody, refusal, text, wrong_method};
 use crate::body;
 use crate::downloads::{self, Downloads, Links};
 use crate::guard;
+use crate::held;
 use crate::legacy::{self, LegacySession};
 use crate::metadata;
 use crate::metrics::{Connected, Metrics};
@@ -84,6 +85,7 @@ impl Service {
     ) -> Answer {
         let mut answer = self.route(request, connected.clone()).await;
         self.metrics.answered(answer.status());
+        held::count(&mut answer, self.server.load());
         if let AnswerBody::Keeping(_, keeping) = answer.body_mut() {
             keeping.leave_by(connected);
         }

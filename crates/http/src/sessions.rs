@@ -33,19 +33,28 @@ impl<T: Keepable> Sessions<T> {
         Self { open: Mutex::default(), most }
     }
 
-    /// Keeps a session. When there are too many, the one of the same principal that has been idle
-    /// longest goes, or if it has none, that of all; `false` if none is idle.
+    /// Keeps a session. When there are too many, one of the principal goes that has the most: whoever
+    /// opens too many pays for it with their own, and shuts nobody out. `false` if those are the
+    /// newcomer's and none of them is idle.
     pub(crate) fn add(&self, id: &str, session: Arc<T>) -> bool {
         let mut open = self.open();
         let evicted = if open.len() < self.most {
             None
         } else {
-            // Whoever opens too many pays for it with their own.
+            let mut counts = HashMap::from([(session.principal(), 1_usize)]);
+            for other in open.values() {
+                *counts.entry(other.principal()).or_default() += 1;
+            }
+            // Among equals the newcomer yields.
+            let own = session.principal();
+            let greedy = counts.iter().max_by_key(|(name, count)| (**count, **name == own));
+            let greedy = greedy.map_or(own, |(principal, _)| *principal);
             let idlest = open
                 .iter()
-                .filter_map(|(id, session)| Some((session.idle()?, id, session)))
-                .max_by_key(|(idle, _, other)| (other.belongs_to(session.principal()), *idle))
-                .map(|(_, id, _)| id.clone());
+                .filter(|(_, other)| other.principal() == greedy)
+                .filter(|(_, other)| greedy != own || other.idle().is_some())
+                .max_by_key(|(_, other)| other.idle())
+                .map(|(id, _)| id.clone());
             let Some(idlest) = idlest else { return false };
             open.remove(&idlest)
         };

@@ -139,6 +139,24 @@ async fn others_keep_their_sessions() {
     for (session, status) in bobs.iter().zip([404, 404, 404, 200, 200]) {
         assert_eq!(running.send(by("bob", in_session(session, ping.clone()))).await.status, status);
     }
+    // Nor does it help to keep them busy.
+    let delete = Request::new("DELETE", "/mcp").header("mcp-session-id", &ada);
+    assert_eq!(running.send(by("ada", delete)).await.status, 204);
+    bobs.push(open("bob").await);
+    let mut streams = Vec::new();
+    for session in &bobs[3..] {
+        let request = Request::get("/mcp").header("mcp-session-id", session);
+        streams.push(running.send(by("bob", request)).await);
+    }
+    let ada = open("ada").await;
+    assert_eq!(running.send(by("ada", in_session(&ada, ping.clone()))).await.status, 200);
+    let mut left = 0;
+    for session in &bobs[3..] {
+        let answer = running.send(by("bob", in_session(session, ping.clone()))).await;
+        left += usize::from(answer.status == 200);
+    }
+    assert_eq!(left, 2);
+    drop(streams);
     running.stop().await;
 }
 

@@ -127,12 +127,13 @@ impl Gate {
         judged: Result<Judged, Refused>,
     ) -> Result<Principal, Refused> {
         let Judged { principal, key } = judged?;
+        // Held from here on: new rules that come meanwhile look at what is seen afterwards.
+        let mut seen = self.seen();
         let rules = self.rules();
         let is_issuer = rules.issuers.iter().any(|known| Arc::ptr_eq(known, issuer));
         if !is_issuer || rules.denied.have(principal.name()) {
             return Err(Refused::Unknown);
         }
-        let mut seen = self.seen();
         seen.sweep();
         // Another request may have come first; all are to hold the same.
         let entry = Entry { principal, issuer: issuer.clone(), key };

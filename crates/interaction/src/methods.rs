@@ -197,10 +197,10 @@ async fn complete(interaction: Interaction, context: Context, mut fields: Fields
 async fn cancel(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
     let (id, name) = session(&interaction, &context, &mut fields).await?;
     let reason = fields.optional_text("reason")?;
-    let cancelled = interaction.engine().cancel(id, &owner(&context), reason.clone()).await;
+    let cancelled = interaction.engine().cancel(id, &owner(&context), reason).await;
     cancelled.map_err(|error| refused(&name, &error))?;
     interaction.do_not_warn(id);
-    tracing::info!(session = %id, reason, "a session was cancelled");
+    tracing::info!(session = %id, "a session was cancelled");
     reply(&context, json!({"cancelled": true}))
 }
 

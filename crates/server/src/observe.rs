@@ -22,7 +22,7 @@ use crate::identity::{Peer, Principal};
 /// Sees every exchange of a server; see
 /// [`ServerBuilder::observer`](crate::ServerBuilder::observer).
 ///
-/// Both methods run on the path of every request, and should return quickly.
+/// All methods run on the path of every request, and must not wait for anything.
 pub trait Observer: Send + Sync + 'static {
     /// How much is to be noted of a request that is taken up now.
     fn detail(&self) -> Detail;
@@ -30,6 +30,12 @@ pub trait Observer: Send + Sync + 'static {
     /// A request that was taken up while somebody watched has been answered. It may be told in more
     /// detail than this observer has asked for.
     fn observe(&self, exchange: &Observed<'_>);
+
+    /// Whether more can be observed at the moment. While it cannot, requests are refused and told
+    /// when to come again.
+    fn has_room(&self) -> bool {
+        true
+    }
 }
 
 /// How much is noted of a request.

@@ -50,12 +50,12 @@ pub async fn drive(
             read = reader.read(&mut input), if may_read => {
                 let read = read?;
                 decoder.buffer().extend_from_slice(&input[..read]);
-                receive(connection, &mut decoder, read == 0);
+                let is_for_us = receive(connection, &mut decoder, read == 0);
                 let fits = unfinished.may_be(decoder.pending());
                 if !fits {
                     connection.refuse(RpcError::overloaded());
                 }
-                if read == 0 || !fits {
+                if read == 0 || !fits || !is_for_us {
                     reading = false;
                     connection.end_of_input();
                 }
@@ -86,14 +86,29 @@ async fn finish(
     writer.flush().await
 }
 
-/// Hands over the complete lines, and at the end of input the last one too.
-fn receive(connection: &Connection, decoder: &mut LineDecoder, at_end: bool) {
+/// Hands over the complete lines, and at the end of input the last one too. `false` if what comes
+/// is the request of a browser: behind its headers, the page it is from could put messages that are
+/// made by whoever sits here, without their knowing.
+fn receive(connection: &Connection, decoder: &mut LineDecoder, at_end: bool) -> bool {
     while let Some(line) = decoder.next_line() {
+        if is_of_browser(&line) {
+            let details = "one message is expected on each line, and this is HTTP; MCP over HTTP \
+                           is at another port";
+            connection.refuse(RpcError::invalid_request(details));
+            return false;
+        }
         receive_line(connection, &line);
     }
     if at_end && let Some(line) = decoder.last_line() {
         receive_line(connection, &line);
     }
+    true
+}
+
+/// Whether a line is the first of a request by HTTP. No message ends like that.
+fn is_of_browser(line: &Line<'_>) -> bool {
+    let Line::Frame(frame) = line else { return false };
+    frame.trim_ascii_end().last_chunk::<9>().is_some_and(|end| end.starts_with(b" HTTP/"))
 }
 
 fn receive_line(connection: &Connection, line: &Line<'_>) {

@@ -10,7 +10,7 @@ use mcp_flow_stdio::listen::{self, Bound};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::{Peer, lines};
 use serde_json::json;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -44,6 +44,26 @@ async fn a_unix_socket_is_private_and_replaced() {
     std::fs::write(&path, "precious").unwrap();
     assert!(listen::unix(&path).await.unwrap_err().to_string().contains("no socket"));
     std::fs::remove_file(&path).unwrap();
+}
+
+/// INT-105: a page cannot put messages behind the headers of a request, whatever its method.
+#[tokio::test]
+async fn a_page_cannot_call_by_a_port_of_lines() {
+    for method in ["POST", "GET", "PUT"] {
+        let bound = listen::tcp("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = bound.address().unwrap();
+        let fixture = Fixture::new();
+        let running = Running::start(bound, &fixture.server);
+        let mut page = TcpStream::connect(address).await.unwrap();
+        let message = json!({"jsonrpc": "2.0", "id": 7, "method": "ping"});
+        let request =
+            format!("{method} / HTTP/1.1\r\nHost: {address}\r\n\r\n{message}\n{message}\n");
+        page.write_all(request.as_bytes()).await.unwrap();
+        let mut told = String::new();
+        page.read_to_string(&mut told).await.unwrap();
+        assert!(told.contains("this is HTTP") && !told.contains("\"id\":7"), "{told}");
+        running.stop().await;
+    }
 }
 
 /// Past the limit connections are refused, and those that are open go on.

@@ -9,8 +9,9 @@
 //! Arguments and results are not in it.
 //!
 //! Lines are written by one thread. Calls hand over what is to be written after they are answered,
-//! and wait when it is [`QUEUE`] lines behind, unless [`Full::Drop`] says that lines may be lost,
-//! which a line of the log then counts. A process that is killed loses what it had not written,
+//! and wait for nothing: a disk that is full must not hold up signals, timers and questions after
+//! health. When the thread is [`QUEUE`] lines behind, requests are refused before they begin, unless
+//! [`Full::Drop`] says that lines may be lost, which a line of the log then counts. A process that is killed loses what it had not written,
 //! which is a few lines, and may leave half a line; the next one marks that and goes on.
 
 mod chain;
@@ -21,11 +22,12 @@ mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::{fmt, io};
 
+use mcp_flow_proto::error::OVERLOADED;
 use mcp_flow_seal::file::KeyFileError;
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::{Detail, Observed, Observer};
@@ -57,7 +59,7 @@ pub struct Audit {
 
 struct Inner {
     path: PathBuf,
-    jobs: SyncSender<Job>,
+    jobs: Sender<Job>,
     shared: Arc<Shared>,
     full: Full,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -66,7 +68,7 @@ struct Inner {
 /// What happens to calls when lines cannot be written as fast as they come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Full {
-    /// Calls wait, so that nothing happens that is not written down.
+    /// Requests are refused and told to wait, so that nothing happens that is not written down.
     #[default]
     Wait,
     /// Calls go on; how many lines are missing is written down when there is room again.
@@ -81,7 +83,7 @@ impl Audit {
     pub fn open(path: &Path, key_file: Option<&Path>, full: Full) -> Result<Self, OpenError> {
         let keys = key_file.map(keys).transpose()?;
         let log = Log::open(path, keys)?;
-        let (jobs, waiting) = sync_channel(QUEUE);
+        let (jobs, waiting) = channel();
         let shared = Arc::<Shared>::default();
         let writer = Writer::new(log, shared.clone());
         let thread = std::thread::Builder::new().name("audit".to_owned());
@@ -139,16 +141,25 @@ impl Observer for Audit {
 
     fn observe(&self, exchange: &Observed<'_>) {
         let Inner { jobs, shared, full, .. } = &*self.inner;
-        let job = Job::Call(Box::new(Call::new(exchange)));
-        match full {
-            // It fails when the log is closed, and then nobody is served any more.
-            Full::Wait => drop(jobs.send(job)),
-            Full::Drop => {
-                if let Err(TrySendError::Full(_)) = jobs.try_send(job) {
-                    shared.lost.fetch_add(1, Ordering::Relaxed);
-                }
-            }
+        let is_full = shared.waiting.load(Ordering::Relaxed) >= QUEUE;
+        // What was refused for want of room may be any number; what has begun is bounded, and all
+        // of it is written down.
+        let may_be_lost = || match full {
+            Full::Wait => exchange.outcome_name() == OVERLOADED.name,
+            Full::Drop => true,
+        };
+        if is_full && may_be_lost() {
+            shared.lost.fetch_add(1, Ordering::Relaxed);
+            return;
         }
+        shared.waiting.fetch_add(1, Ordering::Relaxed);
+        // It fails when the log is closed, and then nobody is served any more.
+        let _ = jobs.send(Job::Call(Box::new(Call::new(exchange))));
+    }
+
+    fn has_room(&self) -> bool {
+        let Inner { shared, full, .. } = &*self.inner;
+        *full == Full::Drop || shared.waiting.load(Ordering::Relaxed) < QUEUE
     }
 }
 
@@ -209,5 +220,5 @@ fn keys(path: &Path) -> Result<KeyRing, OpenError> {
     Ok(mcp_flow_seal::file::load_or_create(path, Key::from_bytes(secret))?)
 }
 
-/// How many lines may wait to be written.
+/// How many lines may wait to be written before requests are refused.
 pub const QUEUE: usize = 4096;

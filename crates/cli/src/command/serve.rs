@@ -107,6 +107,7 @@ impl Serve {
     pub(crate) fn run(mut self, log: LogOptions) -> anyhow::Result<ExitCode> {
         let mut file = File::read_or_default(self.config.as_deref())?;
         log::follow(log, &file.log);
+        let read = file.clone();
         self.add_to(&mut file.serve);
         file.identity.token_file = self.token_file.clone().or(file.identity.token_file);
         file.audit.file = self.audit.take().or(file.audit.file);
@@ -116,7 +117,7 @@ impl Serve {
         }
         refuse_open(&file)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(self.serve(file, offer, log))?;
+        runtime.block_on(self.serve(file, read, offer, log))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -154,14 +155,22 @@ impl Serve {
     }
 
     /// Takes all addresses before it serves any, so that what cannot be had is known at once.
-    async fn serve(self, file: File, offer: Offer, log: LogOptions) -> anyhow::Result<()> {
+    /// `read` is what the file said before the command line had its say.
+    async fn serve(
+        self,
+        file: File,
+        read: File,
+        offer: Offer,
+        log: LogOptions,
+    ) -> anyhow::Result<()> {
         let gate = guarded::gate(&file)?;
         // Without a file there will never be rules, and nothing to look at with every call.
         let permissions = self.config.as_ref().map(|_| guarded::permissions(&file));
         let drain_seconds = self.drain_seconds;
+        // By the addresses that are served, whatever a file says that is read later.
+        let is_open = file.serve.open_addresses().next().is_some();
         let limits = move |offer: &Offer, file: &File| {
             let drain = drain_seconds.unwrap_or(file.serve.drain_seconds);
-            let is_open = file.serve.open_addresses().next().is_some();
             offer.limits(file.limits.limits(drain, is_open), false)
         };
         let offered = offer.server(limits(&offer, &file), Door::Open)?;
@@ -191,7 +200,7 @@ impl Serve {
         let signal = stdio::stop_signal().context("signals cannot be watched")?;
         let reload = Reload {
             path: self.config.clone(),
-            file: file.clone(),
+            file: read,
             log,
             token_file: self.token_file.clone(),
             limits: Box::new(move |file| limits(&offer, file)),
@@ -309,6 +318,16 @@ impl Serve {
 /// What others can reach is encrypted and asks who they are, unless it is said that it need not.
 pub(crate) fn refuse_open(file: &File) -> anyhow::Result<()> {
     let ServeSection { insecure, tls_certificate, listen, tcp, .. } = &file.serve;
+    let is_open = |address: &SocketAddr| !address.ip().is_loopback();
+    if let Some(open) = tcp.filter(is_open)
+        && file.identity.is_configured()
+    {
+        anyhow::bail!(
+            "the TCP address {open} can be reached by others, and there nobody is asked who they \
+             are: lines have no place for a token.\n\
+             Take a loopback address or a Unix socket for it, or have others come by HTTP."
+        );
+    }
     if *insecure {
         if let Some(open) = file.serve.open_addresses().next()
             && !file.identity.is_configured()
@@ -318,7 +337,6 @@ pub(crate) fn refuse_open(file: &File) -> anyhow::Result<()> {
         return Ok(());
     }
     let unencrypted = Some(*listen).filter(|_| tls_certificate.is_none());
-    let is_open = |address: &SocketAddr| !address.ip().is_loopback();
     if let Some(open) = [unencrypted, *tcp].into_iter().flatten().find(is_open) {
         anyhow::bail!(
             "{open} can be reached by others, and what they send would not be encrypted.\n\

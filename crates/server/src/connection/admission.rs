@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use mcp_flow_proto::error::RATE_LIMITED;
+use mcp_flow_proto::error::{OVERLOADED, RATE_LIMITED};
 use mcp_flow_proto::{RpcError, method};
 use mcp_flow_rate::{Bucket, Rate};
 
 use super::{Connection, Route, Shared};
+use crate::observe::Observer;
 
 /// What is left of the rate of one connection.
 #[derive(Debug, Default)]
@@ -27,6 +28,12 @@ impl Shared {
             return Ok(());
         }
         self.has_room(method)?;
+        let is_observed = |observer: &Box<dyn Observer>| observer.has_room();
+        if method != method::PING && !self.server.observers().iter().all(is_observed) {
+            return Err(RpcError::new(OVERLOADED).retry_after(Duration::from_secs(1)).details(
+                "What is done here cannot be written down at the moment; try again in a moment.",
+            ));
+        }
         let (session, principal) = (self.limits.session_rate, self.limits.principal_rate);
         if session.is_none() && principal.is_none() {
             return Ok(());

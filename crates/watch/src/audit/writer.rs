@@ -1,7 +1,7 @@
 //! The one thread that writes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -19,6 +19,8 @@ pub(super) enum Job {
 /// What it shares with those who hand it something.
 #[derive(Default)]
 pub(super) struct Shared {
+    /// Calls that were handed over and are not written yet.
+    pub(super) waiting: AtomicUsize,
     /// Calls there was no room for, and that were not told of yet.
     pub(super) lost: AtomicU64,
     /// Whether nothing is worth waiting for any more.
@@ -46,11 +48,14 @@ impl Writer {
         self.add(SystemTime::now(), &Entry::Start { version, process: std::process::id() });
         self.write();
         while let Some(job) = self.next(jobs) {
-            let mut job = Some(job);
+            let (mut job, mut calls) = (Some(job), 0);
             // As many as are there are written at once.
             while let Some(one) = job.take() {
                 match one {
-                    Job::Call(call) => self.add(call.at, &Entry::Call(call)),
+                    Job::Call(call) => {
+                        calls += 1;
+                        self.add(call.at, &Entry::Call(call));
+                    }
                     Job::Reopen => self.reopen(),
                     Job::End => return self.end(),
                 }
@@ -64,6 +69,7 @@ impl Writer {
                 self.add(SystemTime::now(), &Entry::Lost { calls: lost });
             }
             self.write();
+            self.shared.waiting.fetch_sub(calls, Ordering::Relaxed);
         }
         self.end();
     }
@@ -88,7 +94,7 @@ impl Writer {
         self.log.chain.add(&mut self.lines, time, entry);
     }
 
-    /// Writes all lines, however long that takes: meanwhile calls wait, or are counted as lost. Only
+    /// Writes all lines, however long that takes: meanwhile requests are refused, or counted as lost. Only
     /// when everything ends it is given up after a few tries.
     fn write(&mut self) {
         let (mut written, mut failures) = (0, 0);
