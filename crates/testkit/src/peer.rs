@@ -161,6 +161,11 @@ impl Peer {
         std::mem::take(&mut self.kept)
     }
 
+    /// Everything that came so far while something else was waited for.
+    pub fn leftovers(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.kept)
+    }
+
     async fn arriving(&mut self) -> Option<Value> {
         let waited = tokio::time::timeout(self.patience, self.messages.recv()).await;
         let arrived = waited.unwrap_or_else(|_| {
