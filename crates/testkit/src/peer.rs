@@ -61,6 +61,12 @@ impl Peer {
         id
     }
 
+    /// Sends a request under a fresh id and returns the id, under which progress is told too.
+    pub fn ask_with_progress(&mut self, method: &str, mut params: Value) -> i64 {
+        params["_meta"]["progressToken"] = (self.last_id + 1).into();
+        self.ask(method, params)
+    }
+
     /// Sends a request and waits for its response.
     pub async fn call(&mut self, method: &str, params: Value) -> Value {
         let id = self.ask(method, params);

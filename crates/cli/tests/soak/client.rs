@@ -15,7 +15,6 @@ pub(crate) async fn run(assignment: Assignment) {
     }
 }
 
-
 /// Whether the client is asked to leave, which the end of its input says.
 #[derive(Clone, Debug)]
 pub(crate) struct Leave(watch::Receiver<bool>);

@@ -9,6 +9,7 @@ use mcp_flow_testkit::process::Program;
 use mcp_flow_testkit::{Peer, lines, sse, streamable, websocket};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::assignment::{Assignment, Transport};
 use crate::client::Leave;
@@ -54,6 +55,8 @@ async fn connect(assignment: &Assignment) -> (Peer, Option<Program>) {
         Transport::WebTransport => {
             let mut settings = control_stream::settings(places);
             settings.idle_time = IDLE;
+            // Progress comes on the control stream then, where it is looked for.
+            settings.datagrams = false;
             control_stream::peer(places, settings).await.unwrap()
         }
     };
@@ -69,6 +72,7 @@ struct Counted {
 }
 
 /// What the reply to a request must be.
+#[derive(Debug)]
 enum Expected {
     /// The text of the result.
     Text(String),
@@ -79,17 +83,12 @@ enum Expected {
 impl Counted {
     /// Sends some requests at once, cancels a few, and takes in the replies.
     async fn burst(&mut self, random: &mut fastrand::Rng, tally: &mut Tally) {
-        let mut expected = HashMap::new();
+        let (mut expected, mut slow) = (HashMap::new(), Vec::new());
         for _ in 0..random.usize(1..=24) {
             let (id, reply) = match random.u32(..12) {
                 0 => {
-                    let id = self.call("sleep", json!({"ms": LONG.as_millis()}));
-                    tally.cancelled += 1;
-                    if !self.cancel(id) {
-                        // Nobody is there any more to be answered.
-                        continue;
-                    }
-                    (id, Expected::Cancelled)
+                    slow.push(self.sleep_long());
+                    continue;
                 }
                 1 => {
                     let time = random.u32(1..30);
@@ -110,12 +109,22 @@ impl Counted {
             };
             expected.insert(id, reply);
         }
+        for id in slow {
+            // A cancel that comes by another way may overtake what it is about, unless that has begun.
+            self.peer.find(|message| message["params"]["progressToken"] == id).await;
+            if self.cancel(id) {
+                expected.insert(id, Expected::Cancelled);
+            }
+            tally.cancelled += 1;
+        }
         // What is asked last is answered when the rest was taken up, so that what comes twice is seen.
         let barrier = self.ask("tools/list", json!({}));
         while !expected.is_empty() {
             let waited = |message: &Value| message["id"].as_i64().filter(|id| *id != barrier);
             let reply = self.peer.find(|message| is_reply(message) && waited(message).is_some());
-            let reply = reply.await;
+            let reply = timeout(PATIENCE, reply).await;
+            let reply =
+                reply.unwrap_or_else(|_| panic!("no reply within {PATIENCE:?}: {expected:?}"));
             let id = waited(&reply).unwrap();
             let Some(right) = expected.remove(&id) else {
                 panic!("{id} was answered twice, or was not asked: {reply}")
@@ -128,6 +137,13 @@ impl Counted {
         tally.replies += 1;
         let doubled: Vec<_> = self.peer.leftovers().into_iter().filter(is_reply).collect();
         assert!(doubled.is_empty(), "answered twice: {doubled:?}");
+    }
+
+    /// Calls what takes longer than any client lives, and tells when it has begun.
+    fn sleep_long(&mut self) -> i64 {
+        let mut params = json!({"name": "sleep", "arguments": {"ms": LONG.as_millis()}});
+        params["_meta"] = if self.stateless { meta() } else { json!({}) };
+        self.peer.ask_with_progress("tools/call", params)
     }
 
     fn call(&mut self, tool: &str, arguments: Value) -> i64 {
@@ -174,6 +190,9 @@ fn meta() -> Value {
         "io.modelcontextprotocol/clientCapabilities": {},
     })
 }
+
+/// Without a reply for so long, it is lost.
+const PATIENCE: Duration = Duration::from_secs(25);
 
 /// Longer than any client lives.
 const LONG: Duration = Duration::from_secs(300);

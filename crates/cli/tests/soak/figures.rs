@@ -50,7 +50,8 @@ impl Figures {
     }
 
     pub(crate) fn check(&self) {
-        let Tally { replies, cancelled, progress, conversations, left, changes, bytes } = self.tally;
+        let Tally { replies, cancelled, progress, conversations, left, changes, bytes } =
+            self.tally;
         let done = [replies, cancelled, progress, conversations, left, changes, bytes];
         assert!(!done.contains(&0), "something was never done: {}", self.tally);
         assert!(self.kills > 0, "nobody was killed");

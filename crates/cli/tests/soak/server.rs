@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdout};
 
 use crate::figures::Figures;
-use crate::files;
+use crate::{files, typed};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
@@ -26,7 +26,7 @@ pub(crate) struct Server {
     /// Where everything is, as it said when it was ready.
     pub(crate) places: Value,
     folder: TempDir,
-    /// What was open before anybody came.
+    /// What was open when the first client had gone.
     first: Vec<String>,
     /// Kept open, so that it does not fail for having nobody to speak to.
     _output: BufReader<ChildStdout>,
@@ -55,8 +55,27 @@ impl Server {
         output.read_line(&mut line).await.unwrap();
         let places = serde_json::from_str(&line).expect("it says where it is");
         let mut server = Self { child, places, folder, first: Vec::new(), _output: output };
-        server.first = server.usage().handles;
+        server.first = server.acquainted().await;
         server
+    }
+
+    /// What is open when one client was there: the server opens some things when they are first needed,
+    /// once and for all, such as what watches files. Nothing of the client itself is left by then.
+    async fn acquainted(&self) -> Vec<String> {
+        let sockets = |handles: &[String]| handles.iter().filter(|kind| *kind == "socket").count();
+        let before = self.usage().handles;
+        eprintln!("{} handles before anybody came", before.len());
+        typed::visit(&self.places, self.folder()).await;
+        let begun = Instant::now();
+        loop {
+            let handles = self.usage().handles;
+            if self.open().await.is_empty() && sockets(&handles) == sockets(&before) {
+                eprintln!("{} handles after the first client", handles.len());
+                return handles;
+            }
+            assert!(begun.elapsed() < PATIENCE, "the first client does not go: {handles:?}");
+            tokio::time::sleep(GLANCE).await;
+        }
     }
 
     pub(crate) fn usage(&self) -> Usage {
@@ -75,7 +94,10 @@ impl Server {
             if left.is_empty() {
                 break;
             }
-            assert!(begun.elapsed() < PATIENCE, "after {PATIENCE:?} there is still left: {left:#?}");
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "after {PATIENCE:?} there is still left: {left:#?}"
+            );
             tokio::time::sleep(GLANCE).await;
         }
         figures.note(self.usage());
@@ -83,14 +105,7 @@ impl Server {
 
     /// What is there that was not at the start.
     async fn left(&self) -> BTreeMap<String, String> {
-        let mut left = BTreeMap::new();
-        for (name, value) in self.gauges().await {
-            // The one that asks is there as long as it asks.
-            let usual = if name == "mcp_flow_http_connections" { "1" } else { "0" };
-            if value != usual {
-                left.insert(name, value);
-            }
-        }
+        let mut left = self.open().await;
         let handles = self.usage().handles;
         if handles != self.first {
             left.insert("handles".to_owned(), format!("{handles:?}, at first {:?}", self.first));
@@ -103,21 +118,21 @@ impl Server {
     }
 
     /// What the server itself counts of what is open. Conversations that ended are remembered.
-    async fn gauges(&self) -> Vec<(String, String)> {
+    async fn open(&self) -> BTreeMap<String, String> {
         let place = self.places["http"].as_str().unwrap();
         let address: SocketAddr = place.split('/').nth(2).unwrap().parse().unwrap();
-        let text = Request::new("GET", "/metrics").header("connection", "close");
-        let text = text.send(address).await.text().await;
+        let request = Request::new("GET", "/metrics").header("connection", "close");
+        let text = request.send(address).await.text().await;
         let lines = text.lines().filter_map(|line| line.rsplit_once(' '));
-        let is_gauge = |name: &str| {
-            GAUGES.iter().any(|gauge| name.starts_with(gauge)) && !name.contains("\"ended\"")
-        };
-        let found: Vec<_> = lines
-            .filter(|(name, _)| is_gauge(name))
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect();
-        assert!(found.len() >= GAUGES.len(), "{text}");
-        found
+        let gauges: BTreeMap<_, _> =
+            lines.filter(|(name, _)| GAUGES.contains(&name.split('{').next().unwrap())).collect();
+        assert!(gauges.len() >= GAUGES.len(), "{text}");
+        // The one that asks is there as long as it asks.
+        let usual = |name: &str| if name == "mcp_flow_http_connections" { "1" } else { "0" };
+        let open = gauges.iter().filter(|(name, value)| {
+            **value != usual(name) && **name != "mcp_flow_conversations{state=\"ended\"}"
+        });
+        open.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
     /// Ends the server as an operator does.
@@ -144,10 +159,10 @@ fn running_below(folder: &Path) -> Vec<String> {
 /// What `/metrics` tells of what is open.
 const GAUGES: [&str; 5] = [
     "mcp_flow_http_connections",
-    "mcp_flow_sessions{",
-    "mcp_flow_connections{",
+    "mcp_flow_sessions",
+    "mcp_flow_connections",
     "mcp_flow_held_bytes",
-    "mcp_flow_conversations{",
+    "mcp_flow_conversations",
 ];
 
 /// How long the last of a client may take to go.

@@ -1,5 +1,6 @@
 //! Our own client, with all it can do.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use mcp_flow::client::transport::Connector;
 use mcp_flow::client::{Change, Client, HttpOptions, Program, Speak, Stderr, Watched};
 use mcp_flow::client::{connector, tcp};
 use mcp_flow::webtransport;
+use mcp_flow_testkit::http::Request;
 use serde_json::{Value, json};
 
 use crate::assignment::{Assignment, Transport};
@@ -30,7 +32,8 @@ pub(crate) async fn run(assignment: &Assignment, leave: Leave) {
         // The server is there all the time: what is lost is lost, and must not be asked for again.
         options.backoff.attempts = 0;
     });
-    let client = builder.connect_by(reach(assignment)).await.unwrap();
+    let Assignment { kind, places, folder, .. } = assignment;
+    let client = builder.connect_by(reach(kind.transport, places, folder)).await.unwrap();
     let mut typed = Typed {
         client,
         random: fastrand::Rng::with_seed(assignment.seed),
@@ -44,16 +47,26 @@ pub(crate) async fn run(assignment: &Assignment, leave: Leave) {
     typed.client.close().await;
 }
 
-fn reach(assignment: &Assignment) -> Arc<dyn Connector> {
-    let places = &assignment.places;
+/// Has a server do once what it prepares for when it is first asked to: open a file, watch one.
+pub(crate) async fn visit(places: &Value, folder: &Path) {
+    let client = Client::builder().connect_by(reach(Transport::Tcp, places, folder)).await.unwrap();
+    let mut visitor =
+        Typed { client, random: fastrand::Rng::with_seed(0), last: 0, tally: Tally::default() };
+    visitor.download().await;
+    let uri = visitor.uri(files::PULSE).await;
+    drop(visitor.client.listen(Watched::new().resource(&uri)).await.unwrap());
+    visitor.client.close().await;
+}
+
+fn reach(transport: Transport, places: &Value, folder: &Path) -> Arc<dyn Connector> {
     let place = |name: &str| places[name].as_str().unwrap();
     let http = |name: &str| connector(place(name), &HttpOptions::new()).unwrap();
-    match assignment.kind.transport {
+    match transport {
         Transport::Stdio => {
-            let root = files::folder(&assignment.folder);
+            let root = files::folder(folder);
             let options = ["stdio", "--diagnostics", "--store", "memory:", "--root"];
             let program = Program::new(PROGRAM).arguments(options).arguments([root]);
-            let folder = files::stdio_folder(&assignment.folder);
+            let folder = files::stdio_folder(folder);
             Arc::new(program.folder(folder).stderr(Stderr::Keep))
         }
         Transport::Tcp => Arc::new(tcp(place("tcp").parse().unwrap())),
@@ -154,6 +167,13 @@ impl Typed {
             self.tally.bytes += whole.len() as u64;
             return;
         }
+        let link = content["uri"].as_str().unwrap_or_default();
+        if self.client.transport().await.unwrap().name() == "websocket" {
+            // A link for anybody who can fetch one, which this transport leaves to others.
+            assert!(fetch(link).await == whole.as_bytes(), "a download comes otherwise");
+            self.tally.bytes += whole.len() as u64;
+            return;
+        }
         let mut pieces = self.client.open(content).await.unwrap().bytes;
         let end = if self.random.bool() { usize::MAX } else { self.random.usize(..whole.len()) };
         let mut taken = 0;
@@ -234,6 +254,12 @@ impl Typed {
         let found = uris.filter(|uri| uri.ends_with(name)).next();
         found.unwrap_or_else(|| panic!("{name} is not in {listed:?}")).to_owned()
     }
+}
+
+async fn fetch(link: &str) -> Vec<u8> {
+    let (host, path) = link.strip_prefix("http://").and_then(|link| link.split_once('/')).unwrap();
+    let request = Request::new("GET", &format!("/{path}")).header("host", host);
+    request.send(host.parse().unwrap()).await.bytes().await
 }
 
 /// Longer than any client lives.
