@@ -18,7 +18,8 @@ use crate::{files, typed};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
-/// How long what nobody uses is kept: sessions, downloads, conversations, paths of WebTransport.
+/// How long what nobody uses is kept: conversations, paths of WebTransport, and calls in a session by
+/// HTTP, which go on when their client is gone. What is idle after that is kept half as long.
 pub(crate) const IDLE: Duration = Duration::from_secs(4);
 
 pub(crate) struct Server {
@@ -36,10 +37,10 @@ impl Server {
     pub(crate) async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         files::write(folder.path());
-        let idle = IDLE.as_secs();
+        let (idle, brief) = (IDLE.as_secs(), IDLE.as_secs() / 2);
         let settings = format!(
-            "[limits]\nsession_idle_seconds = {idle}\ndownload_seconds = {idle}\n\
-             [offer]\nroots = [\"files\"]\nstore = \"redb:journal.redb\"\n"
+            "[limits]\nsession_idle_seconds = {brief}\ndownload_seconds = {brief}\n\
+             call_seconds = {idle}\n[offer]\nroots = [\"files\"]\nstore = \"redb:journal.redb\"\n"
         );
         std::fs::write(folder.path().join("soak.toml"), settings).unwrap();
         let mut command = Command::new(PROGRAM);
