@@ -5,7 +5,8 @@
 //! are killed, at random moments, and others come. Between rounds of load all are gone for a moment.
 //! At each of these quiet moments the server must hold no session, no connection and no handle more
 //! than at the start, and its memory may not have grown from the first of them, behind a round to
-//! warm up, to the last.
+//! warm up, to the last. What counts there is memory the server holds: glibc is told to give back what
+//! is freed at once ([`server`]).
 //!
 //! `MCP_FLOW_SOAK_SECONDS` says for how long, 30 if it is not set. `MCP_FLOW_SOAK_SEED` makes the same
 //! choices again as an earlier run, which has printed its seed.
