@@ -250,8 +250,8 @@ impl Typed {
         let listed: Vec<Value> =
             self.client.entries("resources/list", "resources").all().await.unwrap();
         self.tally.replies += 1;
-        let uris = listed.iter().filter_map(|resource| resource["uri"].as_str());
-        let found = uris.filter(|uri| uri.ends_with(name)).next();
+        let mut uris = listed.iter().filter_map(|resource| resource["uri"].as_str());
+        let found = uris.find(|uri| uri.ends_with(name));
         found.unwrap_or_else(|| panic!("{name} is not in {listed:?}")).to_owned()
     }
 }
