@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "support/control_stream.rs"]
+mod control_stream;
+
 use std::path::Path;
 
-use mcp_flow::webtransport::client::{Event, Settings, Trust, connect};
-use mcp_flow_testkit::Peer;
 use mcp_flow_testkit::crash::{Asked, Heard, Pushed, Rounds, Talk, survive};
 use serde_json::Value;
-use tokio::sync::mpsc;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
@@ -35,30 +35,8 @@ struct OnControlStream(Pushed);
 
 impl Talk for OnControlStream {
     async fn connect(places: &Value) -> Option<Self> {
-        let trust = Trust::hash(places["certificateHash"].as_str().unwrap()).unwrap();
-        let url = places["webtransport"].as_str().unwrap();
-        let (client, mut events) = connect(url, Settings::new(trust)).await.ok()?;
-        let (frames, mut to_send) = mpsc::unbounded_channel::<Vec<u8>>();
-        let (received, messages) = mpsc::unbounded_channel();
-        tokio::spawn(async move {
-            loop {
-                tokio::select! {
-                    frame = to_send.recv() => match frame {
-                        Some(frame) if client.send(&frame).await.is_ok() => {}
-                        // The test has enough, or the program is gone.
-                        _ => return client.close(),
-                    },
-                    event = events.next() => match event {
-                        Some(Event::Message { bytes, .. }) => {
-                            let _ = received.send(serde_json::from_slice(&bytes).unwrap());
-                        }
-                        Some(_) => {}
-                        None => return,
-                    },
-                }
-            }
-        });
-        Some(Self(Pushed::over(Peer::new(frames, messages)).await?))
+        let peer = control_stream::peer(places, control_stream::settings(places)).await?;
+        Some(Self(Pushed::over(peer).await?))
     }
 
     async fn begin(&mut self, flow: &str, params: &Value) -> Option<Heard> {

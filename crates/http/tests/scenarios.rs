@@ -3,13 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-#[path = "scenarios/streamable.rs"]
-mod streamable_adapter;
 mod support;
 
 /// Each message is a POST of its own, so what came first is not for the server to say.
 mod streamable {
-    mcp_flow_testkit::suite!(apart: |server| async move { super::streamable_adapter::connect(&server).await });
+    mcp_flow_testkit::suite!(apart: |server| async move {
+        let running = super::support::start(&server).await;
+        mcp_flow_testkit::streamable::connect(running.address, running.stop())
+    });
 }
 
 /// What is unreadable is answered by the POST it came in, ahead of what waits (MCP-048).

@@ -1,9 +1,9 @@
 //! For tests only: what it takes to try a server from outside.
 //!
 //! A [`Peer`] is a scripted client. [`memory`] connects one to a server without any I/O,
-//! [`process`] to a program over its pipes, [`sse`] and [`websocket`] to an address. [`http`] is a
-//! client for trying what a good one never does, [`relay`] a bad network,
-//! [`scripted`] servers for trying clients in the same way. [`scenario`] is the suite
+//! [`process`] to a program over its pipes, [`streamable`], [`sse`] and [`websocket`] to an address.
+//! [`http`] is a client for trying what a good one never does, [`relay`] a bad network, [`usage`] what
+//! a program takes, [`scripted`] servers for trying clients in the same way. [`scenario`] is the suite
 //! every transport passes, run against the server of [`fixture`]. [`fuzz`] holds what must be true of
 //! any bytes whatever, [`store`] what must be true of any store of journals, [`client`] what a client
 //! must manage over any transport, [`crash`] what is true of any conversation with a program that is
@@ -26,6 +26,8 @@ pub mod scenario;
 pub mod scripted;
 pub mod sse;
 pub mod store;
+pub mod streamable;
+pub mod usage;
 pub mod websocket;
 
 pub use peer::Peer;

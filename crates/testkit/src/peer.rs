@@ -61,6 +61,12 @@ impl Peer {
         id
     }
 
+    /// Sends a request under a fresh id and returns the id, under which progress is told too.
+    pub fn ask_with_progress(&mut self, method: &str, mut params: Value) -> i64 {
+        params["_meta"]["progressToken"] = (self.last_id + 1).into();
+        self.ask(method, params)
+    }
+
     /// Sends a request and waits for its response.
     pub async fn call(&mut self, method: &str, params: Value) -> Value {
         let id = self.ask(method, params);
@@ -158,6 +164,11 @@ impl Peer {
     pub async fn settle(&mut self) -> Vec<Value> {
         self.send(json!({"jsonrpc": "2.0", "id": "settle", "method": "ping"}));
         self.reply_to("settle").await;
+        std::mem::take(&mut self.kept)
+    }
+
+    /// Everything that came so far while something else was waited for.
+    pub fn leftovers(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.kept)
     }
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use mcp_flow::admin::Admin;
@@ -223,6 +224,8 @@ impl Serve {
             public_url: file.serve.public_url.clone(),
             connections: file.limits.connections,
             sessions: file.limits.sessions,
+            session_idle: Duration::from_secs(file.limits.session_idle_seconds.max(1)),
+            download_life: Duration::from_secs(file.limits.download_seconds.max(1)),
             ..http::Options::default()
         });
         let load = server.load().clone();

@@ -70,6 +70,13 @@ pub(crate) struct LimitsSection {
     /// Sessions by HTTP; past it those that have been idle longest are ended. Counts from the start.
     #[schemars(range(min = 1))]
     pub(crate) sessions: usize,
+    /// How many seconds a session by HTTP lives that nobody uses and that has no stream open. Counts
+    /// from the start.
+    #[schemars(range(min = 1))]
+    pub(crate) session_idle_seconds: u64,
+    /// How many seconds a result that is fetched beside waits for that. Counts from the start.
+    #[schemars(range(min = 1))]
+    pub(crate) download_seconds: u64,
     /// Execution streams of one WebTransport session. Counts from the start.
     #[schemars(range(min = 1, max = 1024))]
     pub(crate) streams: u32,
@@ -98,6 +105,8 @@ impl Default for LimitsSection {
             connections: http::Options::default().connections,
             webtransport_connections: webtransport::Options::default().connections,
             sessions: http::Options::default().sessions,
+            session_idle_seconds: http::Options::default().session_idle.as_secs(),
+            download_seconds: http::Options::default().download_life.as_secs(),
             streams: webtransport::Options::default().streams,
         }
     }
@@ -117,11 +126,13 @@ impl LimitsSection {
     }
 
     /// What counts from the start only.
-    pub(super) fn fixed(&self) -> [(String, serde_json::Value); 4] {
+    pub(super) fn fixed(&self) -> [(String, serde_json::Value); 6] {
         [
             ("limits.connections".to_owned(), self.connections.into()),
             ("limits.webtransport_connections".to_owned(), self.webtransport_connections.into()),
             ("limits.sessions".to_owned(), self.sessions.into()),
+            ("limits.session_idle_seconds".to_owned(), self.session_idle_seconds.into()),
+            ("limits.download_seconds".to_owned(), self.download_seconds.into()),
             ("limits.streams".to_owned(), self.streams.into()),
         ]
     }

@@ -1,27 +1,30 @@
 //! A peer over Streamable HTTP: every frame is a POST, and what is answered comes together again.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 
-use mcp_flow_server::Server;
-use mcp_flow_testkit::Peer;
-use mcp_flow_testkit::http::{Connection, Request, Response};
 use serde_json::Value;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::AbortHandle;
 
-use crate::support::{Running, start};
+use crate::http::{Connection, Request, Response};
+use crate::peer::Peer;
 
-pub(crate) async fn connect(server: &Server) -> Peer {
-    let running = start(server).await;
+/// A peer of a server at an address, in a session if it begins with a handshake. `end` is what the
+/// end of input means, which has no likeness of its own here.
+pub fn connect(address: SocketAddr, end: impl Future<Output = ()> + Send + 'static) -> Peer {
     let (frames, incoming) = mpsc::unbounded_channel();
     let (outgoing, messages) = mpsc::unbounded_channel();
-    let adapter = Adapter { running, outgoing, session: None, alone: HashMap::new() };
-    tokio::spawn(adapter.run(incoming));
+    let adapter = Adapter { address, outgoing, session: None, alone: HashMap::new() };
+    tokio::spawn(async move {
+        adapter.run(incoming).await;
+        end.await;
+    });
     Peer::new(frames, messages)
 }
 
 struct Adapter {
-    running: Running,
+    address: SocketAddr,
     outgoing: UnboundedSender<Value>,
     session: Option<Session>,
     /// Requests that stand alone, which are cancelled by hanging up.
@@ -52,9 +55,6 @@ impl Adapter {
                 _ = ended => break,
             }
         }
-        // The end of input has no other likeness here: what runs is answered, and all ends.
-        drop(self.outgoing);
-        self.running.stop().await;
     }
 
     async fn post(&mut self, frame: &[u8]) {
@@ -78,7 +78,7 @@ impl Adapter {
         } else if let Some(Session { id, version, .. }) = &self.session {
             request = request.header("mcp-session-id", id).header("mcp-protocol-version", version);
         }
-        let mut connection = Connection::open(self.running.address).await;
+        let mut connection = Connection::open(self.address).await;
         connection.write(&request.bytes()).await;
         let is_reply = message.get("result").is_some() || message.get("error").is_some();
         let is_notification = message.get("id").is_none() && !method.is_empty();
@@ -92,7 +92,7 @@ impl Adapter {
             let reading =
                 tokio::spawn(async move { forward(connection.response().await, &outgoing).await });
             // When the server has answered this, it has read what was written before.
-            Request::new("GET", "/healthz").send(self.running.address).await.text().await;
+            Request::new("GET", "/healthz").send(self.address).await.text().await;
             if stands_alone {
                 self.alone.insert(message["id"].to_string(), reading.abort_handle());
             }
@@ -106,7 +106,7 @@ impl Adapter {
         if let Some(id) = session {
             let version = reply["result"]["protocolVersion"].as_str().unwrap().to_owned();
             let listen = Request::get("/mcp").header("mcp-session-id", &id);
-            let events = listen.send(self.running.address).await;
+            let events = listen.send(self.address).await;
             assert_eq!(events.status, 200);
             let (ended, listening) = mpsc::unbounded_channel();
             let outgoing = self.outgoing.clone();

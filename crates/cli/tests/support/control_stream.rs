@@ -1,0 +1,38 @@
+//! A peer over the control stream of WebTransport.
+
+use mcp_flow::webtransport::client::{Event, Settings, Trust, connect};
+use mcp_flow_testkit::Peer;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+/// The usual settings for a program that has said where everything is.
+pub(crate) fn settings(places: &Value) -> Settings {
+    Settings::new(Trust::hash(places["certificateHash"].as_str().unwrap()).unwrap())
+}
+
+/// Connects to a program that has said where everything is; None if it is not there.
+pub(crate) async fn peer(places: &Value, settings: Settings) -> Option<Peer> {
+    let url = places["webtransport"].as_str().unwrap();
+    let (client, mut events) = connect(url, settings).await.ok()?;
+    let (frames, mut to_send) = mpsc::unbounded_channel::<Vec<u8>>();
+    let (received, messages) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                frame = to_send.recv() => match frame {
+                    Some(frame) if client.send(&frame).await.is_ok() => {}
+                    // The test has enough, or the program is gone.
+                    _ => return client.close(),
+                },
+                event = events.next() => match event {
+                    Some(Event::Message { bytes, .. }) => {
+                        let _ = received.send(serde_json::from_slice(&bytes).unwrap());
+                    }
+                    Some(_) => {}
+                    None => return,
+                },
+            }
+        }
+    });
+    Some(Peer::new(frames, messages))
+}
