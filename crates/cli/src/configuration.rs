@@ -13,6 +13,7 @@ mod offer;
 mod permissions;
 mod serve;
 mod servers;
+mod signing;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,7 @@ pub(crate) use offer::OfferSection;
 pub(crate) use permissions::PermissionRule;
 pub(crate) use serve::{ServeSection, origin};
 pub(crate) use servers::Configuration;
+pub(crate) use signing::SigningSection;
 
 /// What can be set in a file. Everything has a default, and options of the command line win.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -52,6 +54,8 @@ pub(crate) struct File {
     pub(crate) limits: LimitsSection,
     /// Who is let in, and by which credentials.
     pub(crate) identity: IdentitySection,
+    /// Messages that are signed with a key shared with clients of our own.
+    pub(crate) signing: SigningSection,
     /// Who may use what. Without a single rule, everyone who is let in may use everything.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) permissions: Vec<PermissionRule>,
@@ -105,6 +109,7 @@ impl File {
         file.offer.resolve(folder);
         file.identity.resolve(folder);
         file.audit.resolve(folder);
+        file.signing.resolve(folder);
         Ok(file)
     }
 
@@ -125,6 +130,7 @@ impl File {
         self.serve.check()?;
         self.identity.check()?;
         self.audit.check()?;
+        self.signing.check()?;
         self.limits.check()?;
         self.permissions.iter().enumerate().try_for_each(|(index, rule)| {
             rule.check().map_err(|problem| format!("permissions, rule {}: {problem}", index + 1))
@@ -151,7 +157,8 @@ impl File {
             });
             // It is one of the limits.
             let all = all.filter(|(key, _)| key != "serve.drain_seconds");
-            all.chain(file.limits.fixed()).collect()
+            let window = ("signing.window_seconds".to_owned(), file.signing.window_seconds.into());
+            all.chain(file.limits.fixed()).chain([window]).collect()
         };
         let (own, others) = (keys(self), keys(other));
         let names: std::collections::BTreeSet<_> = own.keys().chain(others.keys()).collect();

@@ -33,6 +33,7 @@ fn exit(error: &Error) -> Exit {
             TransportError::Refused { .. }
             | TransportError::Unsuitable(_)
             | TransportError::Garbage(_) => Exit::Protocol,
+            TransportError::Untrusted(_) => Exit::Denied,
             _ => Exit::Unreachable,
         },
         Error::Timeout { .. } | Error::Closed => Exit::Unreachable,
@@ -40,6 +41,7 @@ fn exit(error: &Error) -> Exit {
         Error::Tool(_) => Exit::Failed,
         Error::Usage(_) => Exit::Usage,
         Error::Server(error) if is_denial(error) => Exit::Denied,
+        Error::Server(error) if error.name() == Some("SIGNATURE_REFUSED") => Exit::Denied,
         // A conversation that has ended, or never was, is no fault of the protocol's.
         Error::Server(error) if error.data["domain"] == "interaction" => Exit::Failed,
         _ => Exit::Protocol,
@@ -60,12 +62,14 @@ fn hint(error: &Error) -> Option<&'static str> {
                 Some("Check the path: it often is /mcp")
             }
             TransportError::Garbage(_) => Some("Is this an MCP server?"),
+            TransportError::Untrusted(_) => Some(SIGN),
             TransportError::Unreachable { what, .. } if what.contains("certificate") => {
                 Some("If you trust it, give its --certificate-hash, or its issuer with --issuers")
             }
             TransportError::Lost(_) => Some("See what the server says of it"),
             _ => Some("Check that it runs, and its address"),
         },
+        Error::Lost { source: TransportError::Untrusted(_), .. } => Some(SIGN),
         Error::Lost { .. } => Some("Look at what it did before you try again"),
         Error::Timeout { .. } => Some("Allow more with --time-limit, or look after the server"),
         Error::Server(ServerError { code: -32601, .. }) => Some("This server does not offer that"),
@@ -73,6 +77,7 @@ fn hint(error: &Error) -> Option<&'static str> {
             Some("Give a token that is allowed to, with --token or MCP_FLOW_TOKEN")
         }
         Error::Server(error) => match error.name()? {
+            "SIGNATURE_REFUSED" => Some(SIGN),
             "UNKNOWN_TOOL" => Some("`mcp-flow tools TARGET` lists what there is"),
             "UNKNOWN_PROMPT" => Some("`mcp-flow prompts TARGET` lists what there is"),
             "RESOURCE_NOT_FOUND" => Some("`mcp-flow resources TARGET` lists what there is"),
@@ -84,6 +89,9 @@ fn hint(error: &Error) -> Option<&'static str> {
         _ => None,
     }
 }
+
+/// What to do about signatures.
+const SIGN: &str = "Both ends need a key in common: --signing-key-file here, [signing] there";
 
 const LOG_IN: &str = "Run `mcp-flow login TARGET`, or give a token with --token or MCP_FLOW_TOKEN";
 

@@ -153,6 +153,7 @@ pub(crate) fn by_environment(file: &File) -> anyhow::Result<Principal> {
 /// Checks as much as can be known without serving.
 pub(crate) fn check(file: &File) -> anyhow::Result<()> {
     gate(file)?;
+    file.signing.keys().context("signing")?;
     if let (Some(certificate), Some(key)) = (&file.serve.tls_certificate, &file.serve.tls_key) {
         mcp_flow::tls::Tls::from_pem(certificate, key).context("serve.tls_certificate")?;
     }

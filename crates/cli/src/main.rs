@@ -24,6 +24,7 @@ mod reach;
 mod readiness;
 mod reload;
 mod show;
+mod signing;
 mod store;
 mod target;
 mod workflows;

@@ -14,6 +14,7 @@ use crate::interrupt::Interrupts;
 use crate::logins::Logins;
 use crate::reach::{self, Trusted};
 use crate::show::Format;
+use crate::signing::SigningOptions;
 use crate::store::{DEFAULT, StoreUrl};
 use remote::Remote;
 use resting::Resting;
@@ -44,6 +45,9 @@ pub(crate) struct Whereabouts {
 
     #[command(flatten)]
     trust: Trusted,
+
+    #[command(flatten)]
+    signing: SigningOptions,
 
     /// The store that has them, while no server uses it: redb:PATH
     #[arg(long, value_name = "URL", global = true, conflicts_with = "url")]
@@ -88,8 +92,9 @@ impl Whereabouts {
 
     async fn server(&self) -> anyhow::Result<Place> {
         let url = self.url.as_deref().unwrap_or(DEFAULT_URL);
+        let signing = self.signing.signing()?;
         Ok(Place::Remote(
-            Remote::open(url, self.token.as_deref(), &self.logins, &self.trust).await?,
+            Remote::open(url, self.token.as_deref(), &self.logins, &self.trust, signing).await?,
         ))
     }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow::client::transport::Connector;
-use mcp_flow::client::{BadTarget, Client, Event, Host, HttpOptions, Program, Stderr, Trust};
+use mcp_flow::client::{BadTarget, Client, Event, Host, HttpOptions, Program, Signing};
+use mcp_flow::client::{Stderr, Trust};
 
 use crate::configuration::Configuration;
 use crate::exit::{Exit, Failure};
@@ -15,6 +16,7 @@ use crate::fault::explain;
 use crate::interrupt::Interrupts;
 use crate::logins::Logins;
 use crate::show::{Format, neutral};
+use crate::signing::SigningOptions;
 use crate::target::{Spawn, Target};
 
 /// The options of all commands that speak to a server.
@@ -33,6 +35,9 @@ pub(crate) struct Reach {
 
     #[command(flatten)]
     pub(crate) trust: Trusted,
+
+    #[command(flatten)]
+    signing: SigningOptions,
 
     /// Where servers have names: a TOML file of ours, or the mcpServers JSON of another host
     ///
@@ -94,10 +99,11 @@ impl Reach {
         work: impl AsyncFnOnce(&Client) -> anyhow::Result<ExitCode>,
     ) -> anyhow::Result<ExitCode> {
         let connector = self.connector(target)?;
+        let signing = self.signing.signing()?;
         run(async {
             let mut interrupts = Interrupts::listen()?;
             let limit = Duration::from_secs(self.time_limit);
-            let client = interrupts.or(open(connector, limit, host)).await?;
+            let client = interrupts.or(open(connector, limit, signing, host)).await?;
             let result = interrupts.or(work(&client)).await;
             interrupts.or_leave(client.close()).await?;
             result
@@ -149,12 +155,14 @@ impl Trusted {
 pub(crate) async fn open(
     connector: Arc<dyn Connector>,
     limit: Duration,
+    signing: Option<Signing>,
     host: impl Host,
 ) -> anyhow::Result<Client> {
     let builder = Client::builder().host(host).with(|options| {
         options.client.version = env!("CARGO_PKG_VERSION").to_owned();
         options.connect_limit = limit.min(LONGEST_CONNECT);
         options.request_limit = limit;
+        options.signing = signing;
     });
     let client = builder.prepare(connector);
     tell_of_events(&client);

@@ -1,6 +1,6 @@
 //! Taking up a changed configuration on SIGHUP, without dropping a connection.
 //!
-//! Identity, permissions, limits and the log level change at once, all of them or none. What else
+//! Identity, permissions, limits, keys for signing and the log level change at once, all of them or none. What else
 //! has changed is named, and waits for the next start.
 
 use std::path::PathBuf;
@@ -9,11 +9,17 @@ use std::sync::Arc;
 use mcp_flow::identity::Gate;
 use mcp_flow::watch::audit::Audit;
 use mcp_flow::{Limits, Permissions, Server};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::arguments::LogOptions;
 use crate::configuration::File;
 use crate::{guarded, log};
+
+/// Watches for SIGHUP, which would end the process otherwise. Whoever was told that a server is there
+/// may send it at once, so this comes before that.
+pub(crate) fn watch() -> std::io::Result<Signal> {
+    signal(SignalKind::hangup())
+}
 
 /// What can change while a server runs, and where it is read from.
 pub(crate) struct Reload {
@@ -32,11 +38,7 @@ pub(crate) struct Reload {
 
 impl Reload {
     /// Reloads whenever the process gets SIGHUP.
-    pub(crate) async fn run(self) {
-        let mut hangup = match signal(SignalKind::hangup()) {
-            Ok(hangup) => hangup,
-            Err(error) => return tracing::warn!(%error, "SIGHUP cannot be watched"),
-        };
+    pub(crate) async fn run(self, mut hangup: Signal) {
         while hangup.recv().await.is_some() {
             // Whatever becomes of the rest: it may have been moved away already.
             if let Some(audit) = &self.audit {
@@ -54,7 +56,15 @@ impl Reload {
     fn reload(&self) -> anyhow::Result<()> {
         let mut file = File::read_or_default(self.path.as_deref())?;
         file.identity.token_file = self.token_file.clone().or(file.identity.token_file);
-        // The one thing that can fail comes first, so that nothing is done by halves.
+        // What can fail comes first, so that nothing is done by halves.
+        let keys = file.signing.keys()?;
+        let signing = match (self.server.signing(), &keys) {
+            (Some(signing), Some(keys)) => Some((signing, keys)),
+            (None, None) => None,
+            _ => anyhow::bail!(
+                "signing cannot be switched on or off while running; restart for that"
+            ),
+        };
         match (&self.gate, file.identity.is_configured()) {
             (Some(gate), true) => gate.replace(guarded::settings(&file)?)?,
             (None, false) => {}
@@ -64,6 +74,9 @@ impl Reload {
             (None, true) => {
                 anyhow::bail!("identity cannot be switched on while running; restart for that")
             }
+        }
+        if let Some((signing, keys)) = signing {
+            signing.replace(keys);
         }
         if let Some(permissions) = &self.permissions {
             permissions.replace(&guarded::permissions(&file));

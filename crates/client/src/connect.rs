@@ -204,12 +204,20 @@ async fn open_by(shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
 }
 
 async fn dial(shared: &Arc<Shared>, connector: &dyn Connector) -> Result<Arc<Link>, Error> {
+    let signed =
+        match &shared.options.signing {
+            Some(signing) => Some(signing.begin().map_err(|source| Error::Connect {
+                target: connector.target().to_owned(),
+                source,
+            })?),
+            None => None,
+        };
     let link = Arc::new(Link::new(Arc::downgrade(shared), shared.options.most_questions));
-    let inbox = Inbox::new(&link, shared.options.frame_limit);
+    let inbox = Inbox::new(&link, shared.options.frame_limit, signed.clone());
     let transport = connector.connect(inbox).await;
     let transport = transport
         .map_err(|source| Error::Connect { target: connector.target().to_owned(), source })?;
-    link.attach(transport);
+    link.attach(transport, signed);
     Ok(link)
 }
 

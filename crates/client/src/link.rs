@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
+use mcp_flow_proto::error::SIGNATURE_REFUSED;
 use mcp_flow_proto::model::CancelParams;
 use mcp_flow_proto::{Encoding, Incoming, Message, Notification, Raw, RequestId, Response};
 use mcp_flow_proto::{Revision, method, write};
+use mcp_flow_seal::envelope::Refused;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{oneshot, watch};
@@ -17,6 +19,7 @@ use crate::event::Progress;
 use crate::handshake::ServerInfo;
 use crate::pending::{Failed, Pending, ProgressSink, Reply};
 use crate::serve::Questions;
+use crate::signing::SignedChannel;
 use crate::transport::{Outgoing, OutgoingKind, Transport, TransportError};
 
 /// One connection to the server.
@@ -24,6 +27,8 @@ pub(crate) struct Link {
     pending: Pending,
     next_id: AtomicI64,
     transport: OnceLock<Arc<dyn Transport>>,
+    /// How messages are signed before the transport takes them.
+    signed: OnceLock<SignedChannel>,
     info: OnceLock<Arc<ServerInfo>>,
     /// What every stateless request says of itself, as the members of `_meta`, without braces.
     own_meta: OnceLock<String>,
@@ -52,6 +57,7 @@ impl Link {
             pending: Pending::default(),
             next_id: AtomicI64::new(1),
             transport: OnceLock::new(),
+            signed: OnceLock::new(),
             info: OnceLock::new(),
             own_meta: OnceLock::new(),
             questions: Questions::new(most_questions),
@@ -62,7 +68,10 @@ impl Link {
         }
     }
 
-    pub(crate) fn attach(&self, transport: Arc<dyn Transport>) {
+    pub(crate) fn attach(&self, transport: Arc<dyn Transport>, signed: Option<SignedChannel>) {
+        if let Some(signed) = signed.filter(|_| !transport.signs()) {
+            let _ = self.signed.set(signed);
+        }
         let _ = self.transport.set(transport);
     }
 
@@ -104,24 +113,22 @@ impl Link {
         params: &P,
         beside: &Beside<'_>,
     ) -> Result<Exchange, RequestError> {
-        let Some(transport) = self.transport() else {
+        if self.transport().is_none() {
             return Err(RequestError::Unsent(TransportError::Lost("not connected yet".to_owned())));
-        };
+        }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let frame = self.encode(id, &method, params, beside);
         let frame = frame.map_err(|error| RequestError::Usage(error.to_string()))?;
         let reply = self.pending.add(id, beside.progress.clone());
         let reply = reply.map_err(RequestError::Unsent)?;
         let exchange = Exchange { link: self.clone(), id, reply, is_over: false, is_quiet: false };
-        transport.send(Outgoing {
-            frame,
-            kind: OutgoingKind::Request {
-                id,
-                method,
-                name: beside.name.map(str::to_owned),
-                headers: beside.headers.to_vec(),
-            },
-        });
+        let kind = OutgoingKind::Request {
+            id,
+            method,
+            name: beside.name.map(str::to_owned),
+            headers: beside.headers.to_vec(),
+        };
+        self.send(frame, kind);
         Ok(exchange)
     }
 
@@ -173,8 +180,12 @@ impl Link {
     }
 
     fn send(&self, frame: Vec<u8>, kind: OutgoingKind) {
-        if let Some(transport) = self.transport() {
-            transport.send(Outgoing { frame, kind });
+        let Some(transport) = self.transport() else { return };
+        match self.signed.get() {
+            None => transport.send(Outgoing { frame, kind }),
+            Some(signed) => {
+                signed.send(frame, |frame| transport.send(Outgoing { frame, kind }));
+            }
         }
     }
 
@@ -210,6 +221,21 @@ impl Link {
         }
     }
 
+    /// Ends a request that was answered by a server that could not read it, since it knows nothing
+    /// of signatures. False if it is anything else.
+    pub(crate) fn distrust(&self, id: i64, frame: &[u8]) -> bool {
+        let Ok(Incoming::Message(Message::Response(Response { outcome: Err(error), .. }))) =
+            Incoming::decode(frame, Encoding::Json)
+        else {
+            return false;
+        };
+        let unread = [-32600, -32700].contains(&ServerError::from_raw(error).code);
+        if unread {
+            self.fail(id, crate::signing::explain(Refused::Unsigned, frame));
+        }
+        unread
+    }
+
     pub(crate) fn waits_for(&self, id: i64) -> bool {
         self.pending.waits_for(id)
     }
@@ -240,6 +266,13 @@ impl Link {
 
     fn take_response(&self, response: &Response<'_>) {
         let Some(RequestId::Integer(id)) = response.id else {
+            if let Err(error) = response.outcome {
+                let error = ServerError::from_raw(error);
+                // Whatever it was that came changed, nothing after it will be believed.
+                if error.name() == Some(SIGNATURE_REFUSED.name) {
+                    return self.close(TransportError::Untrusted(error.to_string()));
+                }
+            }
             // Nobody can tell whose it is; what waits will run into its limit.
             return self.complain("a response to nothing", b"");
         };

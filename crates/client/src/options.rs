@@ -5,6 +5,8 @@ use std::time::Duration;
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{Implementation, LogLevel};
 
+use crate::signing::Signing;
+
 /// What can be chosen about a client.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -43,6 +45,8 @@ pub struct Options {
     pub backoff: Backoff,
     /// The least severe level of log messages wanted. Defaults to what the server chooses.
     pub log_level: Option<LogLevel>,
+    /// How messages are signed, for a server that shares the key (MCP-073). Defaults to not at all.
+    pub signing: Option<Signing>,
 }
 
 impl Default for Options {
@@ -63,6 +67,7 @@ impl Default for Options {
             health: None,
             backoff: Backoff::default(),
             log_level: None,
+            signing: None,
         }
     }
 }

@@ -314,6 +314,8 @@ where
         match source {
             TransportError::Garbage(what) => Error::Protocol(what),
             source if is_sent && is_passing(&source) => Error::Lost { method, source },
+            // It may have been done, though nobody can believe what was said of it.
+            source @ TransportError::Untrusted(_) if is_sent => Error::Lost { method, source },
             source => Error::Connect { target: self.client.shared.target.clone(), source },
         }
     }

@@ -23,6 +23,7 @@ use tokio_util::io::StreamReader;
 pub use crate::carried::{Outbox, carried};
 
 use crate::link::Link;
+use crate::signing::SignedChannel;
 
 /// Reaches one server, as often as it takes.
 ///
@@ -124,6 +125,12 @@ pub trait Transport: Send + Sync + 'static {
     /// The transport itself, for those who know which it is.
     fn as_any(&self) -> Option<&(dyn Any + Send + Sync)> {
         None
+    }
+
+    /// Whether it signs messages and checks signatures itself, by what [`Inbox::take_signed`] gives:
+    /// one that looks into messages or changes them has to.
+    fn signs(&self) -> bool {
+        false
     }
 
     /// Ends the connection politely, in bounded time.
@@ -228,11 +235,38 @@ impl fmt::Debug for Opened {
 pub struct Inbox {
     link: Weak<Link>,
     frame_limit: usize,
+    /// How what arrives is signed.
+    signed: Option<SignedChannel>,
 }
 
 impl Inbox {
-    pub(crate) fn new(link: &Arc<Link>, frame_limit: usize) -> Self {
-        Self { link: Arc::downgrade(link), frame_limit }
+    pub(crate) fn new(link: &Arc<Link>, frame_limit: usize, signed: Option<SignedChannel>) -> Self {
+        Self { link: Arc::downgrade(link), frame_limit, signed }
+    }
+
+    /// Says that messages may overtake each other on the way here, as over HTTP.
+    pub fn allow_any_order(&self) {
+        if let Some(signed) = &self.signed {
+            signed.allow_any_order();
+        }
+    }
+
+    /// What messages are signed by, for a transport that [signs](Transport::signs) itself; from then
+    /// on the inbox takes messages that are opened already. `None` where nothing is signed.
+    pub fn take_signed(&mut self) -> Option<SignedChannel> {
+        self.signed.take()
+    }
+
+    /// Takes a message out of its envelope; a connection on which something else comes is over.
+    fn open<'a>(&self, link: &Link, frame: &'a [u8]) -> Option<&'a [u8]> {
+        let Some(signed) = &self.signed else { return Some(frame) };
+        match signed.open(frame) {
+            Ok(message) => Some(message),
+            Err(error) => {
+                link.close(error);
+                None
+            }
+        }
     }
 
     /// How long a message may be, in bytes. A transport keeps no more of one that is longer.
@@ -242,23 +276,37 @@ impl Inbox {
 
     /// Takes one complete message. Never waits.
     pub fn receive(&self, frame: &[u8]) {
-        if let Some(link) = self.link.upgrade() {
-            link.receive(frame);
+        if let Some(link) = self.link.upgrade()
+            && let Some(message) = self.open(&link, frame)
+        {
+            link.receive(message);
         }
     }
 
     /// Takes one complete message in this encoding, where that changes in the course of a
     /// connection. Never waits.
     pub fn receive_in(&self, encoding: Encoding, frame: &[u8]) {
-        if let Some(link) = self.link.upgrade() {
-            link.receive_in(encoding, frame);
+        if let Some(link) = self.link.upgrade()
+            && let Some(message) = self.open(&link, frame)
+        {
+            link.receive_in(encoding, message);
         }
     }
 
     /// Takes one message that is the answer to a request, whatever id it gives: a server that
-    /// could not read the request could not read that either. False if it is no message.
+    /// could not read the request could not read that either. False if it is no message, or none
+    /// that is signed where messages are: what stands between the two ends may refuse a request too.
     pub fn receive_for(&self, request: i64, frame: &[u8]) -> bool {
-        self.link.upgrade().is_some_and(|link| link.receive_for(request, frame))
+        let Some(link) = self.link.upgrade() else { return false };
+        match self.signed.as_ref().map(|signed| signed.open_if_signed(frame)) {
+            None => link.receive_for(request, frame),
+            Some(None) => link.distrust(request, frame),
+            Some(Some(Ok(message))) => link.receive_for(request, message),
+            Some(Some(Err(error))) => {
+                link.close(error);
+                true
+            }
+        }
     }
 
     /// Whether the response to a request is still waited for.
@@ -326,6 +374,9 @@ pub enum TransportError {
     /// The server sent what is no message, or one that is too long.
     #[error("{0}")]
     Garbage(String),
+    /// What came is not signed as it should be, so it is not believed (MCP-073).
+    #[error("{0}")]
+    Untrusted(String),
 }
 
 impl TransportError {

@@ -14,6 +14,7 @@ use mcp_flow_server::{Connection, Principal};
 use crate::answer::{Answer, busy, empty, events, refusal, refusal_to, wrong_method};
 use crate::service::{Service, nothing_at};
 use crate::sessions::{Keepable, new_id};
+use crate::streamable::unsigned;
 use crate::{body, sse};
 
 /// A session lives as long as its stream of events.
@@ -154,14 +155,24 @@ async fn post(
         Ok(frame) => frame,
         Err(refusal) => return refusal,
     };
-    if let Err(unreadable) = Incoming::decode(&frame, Encoding::Json) {
-        let id = unreadable.id.as_ref();
-        return refusal_to(StatusCode::BAD_REQUEST, id, &unreadable.error, Revision::BASE);
+    let opened = match service.server.open_frame(&frame) {
+        Ok(opened) => opened,
+        Err(error) => return unsigned(&frame, &error),
+    };
+    if let Err(error) = session.connection.join(&opened) {
+        return refusal(StatusCode::FORBIDDEN, &error);
     }
+    let incoming = match Incoming::decode(opened.message(), Encoding::Json) {
+        Ok(incoming) => incoming,
+        Err(unreadable) => {
+            let id = unreadable.id.as_ref();
+            return refusal_to(StatusCode::BAD_REQUEST, id, &unreadable.error, Revision::BASE);
+        }
+    };
     if !session.connection.accepts_input() {
         return busy(&RpcError::invalid_request("replies are not being read; read the stream"));
     }
-    session.connection.receive(&frame);
+    session.connection.receive_decoded(incoming, &opened);
     empty(StatusCode::ACCEPTED)
 }
 

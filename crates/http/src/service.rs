@@ -228,7 +228,10 @@ impl Service {
     ) -> Result<Connection, Answer> {
         let carrier: Arc<dyn Carrier> = self.links(headers);
         let carrier = Some(carrier);
-        let info = ConnectionInfo { principal, carrier, ..ConnectionInfo::new(transport) };
+        // What is posted may overtake what was posted before.
+        let in_order = transport == "websocket";
+        let info =
+            ConnectionInfo { principal, carrier, in_order, ..ConnectionInfo::new(transport) };
         self.server.connect(info).map_err(|veto| {
             let error = RpcError::new(ACCESS_DENIED).details(veto.to_string());
             refusal(StatusCode::FORBIDDEN, &error)

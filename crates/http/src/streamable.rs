@@ -12,11 +12,11 @@ mod stateless;
 use std::sync::Arc;
 
 use hyper::body::Incoming as RequestBody;
-use hyper::{Method, Request, StatusCode};
+use hyper::{HeaderMap, Method, Request, StatusCode};
 use mcp_flow_proto::{Encoding, Incoming, Message, Revision, RpcError};
-use mcp_flow_server::Principal;
+use mcp_flow_server::{Opened, Principal};
 
-use crate::answer::{Answer, refusal, refusal_to, wrong_method};
+use crate::answer::{Answer, AnswerBody, refusal, refusal_to, wrong_method};
 use crate::body;
 use crate::service::Service;
 
@@ -57,14 +57,35 @@ async fn post(
         Ok(frame) => frame,
         Err(refusal) => return refusal,
     };
-    let incoming = match Incoming::decode(&frame, Encoding::Json) {
+    let opened = match service.server.open_frame(&frame) {
+        Ok(opened) => opened,
+        Err(error) => return unsigned(&frame, &error),
+    };
+    let mut answer = take_up(service, &head.headers, &opened, principal).await;
+    // What a connection says it has signed itself; refusals before there is one are signed here.
+    if let (Some(_), AnswerBody::Whole(Some(body))) = (service.server.signing(), answer.body_mut())
+    {
+        let signed = opened.sign(service.server.signing(), std::mem::take(body).into());
+        *body = signed.into();
+    }
+    answer
+}
+
+/// Answers what a POST holds, once it is known to be as it was sent.
+async fn take_up(
+    service: &Arc<Service>,
+    headers: &HeaderMap,
+    opened: &Opened<'_>,
+    principal: Principal,
+) -> Answer {
+    let incoming = match Incoming::decode(opened.message(), Encoding::Json) {
         Ok(incoming) => incoming,
         Err(unreadable) => {
             let id = unreadable.id.as_ref();
             return refusal_to(StatusCode::BAD_REQUEST, id, &unreadable.error, Revision::BASE);
         }
     };
-    let version = match headers::version(&head.headers) {
+    let version = match headers::version(headers) {
         Some(Err(name)) => return unknown_version(service, Some(&incoming), &name),
         Some(Ok(version)) => Some(version),
         None => None,
@@ -77,10 +98,20 @@ async fn post(
         Incoming::Batch(_) => false,
     };
     if stands_alone {
-        stateless::answer(service, &head.headers, incoming, &frame, principal).await
+        stateless::answer(service, headers, incoming, opened, principal).await
     } else {
-        handshake::answer(service, &head.headers, incoming, &frame, principal).await
+        handshake::answer(service, headers, incoming, opened, principal).await
     }
+}
+
+/// 403, because a message is not signed, or not as it should be (MCP-073). One who does not sign is
+/// to learn it as the answer to the request.
+pub(crate) fn unsigned(frame: &[u8], error: &RpcError) -> Answer {
+    let id = match Incoming::decode(frame, Encoding::Json) {
+        Ok(Incoming::Message(Message::Request(request))) => Some(request.id),
+        _ => None,
+    };
+    refusal_to(StatusCode::FORBIDDEN, id.as_ref(), error, Revision::BASE)
 }
 
 /// Answers a request whose header names a version nobody here knows.

@@ -48,9 +48,9 @@ pub use mcp_flow_server::{
     BuildError, Bulk, Connection, ConnectionInfo, ContentForm, Context, Dialect, Elicited, Ended,
     Event, Failure, Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources, IntoToolOutput,
     IntoTools, Limits, Peer, Permissions, Principal, Prompt, PromptOutput, Rate, Resource,
-    ResourceTemplate, Server, ServerBuilder, Structured, TokenHash, Tokens, Tool, ToolNames,
-    ToolOutput, Verifier, VersionPolicy, Veto, ask, bulk, completion, content, context, datagram,
-    input, load, permissions, prompt, resource, strip_control_characters, tool,
+    ResourceTemplate, Server, ServerBuilder, Signing, Structured, TokenHash, Tokens, Tool,
+    ToolNames, ToolOutput, Verifier, VersionPolicy, Veto, ask, bulk, completion, content, context,
+    datagram, input, load, permissions, prompt, resource, strip_control_characters, tool,
 };
 pub use mcp_flow_stdio as stdio;
 pub use mcp_flow_store_redb as store_redb;

@@ -119,6 +119,14 @@ pub const OVERLOADED: Fault = Fault {
     stateless_code: -31305,
     message: "The server is overloaded",
 };
+/// Messages must be signed here, and this one is not, or not as it should be (MCP-073).
+pub const SIGNATURE_REFUSED: Fault = Fault {
+    domain: "mcp",
+    name: "SIGNATURE_REFUSED",
+    code: -32000,
+    stateless_code: -31306,
+    message: "Signature refused",
+};
 /// A message is longer than the server accepts.
 pub const PAYLOAD_TOO_LARGE: Fault = Fault {
     domain: "mcp",

@@ -2,7 +2,8 @@
 //!
 //! A seal keeps what it holds secret and shows whether anything about it was changed. It is made
 //! for one purpose, bound to associated data such as the name of a principal, and may expire. A
-//! [`KeyRing`] makes and opens them; [`file`](mod@file) keeps one on disk.
+//! [`KeyRing`] makes and opens them; [`file`](mod@file) keeps one on disk. [`envelope`] signs the
+//! messages of a conversation.
 //!
 //! Nothing here looks at a clock or draws a random number: both come in as arguments.
 //!
@@ -35,6 +36,7 @@
 //! bytes and the associated data are authenticated with the content. As text it is URL-safe base64
 //! without padding.
 
+pub mod envelope;
 pub mod file;
 mod key;
 mod key_ring;

@@ -4,7 +4,7 @@
 //! here. `dispatch` takes messages up, `calls` knows which are running or waiting, `work` runs them,
 //! `outbound` holds what is to be sent, `exchange` keeps apart what belongs to one frame, `client`
 //! is what the client was asked, `subscriptions` what it is to be told, `batch` gathers the replies
-//! of a batch, and `lifecycle` knows how far the handshake has come and how the connection ends.
+//! of a batch, `signed` checks and makes signatures, and `lifecycle` knows how far the handshake has come and how the connection ends.
 
 mod admission;
 mod batch;
@@ -14,6 +14,7 @@ mod dispatch;
 mod exchange;
 mod lifecycle;
 mod outbound;
+mod signed;
 mod subscriptions;
 mod work;
 
@@ -38,12 +39,14 @@ use crate::load::{Load, Tally};
 use crate::negotiation::Negotiation;
 use crate::permissions::Kind;
 use crate::server::Server;
+use crate::signing::Opened;
 use admission::Session;
 use calls::Calls;
 use client::ClientRequests;
 pub(crate) use exchange::Route;
 use lifecycle::Lifecycle;
 use outbound::{Hint, Outbound};
+use signed::Signed;
 use subscriptions::Subscriptions;
 
 pub use admission::Unfinished;
@@ -91,6 +94,9 @@ pub struct ConnectionInfo {
     pub datagrams: Option<Arc<dyn Datagrams>>,
     /// What the transport has to agree on with the client, if anything.
     pub negotiation: Option<Arc<dyn Negotiation>>,
+    /// Whether the transport keeps messages in the order they were sent in. Over HTTP they may
+    /// overtake each other.
+    pub in_order: bool,
     /// Whatever else the transport wants handlers to know.
     pub extensions: Extensions,
 }
@@ -107,6 +113,7 @@ impl ConnectionInfo {
             carrier: None,
             datagrams: None,
             negotiation: None,
+            in_order: true,
             extensions: Extensions::default(),
         }
     }
@@ -116,6 +123,7 @@ impl Connection {
     pub(crate) fn open(server: Server, info: ConnectionInfo) -> Result<Self, Veto> {
         server.raise(&info, &Event::Connected)?;
         let limits = server.limits();
+        let signed = Signed::new(&server, info.in_order);
         let shared = Arc::new(Shared {
             client: ClientRequests::new(limits.client_requests),
             limits,
@@ -124,7 +132,8 @@ impl Connection {
             state: Mutex::new(State::new(server.load())),
             running: AtomicUsize::new(0),
             running_bytes: Tally::new(server.load()),
-            outbound: Outbound::new(server.load()),
+            outbound: Outbound::new(server.load(), signed.clone()),
+            signed,
             unfinished: Tally::new(server.load()),
             session: Session::default(),
             wake: Notify::new(),
@@ -137,12 +146,14 @@ impl Connection {
 
     /// Takes up one frame. Never waits; what it leads to comes out of [`output`](Self::output).
     pub fn receive(&self, frame: &[u8]) {
-        self.shared.receive(frame, Route::default());
+        if let Some(message) = self.shared.open(frame) {
+            self.shared.receive(message, Route::default());
+        }
     }
 
-    /// As [`receive`](Self::receive), of a frame whose transport has decoded it already.
-    pub fn receive_decoded(&self, incoming: Incoming<'_>, frame: &[u8]) {
-        self.shared.receive_decoded(incoming, frame, Route::default());
+    /// As [`receive`](Self::receive), of a frame whose transport has opened and decoded it already.
+    pub fn receive_decoded(&self, incoming: Incoming<'_>, opened: &Opened<'_>) {
+        self.shared.receive_decoded(incoming, opened.message(), Route::default());
     }
 
     /// Answers something that did not even become a frame, such as a line past the limit.
@@ -318,6 +329,8 @@ pub(crate) struct Shared {
     /// Bytes of the requests behind calls that run as tasks.
     running_bytes: Tally,
     outbound: Outbound,
+    /// Where messages are signed: how, and by whom.
+    signed: Option<Arc<Signed>>,
     /// Bytes of frames that are not whole yet.
     unfinished: Tally,
     /// How often it may still ask.

@@ -53,6 +53,7 @@ pub mod resource;
 pub mod revision;
 pub mod router;
 mod server;
+mod signing;
 mod tokens;
 pub mod tool;
 
@@ -76,6 +77,7 @@ pub use prompt::{AddPromptsError, BadPrompt, IntoPromptOutput, IntoPrompts, Prom
 pub use resource::{AddResourcesError, BadResource, IntoResources, Resource, ResourceTemplate};
 pub use revision::{Dialect, VersionPolicy};
 pub use server::{BuildError, Server, ServerBuilder};
+pub use signing::{Opened, Signing};
 pub use tokens::{SHORTEST_TOKEN, TokenError, TokenHash, Tokens};
 pub use tool::{
     AddToolsError, BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames,

@@ -29,6 +29,7 @@ use crate::registry::Registry;
 use crate::resource::catalog::Catalog;
 use crate::revision::{Dialect, VersionPolicy};
 use crate::router::Router;
+use crate::signing::Signing;
 use crate::tool::direct::Direct;
 use crate::tool::registry::alias;
 use crate::tool::{Tool, ToolNames};
@@ -80,6 +81,7 @@ struct Inner {
     output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
     sealing: Sealing,
+    signing: Option<Signing>,
     declared: Vec<Declared>,
 }
 
@@ -256,6 +258,11 @@ impl Server {
 
     pub(crate) fn sealing(&self) -> &Sealing {
         &self.inner.sealing
+    }
+
+    /// How messages are signed, where they are.
+    pub fn signing(&self) -> Option<&Signing> {
+        self.inner.signing.as_ref()
     }
 
     /// Whether the server holds clients to the letter of the one revision it speaks.

@@ -6,6 +6,7 @@
 mod basics;
 mod host;
 mod questions;
+mod signing;
 mod watching;
 
 use std::pin::Pin;
@@ -18,6 +19,7 @@ use mcp_flow_server::Server;
 pub use basics::*;
 pub use host::Scripted;
 pub use questions::*;
+pub use signing::*;
 pub use watching::*;
 
 /// Starts a server, and says how it is reached over the transport under test.
@@ -63,6 +65,9 @@ macro_rules! client_suite {
             without_conversations_everything_is_asked_upfront
             changes_are_told
             a_resource_is_read_again_after_a_change
+            signed_messages_are_believed
+            unsigned_messages_are_refused
+            touched_messages_are_refused
         }
     };
     (@tests $reach:expr; $($scenario:ident)*) => {

@@ -18,7 +18,7 @@ const MAY_USE: [(&str, &[&str]); 26] = [
     ("mcp-flow-engine", &["mcp-flow-flow", "mcp-flow-rate", "mcp-flow-seal"]),
     ("mcp-flow-store-redb", &["mcp-flow-flow", "mcp-flow-seal"]),
     ("mcp-flow-server", &["mcp-flow-proto", "mcp-flow-rate", "mcp-flow-seal"]),
-    ("mcp-flow-client", &["mcp-flow-flow", "mcp-flow-proto", "mcp-flow-rate"]),
+    ("mcp-flow-client", &["mcp-flow-flow", "mcp-flow-proto", "mcp-flow-rate", "mcp-flow-seal"]),
     ("mcp-flow-stdio", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-tls", &[]),
     ("mcp-flow-http", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server", "mcp-flow-tls"]),

@@ -36,6 +36,7 @@ mod unread;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_flow_client::SignedChannel;
 use mcp_flow_client::authorizer::Authorizer;
 use mcp_flow_proto::Encoding;
 use mcp_flow_proto::webtransport::write_frame;
@@ -81,6 +82,8 @@ pub struct Settings {
     pub datagrams: bool,
     /// The longest message taken. 16 MiB.
     pub frame: usize,
+    /// What messages are signed by. [`server`] puts it in.
+    pub signed: Option<SignedChannel>,
 }
 
 impl Settings {
@@ -98,6 +101,7 @@ impl Settings {
             grace: Duration::from_secs(5),
             datagrams: true,
             frame: 16 * 1024 * 1024,
+            signed: None,
         }
     }
 }
@@ -108,6 +112,7 @@ pub struct Client {
     session: Session,
     control: Arc<Mutex<SendStream>>,
     books: Arc<Books>,
+    signed: Option<SignedChannel>,
     _last: Arc<Last>,
 }
 
@@ -147,7 +152,8 @@ impl Client {
         let books = Arc::new(Books::new(settings));
         let last = Last { session: session.clone(), _endpoint: endpoint };
         let control = Arc::new(Mutex::new(send));
-        let client = Self { session, control, books, _last: Arc::new(last) };
+        let signed = settings.signed.clone();
+        let client = Self { session, control, books, signed, _last: Arc::new(last) };
         let events = Events::begin(client.clone(), recv, settings.frame);
         Ok((client, events))
     }
@@ -167,9 +173,24 @@ impl Client {
 
     /// Sends bytes as a frame, without looking at them.
     pub async fn send_unseen(&self, body: &[u8]) -> Result<(), SendError> {
-        let mut frame = Vec::new();
-        write_frame(&mut frame, body).map_err(|_| SendError::TooLong)?;
-        self.send_bytes(&frame).await
+        self.send_frames([body.to_vec()]).await
+    }
+
+    /// Sends messages as frames, signed under the lock that orders them where they are signed.
+    async fn send_frames(
+        &self,
+        messages: impl IntoIterator<Item = Vec<u8>>,
+    ) -> Result<(), SendError> {
+        let mut control = self.control.lock().await;
+        let mut frames = Vec::new();
+        for message in messages {
+            let body = match &self.signed {
+                Some(signed) => signed.wrap(message),
+                None => message,
+            };
+            write_frame(&mut frames, &body).map_err(|_| SendError::TooLong)?;
+        }
+        Ok(control.write_all(&frames).await?)
     }
 
     /// Sends bytes as they are. For trying what a good client never does.

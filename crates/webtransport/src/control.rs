@@ -208,9 +208,10 @@ impl Control {
 
 /// Hands a frame to its connection, unless it is in the wrong encoding (WT-033, WT-037).
 fn take_up(connection: &Connection, frame: &[u8]) {
-    let encoding = connection.encoding();
+    let Some(opened) = connection.open_frame(frame) else { return };
+    let (frame, encoding) = (opened.message(), connection.encoding());
     let refusal = match Incoming::decode(frame, encoding) {
-        Ok(incoming) => return connection.receive_decoded(incoming, frame),
+        Ok(incoming) => return connection.receive_decoded(incoming, &opened),
         Err(refusal) => refusal,
     };
     let is_other =

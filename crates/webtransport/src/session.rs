@@ -67,11 +67,13 @@ async fn hold(service: &Arc<Service>, session: Session, principal: Principal) {
     let options = &service.options;
     let streams = Streams::new(session.clone(), options);
     let datagrams = Arc::new(SessionDatagrams::new(session.clone(), options.datagrams));
-    let handshake = Handshake { streams: options.streams, datagrams: datagrams.clone() };
+    let signed = service.server.signing().is_some();
+    let handshake = Handshake { streams: options.streams, datagrams: datagrams.clone(), signed };
     let info = ConnectionInfo {
         principal: principal.clone(),
         carrier: Some(streams.clone()),
-        datagrams: Some(datagrams.clone()),
+        // They are not signed, so where messages are nothing is sent by them.
+        datagrams: (!signed).then(|| datagrams.clone() as _),
         negotiation: Some(Arc::new(handshake)),
         ..ConnectionInfo::new("webtransport")
     };
@@ -113,12 +115,14 @@ async fn close(session: &Session, over: Over) {
 struct Handshake {
     streams: u32,
     datagrams: Arc<SessionDatagrams>,
+    /// Whether messages are signed, which datagrams are not.
+    signed: bool,
 }
 
 impl Negotiation for Handshake {
     fn agree(&self, params: Params<'_>) -> Result<Agreement, RpcError> {
         let encoding = agree(params)?;
-        let supported = self.datagrams.are_possible();
+        let supported = self.datagrams.are_possible() && !self.signed;
         let transport = json!(ServerTransport::new(encoding, self.streams, supported));
         Ok(Agreement { encoding, transport })
     }

@@ -59,7 +59,7 @@ async fn connect(server: &Server, encoding: Encoding) -> Peer {
                 Event::Stream(stream) => {
                     tokio::spawn(support::read(stream));
                 }
-                Event::Datagram { .. } => panic!("there are no datagrams"),
+                event => panic!("nothing else comes: {event:?}"),
             }
         }
     });

@@ -10,7 +10,7 @@ use mcp_flow::TokenHash;
 use crate::configuration::File;
 use crate::{guarded, show};
 
-/// Check and show configuration files, and make tokens for them
+/// Check and show configuration files, and make tokens and keys for them
 #[derive(Debug, clap::Args)]
 pub(crate) struct Config {
     #[command(subcommand)]
@@ -38,6 +38,15 @@ enum What {
         /// The principal it is for
         name: String,
     },
+    /// Make a random key, for signing messages or sealing states
+    Key,
+}
+
+/// 32 random bytes, as text.
+fn secret() -> anyhow::Result<String> {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).map_err(|_| anyhow::anyhow!("the system has no randomness"))?;
+    Ok(URL_SAFE_NO_PAD.encode(secret))
 }
 
 impl Config {
@@ -56,14 +65,18 @@ impl Config {
             }
             What::Token { name } => {
                 mcp_flow::identity::check_name(&name).map_err(anyhow::Error::msg)?;
-                let mut secret = [0; 32];
-                getrandom::fill(&mut secret)
-                    .map_err(|_| anyhow::anyhow!("the system has no randomness"))?;
-                let token = URL_SAFE_NO_PAD.encode(secret);
+                let token = secret()?;
                 let hash = TokenHash::of(&token);
                 eprintln!("The token is on standard output, and nowhere else. For the file:\n");
                 eprintln!("[[identity.tokens]]\nname = {name:?}\nsha256 = \"{hash}\"\n");
                 show::print(&format!("{token}\n"))?;
+            }
+            What::Key => {
+                eprintln!(
+                    "The key is on standard output, and nowhere else. Keep it in a file of mode 600 \
+                     at both ends, the newest first, or in an environment variable."
+                );
+                show::print(&format!("{}\n", secret()?))?;
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -23,7 +23,7 @@ use crate::figures::{conversations, held};
 use crate::offer::{Door, Offer};
 use crate::readiness::Readiness;
 use crate::reload::Reload;
-use crate::{guarded, log, workflows};
+use crate::{guarded, log, reload, workflows};
 
 /// Serve clients over Streamable HTTP, HTTP+SSE, WebSocket and WebTransport on one port
 #[derive(Debug, Default, clap::Args)]
@@ -184,6 +184,10 @@ impl Serve {
             Some(permissions) => offered.server.permissions(permissions.clone()),
             None => offered.server,
         };
+        let server = match file.signing.signing()? {
+            Some(signing) => server.signing(signing),
+            None => server,
+        };
         let audit = file.audit.open()?;
         let server = server.observer(CallLines);
         let server = match &audit {
@@ -199,6 +203,7 @@ impl Serve {
         let server = server.build()?;
         let _following = workflows::follow(&offered.workflows, &server);
         let signal = stdio::stop_signal().context("signals cannot be watched")?;
+        let hangup = reload::watch().context("SIGHUP cannot be watched")?;
         let reload = Reload {
             path: self.config.clone(),
             file: read,
@@ -302,7 +307,7 @@ impl Serve {
                     None => std::future::pending().await,
                 }
             };
-            tokio::join!(reload.run(), fresh)
+            tokio::join!(reload.run(hangup), fresh)
         });
         signal.await;
         beside.abort();

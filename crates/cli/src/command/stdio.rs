@@ -74,6 +74,10 @@ impl Stdio {
             Some(_) => server.permissions(guarded::permissions(&file)),
             None => server,
         };
+        let server = match file.signing.signing()? {
+            Some(signing) => server.signing(signing),
+            None => server,
+        };
         let audit = file.audit.open()?;
         let server = server.observer(CallLines);
         let server = match &audit {

@@ -21,10 +21,11 @@ impl Remote {
         token: Option<&str>,
         logins: &Logins,
         trusted: &Trusted,
+        signing: Option<mcp_flow::client::Signing>,
     ) -> anyhow::Result<Self> {
         let headers = std::iter::empty();
         let connector = reach::network(&endpoint(url), headers, token, logins, trusted)?;
-        Ok(Self { client: reach::open(connector, LIMIT, Inline).await? })
+        Ok(Self { client: reach::open(connector, LIMIT, signing, Inline).await? })
     }
 
     pub(super) async fn list(&self) -> anyhow::Result<Vec<Value>> {

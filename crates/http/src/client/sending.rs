@@ -82,12 +82,15 @@ pub(super) fn too_long(limit: usize) -> TransportError {
 
 /// What an answer says that is no success and no message.
 pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> TransportError {
-    let said = neutral::shorten(&String::from_utf8_lossy(&body[..body.len().min(800)]), 200);
+    let said = neutral::shorten(&String::from_utf8_lossy(&body[..body.len().min(800)]), 400);
     let said = said.trim();
     let what = match (status, said) {
         (status, "") => format!("the server answered {status}"),
         (status, said) => format!("the server answered {status}: {said}"),
     };
+    if status == StatusCode::FORBIDDEN && said.contains("SIGNATURE_REFUSED") {
+        return TransportError::Untrusted(what);
+    }
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         let challenge = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
         let what = format!("{what}; say who is calling, for example by a bearer token");

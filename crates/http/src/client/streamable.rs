@@ -62,6 +62,7 @@ struct Running {
 }
 
 pub(super) fn open(wire: Arc<Wire>, url: Url, inbox: Inbox) -> Arc<dyn Transport> {
+    inbox.allow_any_order();
     let inner = Inner {
         wire,
         url,

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderValue};
 use mcp_flow_proto::error::NOT_INITIALIZED;
 use mcp_flow_proto::{Incoming, Message, RpcError};
-use mcp_flow_server::{Connection, Principal};
+use mcp_flow_server::{Connection, Opened, Principal};
 
 use super::bad_request;
 use super::headers::{LAST_EVENT, SESSION, check_accepts_events, text};
@@ -21,12 +21,12 @@ pub(super) async fn answer(
     service: &Arc<Service>,
     headers: &HeaderMap,
     incoming: Incoming<'_>,
-    frame: &[u8],
+    opened: &Opened<'_>,
     principal: Principal,
 ) -> Answer {
     match (text(headers, SESSION), &incoming) {
         (Some(id), _) => match service.sessions.find(id, &principal) {
-            Some(session) => exchange(service, session, incoming, frame, &principal).await,
+            Some(session) => exchange(service, session, incoming, opened, &principal).await,
             None => unknown_session(),
         },
         (None, Incoming::Message(Message::Notification(_) | Message::Response(_))) => {
@@ -34,7 +34,7 @@ pub(super) async fn answer(
             let error = RpcError::new(NOT_INITIALIZED).details(details);
             refusal(StatusCode::BAD_REQUEST, &error)
         }
-        (None, _) => open(service, headers, incoming, frame, principal).await,
+        (None, _) => open(service, headers, incoming, opened, principal).await,
     }
 }
 
@@ -43,14 +43,17 @@ async fn open(
     service: &Arc<Service>,
     headers: &HeaderMap,
     incoming: Incoming<'_>,
-    frame: &[u8],
+    opened: &Opened<'_>,
     principal: Principal,
 ) -> Answer {
     let connection = match service.connect("http", principal, headers) {
         Ok(connection) => connection,
         Err(refusal) => return refusal,
     };
-    connection.receive_decoded(incoming, frame);
+    if let Err(error) = connection.join(opened) {
+        return refusal(StatusCode::FORBIDDEN, &error);
+    }
+    connection.receive_decoded(incoming, opened);
     let Some(segment) = connection.output().await else { return empty(StatusCode::ACCEPTED) };
     let status = match segment.error_code() {
         Some(-32600) => StatusCode::BAD_REQUEST,
@@ -91,16 +94,19 @@ async fn exchange(
     service: &Arc<Service>,
     session: Arc<Session>,
     incoming: Incoming<'_>,
-    frame: &[u8],
+    opened: &Opened<'_>,
     principal: &Principal,
 ) -> Answer {
+    if let Err(error) = session.connection.join(opened) {
+        return refusal(StatusCode::FORBIDDEN, &error);
+    }
     session.touch();
     if !session.connection.accepts_input() {
         return busy(&RpcError::invalid_request("too many calls wait already; try again later"));
     }
     let keep_alive = service.options.keep_alive;
     let is_batch = matches!(incoming, Incoming::Batch(_));
-    let exchange = session.connection.exchange(incoming, frame, principal);
+    let exchange = session.connection.exchange(incoming, opened, principal);
     let primes = session.primes();
     let first = match exchange.take_output() {
         // Most answers are there already, and need no clock.

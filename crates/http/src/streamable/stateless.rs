@@ -8,11 +8,11 @@ use futures_util::Stream;
 use hyper::StatusCode;
 use hyper::header::HeaderMap;
 use mcp_flow_proto::{Incoming, Message, Revision};
-use mcp_flow_server::{Connection, Principal, Segment};
+use mcp_flow_server::{Connection, Opened, Principal, Segment};
 use tokio::time::timeout;
 
 use super::{bad_request, mirror};
-use crate::answer::{Answer, empty, events, refusal_to, reply};
+use crate::answer::{Answer, empty, events, refusal, refusal_to, reply};
 use crate::service::Service;
 use crate::sse;
 
@@ -21,7 +21,7 @@ pub(super) async fn answer(
     service: &Arc<Service>,
     headers: &HeaderMap,
     incoming: Incoming<'_>,
-    frame: &[u8],
+    opened: &Opened<'_>,
     principal: Principal,
 ) -> Answer {
     let request = match &incoming {
@@ -38,7 +38,10 @@ pub(super) async fn answer(
         Ok(connection) => connection,
         Err(refusal) => return refusal,
     };
-    connection.receive_decoded(incoming, frame);
+    if let Err(error) = connection.join(opened) {
+        return refusal(StatusCode::FORBIDDEN, &error);
+    }
+    connection.receive_decoded(incoming, opened);
     Alone { service: service.clone(), connection, told: false }.answer().await
 }
 

@@ -14,6 +14,7 @@ use super::batch::BatchReply;
 use super::outbound::{Hint, Outbound};
 use super::{Connection, Segment, Shared};
 use crate::identity::Principal;
+use crate::signing::Opened;
 
 /// The replies to one frame, and what is sent about them before they are complete.
 ///
@@ -33,13 +34,13 @@ impl Connection {
     pub fn exchange(
         &self,
         incoming: Incoming<'_>,
-        frame: &[u8],
+        opened: &Opened<'_>,
         principal: &Principal,
     ) -> Exchange {
         let lane = Arc::new(Lane::new(&self.shared.outbound));
         let principal = Some(principal.clone());
         let route = Route { lane: Some(lane.clone()), batch: None, principal };
-        self.shared.receive_decoded(incoming, frame, route);
+        self.shared.receive_decoded(incoming, opened.message(), route);
         Exchange { shared: self.shared.clone(), lane }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use mcp_flow_proto::{Revision, RpcError};
 
+use super::signed::Signed;
 use crate::load::{Load, Tally};
 
 /// Encoded messages, one after the other.
@@ -97,6 +98,8 @@ pub(crate) struct Outbound {
     /// Changed under the lock, read without it by those who only need to know about how much.
     /// All ways out of one connection count together.
     bytes: Arc<Tally>,
+    /// Where messages are signed: numbers are given under the lock that orders messages.
+    signed: Option<Arc<Signed>>,
 }
 
 #[derive(Debug, Default)]
@@ -107,13 +110,14 @@ struct Queue {
 
 impl Outbound {
     /// The way out of a connection, counted among what all of them hold.
-    pub(super) fn new(load: &Load) -> Self {
-        Self { queue: Mutex::default(), bytes: Arc::new(Tally::new(load)) }
+    pub(super) fn new(load: &Load, signed: Option<Arc<Signed>>) -> Self {
+        Self { queue: Mutex::default(), bytes: Arc::new(Tally::new(load)), signed }
     }
 
     /// Another way out of the same connection.
     pub(super) fn beside(other: &Self) -> Self {
-        Self { queue: Mutex::default(), bytes: other.bytes.clone() }
+        let (bytes, signed) = (other.bytes.clone(), other.signed.clone());
+        Self { queue: Mutex::default(), bytes, signed }
     }
 
     /// Appends what `write` writes if `allowed` says yes, asked under the same lock.
@@ -135,6 +139,9 @@ impl Outbound {
         segment.error = error.or(segment.error);
         let before = segment.bytes.len();
         write(&mut segment.bytes);
+        if let Some(signed) = &self.signed {
+            signed.wrap(&mut segment.bytes, before);
+        }
         segment.ends.push(segment.bytes.len());
         segment.bytes.push(b'\n');
         let added = segment.bytes.len() - before;

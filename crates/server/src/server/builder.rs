@@ -28,6 +28,7 @@ use crate::resource::catalog::Catalog;
 use crate::resource::{AddResourcesError, BadResource, Offered};
 use crate::revision::{Dialect, VersionPolicy};
 use crate::router::{Era, Router};
+use crate::signing::Signing;
 use crate::tool::direct::Direct;
 use crate::tool::{AddToolsError, BadTool, Tool, ToolNames, ToolOutput};
 
@@ -55,6 +56,7 @@ pub struct ServerBuilder {
     output_filters: Vec<Box<OutputFilter>>,
     extensions: Extensions,
     sealing: Sealing,
+    signing: Option<Signing>,
     declared: Vec<Declared>,
 }
 
@@ -82,6 +84,7 @@ impl ServerBuilder {
             output_filters: Vec::new(),
             extensions: Extensions::default(),
             sealing: Sealing::default(),
+            signing: None,
             declared: Vec::new(),
         }
     }
@@ -134,6 +137,13 @@ impl ServerBuilder {
     /// ```
     pub fn permissions(mut self, permissions: Permissions) -> Self {
         self.permissions = Some(permissions);
+        self
+    }
+
+    /// Takes messages only that are signed with a key shared with the client, and signs the server's
+    /// own (MCP-073). Only clients of this workspace can. Defaults to no.
+    pub fn signing(mut self, signing: Signing) -> Self {
+        self.signing = Some(signing);
         self
     }
 
@@ -270,6 +280,7 @@ impl ServerBuilder {
                 output_filters: self.output_filters,
                 extensions: self.extensions,
                 sealing: self.sealing,
+                signing: self.signing,
                 declared: self.declared,
             }),
         })

@@ -11,7 +11,7 @@ use futures_util::stream::unfold;
 use mcp_flow_client::transport::{
     Inbox, Opened, Outgoing, OutgoingKind, Transport, TransportError,
 };
-use mcp_flow_proto::webtransport::{ClientTransport, StreamHeader, write_frame};
+use mcp_flow_proto::webtransport::{ClientTransport, StreamHeader};
 use mcp_flow_proto::{Encoding, Raw, method, write};
 use serde_json::{Map, Value, json};
 use tokio::sync::{broadcast, mpsc};
@@ -117,6 +117,11 @@ impl Transport for WebTransport {
         }))
     }
 
+    /// The books look into messages, and some are written anew before they leave.
+    fn signs(&self) -> bool {
+        true
+    }
+
     fn as_any(&self) -> Option<&(dyn std::any::Any + Send + Sync)> {
         Some(self)
     }
@@ -149,7 +154,6 @@ async fn send(
 ) {
     let (mut messages, mut frames) = (Vec::new(), Vec::new());
     while waiting.recv_many(&mut messages, AT_ONCE).await > 0 {
-        frames.clear();
         let mut answered = 0;
         for Outgoing { frame, kind } in messages.drain(..) {
             if matches!(kind, OutgoingKind::Response) {
@@ -157,11 +161,12 @@ async fn send(
             }
             let frame = in_encoding(client.encoding(), frame);
             client.note(&frame);
-            if let Err(error) = write_frame(&mut frames, &frame) {
-                tracing::error!(%error, "a message cannot be sent");
+            match u32::try_from(frame.len()) {
+                Ok(_) => frames.push(frame),
+                Err(_) => tracing::error!("a message is too long to be sent"),
             }
         }
-        if client.send_bytes(&frames).await.is_err() {
+        if client.send_frames(frames.drain(..)).await.is_err() {
             return;
         }
         answers.fetch_sub(answered, Ordering::Relaxed);
@@ -195,11 +200,19 @@ impl Receiving {
             };
             match event {
                 None => break,
+                Some(Event::Untrusted(error)) => {
+                    self.inbox.closed(error);
+                    client.close();
+                }
                 Some(Event::Message { encoding, bytes }) => self.message(encoding, &bytes),
                 Some(Event::Stream(stream)) => self.unread.put(stream),
                 Some(Event::Datagram { channel, request, payload }) => {
                     let encoding = client.encoding();
                     match meaning(channel, request, &payload, encoding) {
+                        // Datagrams are not signed, so where messages are they say nothing.
+                        Some(Meaning::Notification(_)) if client.signed.is_some() => {
+                            client.books.count_dropped();
+                        }
                         Some(Meaning::Notification(frame)) => {
                             self.inbox.receive_in(encoding, &frame);
                         }

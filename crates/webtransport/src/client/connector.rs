@@ -106,8 +106,10 @@ impl Connector for WebTransportServer {
 
     fn connect(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
         Box::pin(async move {
+            let mut inbox = inbox;
             let mut settings = self.settings.clone();
             settings.frame = inbox.frame_limit();
+            settings.signed = inbox.take_signed();
             let (client, events) = Box::pin(self.reach(settings)).await?;
             let transport = WebTransport::begin(client, events, inbox, &self.encodings);
             Ok(Arc::new(transport) as Arc<dyn Transport>)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use mcp_flow_client::transport::TransportError;
 use mcp_flow_proto::error::INVALID_REQUEST;
 use mcp_flow_proto::webtransport::{
     Channel, Datagram, FrameDecoder, HeaderDecoder, StreamError, StreamHeader,
@@ -39,6 +40,8 @@ pub enum Event {
         /// What it says.
         payload: Bytes,
     },
+    /// A message that is not signed as it should be. Nothing after it is believed.
+    Untrusted(TransportError),
 }
 
 /// What comes from the server, in order as far as there is one.
@@ -76,10 +79,18 @@ async fn messages(
     while let Ok(Some(chunk)) = control.read_chunk(READ, true).await {
         decoder.buffer().extend_from_slice(&chunk.bytes);
         loop {
-            let bytes = match decoder.next_frame() {
-                Ok(Some(frame)) => frame.to_vec(),
+            let frame = match decoder.next_frame() {
+                Ok(Some(frame)) => frame,
                 Ok(None) => break,
                 Err(error) => return client.session.close(TOO_LARGE, error.to_string().as_bytes()),
+            };
+            let bytes = match client.signed.as_ref().map(|signed| signed.open(frame)) {
+                None => frame.to_vec(),
+                Some(Ok(message)) => message.to_vec(),
+                Some(Err(error)) => {
+                    let _ = events.send(Event::Untrusted(error)).await;
+                    return;
+                }
             };
             // What it says may change how the next one is written.
             let encoding = client.encoding();

@@ -1,0 +1,251 @@
+//! Signed messages with the real program at both ends, and somebody in between (MCP-073).
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
+
+/// What is asked and what is answered, in digits that occur nowhere else.
+const ASKED: &str = "4141414";
+const ANSWERED: &str = "4141415";
+
+/// MCP-073: with signing on, a byte that somebody changes is refused, in either direction and over
+/// several transports; without anybody in between all is as ever.
+#[test]
+fn a_changed_byte_is_refused() {
+    let folder = folder();
+    let served = Served::start(folder.path());
+    for changed in [None, Some((ASKED, "4141424")), Some((ANSWERED, "4141416"))] {
+        for place in ["tcp", "mcp", "websocket", "sse"] {
+            if place == "websocket" && changed.is_some_and(|(before, _)| before == ASKED) {
+                // Browsers' rules have clients mask what they send there.
+                continue;
+            }
+            let url = served.through(place, changed);
+            let output = call(folder.path(), &url, &["--signing-key-file", "key"], &[]);
+            let (out, told) = texts(&output);
+            if changed.is_none() {
+                assert_eq!(output.status.code(), Some(0), "{url}: {told}");
+                assert!(out.contains(ANSWERED), "{out}");
+                continue;
+            }
+            assert_eq!(output.status.code(), Some(5), "{url} {changed:?}: {out}{told}");
+            assert!(told.contains("changed on its way"), "{url} {changed:?}: {told}");
+            assert!(!out.contains("41414"), "{out}");
+        }
+    }
+    served.end();
+}
+
+/// MCP-073: off by default; who does not sign where it is on, or with another key, learns what to do.
+#[test]
+fn who_does_not_sign_is_told_so() {
+    let folder = folder();
+    key(folder.path(), "other");
+    let served = Served::start(folder.path());
+    let secret = std::fs::read_to_string(folder.path().join("key")).unwrap();
+    for place in ["tcp", "mcp", "websocket", "sse"] {
+        let url = served.ready[place].as_str().unwrap();
+        let url = if place == "tcp" { format!("tcp://{url}") } else { url.to_owned() };
+        let unsigned = call(folder.path(), &url, &[], &[]);
+        let (_, told) = texts(&unsigned);
+        assert_eq!(unsigned.status.code(), Some(5), "{told}");
+        assert!(told.contains("--signing-key-file"), "{told}");
+        let strange = call(folder.path(), &url, &["--signing-key-file", "other"], &[]);
+        let (_, told) = texts(&strange);
+        assert_eq!(strange.status.code(), Some(5), "{told}");
+        assert!(told.contains("same key"), "{told}");
+        let by_variable = call(folder.path(), &url, &[], &[("MCP_FLOW_SIGNING_KEY", &secret)]);
+        assert_eq!(by_variable.status.code(), Some(0), "{}", texts(&by_variable).1);
+    }
+    served.end();
+}
+
+/// MCP-073: keys are exchanged on SIGHUP, which may come as soon as the server says it is there.
+#[test]
+fn keys_are_exchanged_while_running() {
+    let folder = folder();
+    let mut served = Served::start(folder.path());
+    let url = served.ready["mcp"].as_str().unwrap().to_owned();
+    let old = std::fs::read_to_string(folder.path().join("key")).unwrap();
+    let new = key(folder.path(), "new");
+    let try_with =
+        |name: &str| call(folder.path(), &url, &["--signing-key-file", name], &[]).status.code();
+    write_key(&folder.path().join("old"), &old);
+    write_key(&folder.path().join("key"), &format!("{new}{old}"));
+    served.reload("was reloaded");
+    // The old one still signs for a client that knows both; the server signs with the new one.
+    assert_eq!((try_with("key"), try_with("new"), try_with("old")), (Some(0), Some(0), Some(5)));
+    write_key(&folder.path().join("key"), "nothing\n");
+    served.reload("not reloaded");
+    let unsigned = SETTINGS.split("[signing]").next().unwrap();
+    std::fs::write(folder.path().join("flow.toml"), unsigned).unwrap();
+    served.reload("not reloaded");
+    assert_eq!(try_with("new"), Some(0));
+    served.end();
+}
+
+/// MCP-073: keys that others can read are no keys, and mistakes are told before a server runs.
+#[test]
+fn bad_keys_are_told() {
+    let folder = folder();
+    for (settings, told) in [
+        ("key_file = \"absent\"", "absent"),
+        ("key_file = \"open\"", "chmod 600"),
+        ("key_env = \"NOT_THERE\"", "NOT_THERE"),
+        ("key_file = \"key\"\nkey_env = \"KEY\"", "one of key_file and key_env"),
+        ("key = \"secret\"", "key_file"),
+        ("key_file = \"key\"\nwindow_seconds = 0", "window_seconds"),
+    ] {
+        key(folder.path(), "open");
+        let mode = std::fs::Permissions::from_mode(0o644);
+        std::fs::set_permissions(folder.path().join("open"), mode).unwrap();
+        std::fs::write(folder.path().join("bad.toml"), format!("[signing]\n{settings}\n")).unwrap();
+        let output = command(folder.path(), &["config", "check", "bad.toml"]).output().unwrap();
+        let (_, error) = texts(&output);
+        assert!(!output.status.success() && error.contains(told), "{settings}: {error}");
+    }
+}
+
+const SETTINGS: &str = "[log]\nlevel = \"info\"\n[offer]\nstore = \"memory:\"\n\
+                        [serve]\ntcp = \"127.0.0.1:0\"\n[signing]\nkey_file = \"key\"\n";
+
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    key(folder.path(), "key");
+    std::fs::write(folder.path().join("flow.toml"), SETTINGS).unwrap();
+    folder
+}
+
+/// Makes a key, in a file of this name.
+fn key(folder: &Path, name: &str) -> String {
+    let made = command(folder, &["config", "key"]).output().unwrap();
+    let key = String::from_utf8(made.stdout).unwrap();
+    write_key(&folder.join(name), &key);
+    key
+}
+
+fn write_key(path: &Path, keys: &str) {
+    std::fs::write(path, keys).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.current_dir(folder).args(arguments);
+    for name in ["TOKEN", "CONFIG", "LOG", "SIGNING_KEY", "SIGNING_KEY_FILE"] {
+        command.env_remove(format!("MCP_FLOW_{name}"));
+    }
+    command
+}
+
+fn call(folder: &Path, url: &str, options: &[&str], environment: &[(&str, &str)]) -> Output {
+    let sum = format!("a={ASKED}");
+    let mut command = command(folder, &["call", url, "calculator.add", &sum, "b=1"]);
+    command.args(options).envs(environment.iter().copied()).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+fn texts(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// A program that serves.
+struct Served {
+    program: Child,
+    stderr: BufReader<ChildStderr>,
+    ready: Value,
+}
+
+impl Served {
+    fn start(folder: &Path) -> Self {
+        let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--config", "flow.toml"];
+        let mut program = command(folder, &arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let stderr = BufReader::new(program.stderr.take().unwrap());
+        Self { program, stderr, ready: serde_json::from_str(&line).unwrap() }
+    }
+
+    /// The address of somebody who passes everything on, but for these bytes.
+    fn through(&self, place: &str, changed: Option<(&'static str, &'static str)>) -> String {
+        let url = self.ready[place].as_str().unwrap();
+        let url = if place == "tcp" { format!("tcp://{url}") } else { url.to_owned() };
+        let (scheme, rest) = url.split_once("://").unwrap();
+        let (host, path) = rest.find('/').map_or((rest, ""), |place| rest.split_at(place));
+        format!("{scheme}://{}{path}", between(host.to_owned(), changed))
+    }
+
+    /// Has the file read again, and waits until the program says what came of it.
+    fn reload(&mut self, told: &str) {
+        self.signal("-HUP");
+        let mut line = String::new();
+        while !line.contains("reloaded") {
+            line.clear();
+            assert!(self.stderr.read_line(&mut line).unwrap() > 0, "the program has ended");
+        }
+        assert!(line.contains(told), "{line}");
+    }
+
+    fn end(mut self) {
+        self.signal("-TERM");
+        assert_eq!(self.program.wait().unwrap().code(), Some(0));
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.program.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+/// Listens where clients come, and passes on what they and the server say.
+fn between(host: String, changed: Option<(&'static str, &'static str)>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (Ok(client), Ok(server)) = (client, TcpStream::connect(&host)) else { return };
+            let back = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            std::thread::spawn(move || pass_on(client, server, changed));
+            std::thread::spawn(move || pass_on(back.0, back.1, changed));
+        }
+    });
+    address
+}
+
+fn pass_on(mut from: TcpStream, mut to: TcpStream, changed: Option<(&str, &str)>) {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut buffer) {
+        let bytes = &mut buffer[..read];
+        if let Some((before, after)) = changed {
+            let found = bytes.windows(before.len()).position(|part| part == before.as_bytes());
+            if let Some(place) = found {
+                bytes[place..place + before.len()].copy_from_slice(after.as_bytes());
+            }
+        }
+        if to.write_all(bytes).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}
