@@ -73,6 +73,17 @@ pub(crate) struct LimitsSection {
     /// Execution streams of one WebTransport session. Counts from the start.
     #[schemars(range(min = 1, max = 1024))]
     pub(crate) streams: u32,
+    /// How many seconds a client may take to shake hands, or to send the head of a request. Counts
+    /// from the start.
+    #[schemars(range(min = 1))]
+    pub(crate) head_seconds: u64,
+    /// How many seconds a client may take to send the next piece of a body. Counts from the start.
+    #[schemars(range(min = 1))]
+    pub(crate) body_seconds: u64,
+    /// How many seconds a quiet stream or WebSocket waits before it shows that it is alive; a client
+    /// of a WebSocket that says nothing for three times as long is gone. Counts from the start.
+    #[schemars(range(min = 1))]
+    pub(crate) keep_alive_seconds: u64,
 }
 
 impl Default for LimitsSection {
@@ -99,6 +110,9 @@ impl Default for LimitsSection {
             webtransport_connections: webtransport::Options::default().connections,
             sessions: http::Options::default().sessions,
             streams: webtransport::Options::default().streams,
+            head_seconds: http::Options::default().head_time.as_secs(),
+            body_seconds: http::Options::default().body_time.as_secs(),
+            keep_alive_seconds: http::Options::default().keep_alive.as_secs(),
         }
     }
 }
@@ -117,13 +131,38 @@ impl LimitsSection {
     }
 
     /// What counts from the start only.
-    pub(super) fn fixed(&self) -> [(String, serde_json::Value); 4] {
+    pub(super) fn fixed(&self) -> [(String, serde_json::Value); 7] {
         [
             ("limits.connections".to_owned(), self.connections.into()),
             ("limits.webtransport_connections".to_owned(), self.webtransport_connections.into()),
             ("limits.sessions".to_owned(), self.sessions.into()),
             ("limits.streams".to_owned(), self.streams.into()),
+            ("limits.head_seconds".to_owned(), self.head_seconds.into()),
+            ("limits.body_seconds".to_owned(), self.body_seconds.into()),
+            ("limits.keep_alive_seconds".to_owned(), self.keep_alive_seconds.into()),
         ]
+    }
+
+    /// What the HTTP transports keep to.
+    pub(crate) fn http(&self) -> http::Options {
+        http::Options {
+            connections: self.connections,
+            sessions: self.sessions,
+            head_time: at_least_a_second(self.head_seconds),
+            body_time: at_least_a_second(self.body_seconds),
+            keep_alive: at_least_a_second(self.keep_alive_seconds),
+            ..http::Options::default()
+        }
+    }
+
+    /// What WebTransport keeps to.
+    pub(crate) fn webtransport(&self) -> webtransport::Options {
+        webtransport::Options {
+            connections: self.webtransport_connections,
+            streams: self.streams.max(1),
+            handshake_time: at_least_a_second(self.head_seconds),
+            ..webtransport::Options::default()
+        }
     }
 
     /// The same as the server takes them. Bounds that make no sense are moved to one that does.
@@ -134,7 +173,6 @@ impl LimitsSection {
             let per_second = said.unwrap_or(if is_open { open } else { 0.0 });
             (per_second > 0.0).then_some(Rate { burst: burst.max(1), per_second })
         };
-        let at_least_a_second = |seconds: u64| Duration::from_secs(seconds.max(1));
         Limits {
             frame: self.frame_bytes.max(1024),
             concurrency: self.concurrency.clamp(1, 65_536),
@@ -154,4 +192,8 @@ impl LimitsSection {
             ..Limits::default()
         }
     }
+}
+
+fn at_least_a_second(seconds: u64) -> Duration {
+    Duration::from_secs(seconds.max(1))
 }
