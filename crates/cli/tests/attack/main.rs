@@ -7,13 +7,21 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod book;
+mod floods;
 mod frames;
 mod health;
 mod messages;
+mod patterns;
+mod races;
 mod raw;
 mod rebinding;
+mod replays;
+mod sessions;
+mod sizes;
+mod slow;
 mod smuggling;
 mod target;
+mod terminal;
 mod tokens;
 mod traversal;
 mod way;

@@ -19,7 +19,12 @@ pub(crate) struct Socket(Connection);
 
 impl Socket {
     pub(crate) async fn open(target: &Target) -> Self {
-        let answer = by(target.token(), upgrade()).send(target.address).await;
+        Self::open_as(target, target.token()).await
+    }
+
+    /// The same with a token that says who is calling.
+    pub(crate) async fn open_as(target: &Target, token: Option<&str>) -> Self {
+        let answer = by(token, upgrade()).send(target.address).await;
         assert_eq!(answer.status, 101);
         Self(answer.into_connection())
     }

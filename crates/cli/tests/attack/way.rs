@@ -60,6 +60,7 @@ pub(crate) struct Way<'a> {
     transport: Transport,
     token: Option<&'a str>,
     kind: Kind,
+    asked: usize,
 }
 
 enum Kind {
@@ -84,6 +85,11 @@ impl Heard {
     /// The code of the first error.
     pub(crate) fn code(&self) -> Option<i64> {
         self.messages.iter().find_map(|message| message["error"]["code"].as_i64())
+    }
+
+    /// The name of the first error.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.messages.iter().find_map(|message| message["error"]["data"]["name"].as_str())
     }
 }
 
@@ -118,7 +124,7 @@ impl<'a> Way<'a> {
                 Kind::Peer(peer)
             }
         };
-        Self { target, transport, token, kind }
+        Self { target, transport, token, kind, asked: 0 }
     }
 
     /// A request as it is written here.
@@ -133,8 +139,23 @@ impl<'a> Way<'a> {
 
     /// Asks for something, and says what came back.
     pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Heard {
-        let request = self.request("asked", method, params);
-        self.say(request.to_string().as_bytes()).await
+        self.asked += 1;
+        let id = format!("asked {}", self.asked);
+        let request = self.request(id.as_str(), method, params).to_string();
+        self.ask_written(&request, &id.into()).await
+    }
+
+    /// Sends a request as it is written, and says what came back under its id.
+    pub(crate) async fn ask_written(&mut self, request: &str, id: &Value) -> Heard {
+        let peer = match &mut self.kind {
+            Kind::Post(_) => return self.say(request.as_bytes()).await,
+            Kind::Peer(peer) | Kind::Process(peer, ..) => peer,
+        };
+        peer.send(request);
+        // Others may overtake it, the answer to a ping as well.
+        let is_reply = |message: &Value| message["id"] == *id && message.get("method").is_none();
+        let reply = peer.try_find(is_reply).await;
+        Heard { status: None, is_closed: reply.is_none(), messages: reply.into_iter().collect() }
     }
 
     /// Sends bytes as one frame, and says what came back before the answer to a good request behind
