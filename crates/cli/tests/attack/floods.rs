@@ -170,5 +170,6 @@ async fn conversations_are_bounded() {
         }
     }
     assert_eq!((begun, refused), (1000, 100));
+    drop(way);
     target.unharmed(128).await;
 }

@@ -19,6 +19,13 @@ impl Health {
         Self { memory: kibibytes * 1024, handles }
     }
 
+    /// What the handles of a process are.
+    pub(crate) fn handles(id: u32) -> Vec<String> {
+        let entries = std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().flatten();
+        let links = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        links.map(|link| link.display().to_string()).collect()
+    }
+
     /// When handles have not changed for a while.
     pub(crate) async fn settled(id: u32) -> Self {
         let (mut last, mut same) = (Self::of(id), 0);

@@ -56,6 +56,7 @@ async fn exactly_one_wins() {
         );
     }
     book.close(20);
+    drop(ways);
     target.unharmed(64).await;
 }
 

@@ -107,6 +107,11 @@ impl Target {
             let heard = way.ask("tools/call", arguments).await;
             let text = &heard.messages[0]["result"]["content"][0]["text"];
             assert_eq!(text, "5", "{transport:?}: {heard:?}");
+            if transport != Transport::Alone {
+                let watched = json!({"uri": format!("file://{}/a.txt", self.root().display())});
+                let heard = way.ask("resources/subscribe", watched).await;
+                assert_eq!(heard.code(), None, "{transport:?}: {heard:?}");
+            }
         }
     }
 
@@ -123,7 +128,8 @@ impl Target {
         let most = self.before.handles + handles;
         let returned = within(PATIENCE, async || Health::of(id).handles <= most).await;
         let after = Health::of(id);
-        assert!(returned, "{} handles at the start, {} now", self.before.handles, after.handles);
+        let start = self.before.handles;
+        assert!(returned, "{start} handles at the start, now {:?}", Health::handles(id));
         let growth = after.memory.saturating_sub(self.before.memory) / (1024 * 1024);
         assert!(growth <= mebibytes, "memory has grown by {growth} MiB");
         let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap();

@@ -130,7 +130,6 @@ const URIS: &[&str] = &[
     "file:etc/passwd",
     "FILE:///etc/passwd",
     "file://localhost/etc/passwd",
-    "file://localhost{root}/a.txt",
     "file://evil.example{root}/a.txt",
     "file://user@{root}/a.txt",
     "file:////etc/passwd",

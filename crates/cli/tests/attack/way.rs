@@ -115,6 +115,10 @@ impl<'a> Way<'a> {
                 let arguments = [&arguments[..], &[root.to_str().unwrap()]].concat();
                 let (program, mut peer) = Program::start(PROGRAM, &arguments);
                 peer.initialize(Revision::V2025_11_25).await;
+                // What watches files is made on first use, and stays.
+                let watched = json!({"uri": format!("file://{}/a.txt", root.display())});
+                peer.call("resources/subscribe", watched.clone()).await;
+                peer.call("resources/unsubscribe", watched).await;
                 let before = Health::settled(program.id()).await;
                 Kind::Process(peer, program, before)
             }
@@ -179,7 +183,8 @@ impl<'a> Way<'a> {
     pub(crate) async fn finish(self) {
         let Kind::Process(_peer, program, before) = self.kind else { return };
         let after = Health::settled(program.id()).await;
-        assert!(after.handles <= before.handles, "{before:?} {after:?}");
+        let handles = Health::handles(program.id());
+        assert!(after.handles <= before.handles, "{before:?} {after:?} {handles:?}");
         assert!(after.memory <= before.memory + 64 * 1024 * 1024, "{before:?} {after:?}");
     }
 }
