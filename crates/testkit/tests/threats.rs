@@ -13,8 +13,8 @@ fn every_threat_points_at_its_tests() {
     for row in rows {
         let cells: Vec<_> = row.trim_matches('|').split(" | ").collect();
         let [threat, _defence, held_by] = cells[..] else { panic!("three columns: {row}") };
-        let words: Vec<_> = held_by.split('`').skip(1).step_by(2).collect();
-        let (files, tests): (Vec<_>, Vec<_>) = words.iter().partition(|word| word.contains('/'));
+        let words = held_by.split('`').skip(1).step_by(2);
+        let (files, tests): (Vec<&str>, Vec<&str>) = words.partition(|word| word.contains('/'));
         let sources: Vec<_> = files.iter().map(|file| source(threat, file)).collect();
         assert!(!sources.is_empty(), "nothing holds {threat}");
         for test in tests {
