@@ -1,11 +1,14 @@
 //! Reading the body of a request: bounded in bytes and in patience.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
 use mcp_flow_proto::RpcError;
 use mcp_flow_server::load::Held;
+use tokio::time::Instant;
 
 use crate::answer::{Answer, busy, refusal};
 use crate::service::Service;
@@ -16,17 +19,21 @@ use crate::service::Service;
 /// What is read counts as held by the server until the second value is dropped.
 pub(crate) async fn read(service: &Service, mut body: Incoming) -> Result<(Bytes, Held), Answer> {
     let limits = service.server.limits();
-    let limit = limits.frame;
+    let (limit, patience) = (limits.frame, service.options.body_time);
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large(service, body));
     }
     let load = service.server.load();
     let mut held = load.hold(0);
+    let begun = Instant::now();
     // Most bodies come in one piece, which need not be copied.
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     loop {
-        let frame = match tokio::time::timeout(service.options.body_time, body.frame()).await {
+        // A piece now and then keeps nobody waiting forever: all of it comes at some speed.
+        let whole = begun + patience + Duration::from_secs(held.bytes() as u64 / SLOWEST);
+        let piece = tokio::time::timeout_at(whole.min(Instant::now() + patience), body.frame());
+        let frame = match piece.await {
             Ok(Some(Ok(frame))) => frame,
             Ok(None) => return Ok((if all.is_empty() { first } else { all.freeze() }, held)),
             Ok(Some(Err(error))) => {
@@ -85,3 +92,6 @@ pub(crate) fn discard(service: &Service, mut body: Incoming) {
         let _ = ending.run_until_cancelled(tokio::time::timeout(patience, discarding)).await;
     });
 }
+
+/// Bytes a second that a body must come with, after the time that one piece may take.
+const SLOWEST: u64 = 1024;

@@ -2,7 +2,7 @@
 //! `/messages`, WebSocket at `/ws`, and what operators ask for.
 //!
 //! The path of a request: `listen` accepts a connection and bounds it, `service` finds the room for
-//! a request after `guard` has let it in, `streamable` and `legacy` turn bodies into frames for a
+//! a request that `framing` finds clear and `guard` has let in, `streamable` and `legacy` turn bodies into frames for a
 //! [`Connection`](mcp_flow_server::Connection) and its output into answers. `sessions` keeps what
 //! outlives a request, `stream` what can be read again after a broken connection, `downloads` what
 //! is too large for a message. [`client`] is the other end.
@@ -18,6 +18,7 @@ pub mod client;
 mod cors;
 mod departures;
 mod downloads;
+mod framing;
 mod guard;
 mod held;
 mod legacy;

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use crate::answer::{Answer, AnswerBody, refusal, text, wrong_method};
 use crate::body;
 use crate::downloads::{self, Downloads, Links};
+use crate::framing;
 use crate::guard;
 use crate::held;
 use crate::legacy::{self, LegacySession};
@@ -97,6 +98,9 @@ impl Service {
         mut request: Request<Incoming>,
         connected: Arc<Connected>,
     ) -> Answer {
+        if let Err(refusal) = framing::check(request.headers(), request.uri()) {
+            return refusal;
+        }
         // Watchdogs ask by address and have no token.
         match request.uri().path() {
             "/healthz" => return text(StatusCode::OK, "ok\n"),

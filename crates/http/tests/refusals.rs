@@ -13,6 +13,8 @@ use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Connection, Request};
 use serde_json::{Value, json};
 use support::{Running, alone, call, in_session, initialize, start, start_with};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 /// MCP-048, MCP-049: every kind of bad request, by status, code and what its body says.
 #[tokio::test]
@@ -114,6 +116,48 @@ async fn a_body_that_does_not_come_is_given_up() {
     let mut answer = connection.response().await;
     assert_eq!(answer.status, 408);
     assert!(answer.json().await.to_string().contains("in time"));
+}
+
+/// INT-106: a body that comes a byte now and then is given up too, however often one comes.
+#[tokio::test]
+async fn a_body_that_drips_is_given_up() {
+    let options = Options { body_time: Duration::from_millis(500), ..Options::default() };
+    let running = start_with(&Fixture::new().server, |bound| bound.options(options)).await;
+    let (reader, mut writer) = TcpStream::connect(running.address).await.unwrap().into_split();
+    let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    writer.write_all(format!("{head}content-length: 100000\r\n\r\n").as_bytes()).await.unwrap();
+    let dripping = async {
+        while writer.write_all(b" ").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let answer = Connection::over(tokio::io::join(reader, tokio::io::sink())).response();
+    tokio::select! {
+        answer = answer => assert_eq!(answer.status, 408),
+        () = dripping => panic!("it was hung up on without an answer"),
+    }
+}
+
+/// INT-106: a request that others could read in another way is refused, and nothing that is hidden
+/// behind it is answered.
+#[tokio::test]
+async fn what_can_be_read_in_two_ways_is_refused() {
+    let running = start(&Fixture::new().server).await;
+    let hidden = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    for head in [
+        "transfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+        "transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        "host: evil.example\r\n\r\n",
+        "mcp-session-id: a\r\nmcp-session-id: b\r\n\r\n",
+    ] {
+        let mut connection = Connection::open(running.address).await;
+        let head = format!("POST /healthz HTTP/1.1\r\nhost: localhost\r\n{head}{hidden}");
+        connection.write(head.as_bytes()).await;
+        let mut answer = connection.response().await;
+        assert_eq!(answer.status, 400, "{head}");
+        answer.json().await;
+        assert!(answer.into_connection().try_response().await.is_none(), "{head}");
+    }
 }
 
 /// Requests that never end block nobody, and are hung up on.

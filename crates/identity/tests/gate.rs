@@ -10,8 +10,9 @@ use mcp_flow_identity::{Algorithm, Gate, KeySource, Settings};
 use mcp_flow_server::identity::Refused;
 use mcp_flow_server::permissions::Names;
 use mcp_flow_server::{Principal, TokenHash, Tokens, Verifier};
+use mcp_flow_testkit::signer::{self, Signer};
 use serde_json::{Value, json};
-use support::{Signer, issuer, keys_file};
+use support::{issuer, keys_file};
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
@@ -76,12 +77,8 @@ async fn wrong_tokens_are_refused() {
         ("two parts", format!("{head}.{payload}"), unknown()),
         ("nonsense", "not.a.token".to_owned(), unknown()),
         ("empty", "..".to_owned(), unknown()),
-        ("alg none", support::unsigned(&json!({"alg": "none"}), &claims()), unknown()),
-        (
-            "alg None",
-            support::unsigned(&json!({"alg": "None", "kid": "one"}), &claims()),
-            unknown(),
-        ),
+        ("alg none", signer::unsigned(&json!({"alg": "none"}), &claims()), unknown()),
+        ("alg None", signer::unsigned(&json!({"alg": "None", "kid": "one"}), &claims()), unknown()),
         // Key confusion: the public key used as the secret of an HMAC.
         ("hmac by the public key", signer.sign_as_hmac(&claims()), unknown()),
         ("the wrong family", header(json!({"alg": "ES256", "kid": "one"})), unknown()),

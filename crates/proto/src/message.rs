@@ -133,6 +133,10 @@ impl<'a> Message<'a> {
         if !version.is_some_and(is_two) {
             return Err(malformed(named, "`jsonrpc` must be \"2.0\""));
         }
+        // Whoever looked at it on the way may have taken it for the other.
+        if method.is_some() && (result.is_some() || error.is_some()) {
+            return Err(malformed(named, "a message has `method`, `result` or `error`, not two"));
+        }
         let params = Params::with_common(params, common);
         match (method.map(Raw::as_text), id, named) {
             (Some(Some(method)), None, _) => {
@@ -237,6 +241,11 @@ mod tests {
         check(r#"{"jsonrpc":"2.0","id":5,"method":"a","method":"b"}"#, "-32600 5");
         check(r#"{"jsonrpc":"2.0","id":5,"id":6,"method":"a"}"#, "-32600 null");
         check(r#"{"jsonrpc":"2.0","id":5,"result":{},"error":{}}"#, "-32600 5");
+        check(r#"{"jsonrpc":"2.0","id":5,"method":"ping","result":{}}"#, "-32600 5");
+        check(r#"{"jsonrpc":"2.0","id":5,"method":"ping","result":null}"#, "-32600 5");
+        check(r#"{"jsonrpc":"2.0","id":5,"method":"ping","error":{}}"#, "-32600 5");
+        check(r#"{"jsonrpc":"2.0","method":"x","result":{}}"#, "-32600 null");
+        check(r#"{"jsonrpc":"2.0","id":5,"method":7,"result":{}}"#, "-32600 5");
     }
 
     /// MCP-010, MCP-013: requests have an id, notifications have none, params may be missing.

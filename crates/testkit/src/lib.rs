@@ -3,7 +3,8 @@
 //! A [`Peer`] is a scripted client. [`memory`] connects one to a server without any I/O,
 //! [`process`] to a program over its pipes, [`streamable`], [`sse`] and [`websocket`] to an address.
 //! [`http`] is a client for trying what a good one never does, [`relay`] a bad network, [`usage`] what
-//! a program takes, [`scripted`] servers for trying clients in the same way. [`scenario`] is the suite
+//! a program takes, [`scripted`] servers for trying clients in the same way, [`signer`] forges tokens.
+//! [`scenario`] is the suite
 //! every transport passes, run against the server of [`fixture`]. [`fuzz`] holds what must be true of
 //! any bytes whatever, [`store`] what must be true of any store of journals, [`client`] what a client
 //! must manage over any transport, [`crash`] what is true of any conversation with a program that is
@@ -24,6 +25,7 @@ pub mod process;
 pub mod relay;
 pub mod scenario;
 pub mod scripted;
+pub mod signer;
 pub mod sse;
 pub mod store;
 pub mod streamable;

@@ -172,6 +172,15 @@ impl Peer {
         std::mem::take(&mut self.kept)
     }
 
+    /// As [`settle`](Self::settle), and whether the connection goes on.
+    pub async fn try_settle(&mut self) -> (Vec<Value>, bool) {
+        self.last_id += 1;
+        let id = Value::from(format!("settle {}", self.last_id));
+        self.send(json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+        let goes_on = self.try_find(|message| message["id"] == id).await.is_some();
+        (std::mem::take(&mut self.kept), goes_on)
+    }
+
     async fn arriving(&mut self) -> Option<Value> {
         let waited = tokio::time::timeout(self.patience, self.messages.recv()).await;
         let arrived = waited.unwrap_or_else(|_| {

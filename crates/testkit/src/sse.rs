@@ -10,20 +10,42 @@ use crate::peer::Peer;
 /// Connects a peer to a server at an address. `end` is what the end of input means, which has no
 /// likeness of its own here.
 pub async fn connect(address: SocketAddr, end: impl Future<Output = ()> + Send + 'static) -> Peer {
-    let mut events = Request::get("/sse").send(address).await;
+    connect_as(address, None, end).await
+}
+
+/// The same with a token that says who is calling.
+pub async fn connect_as(
+    address: SocketAddr,
+    token: Option<&str>,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> Peer {
+    let token = token.map(|token| format!("Bearer {token}"));
+    let by = move |request: Request| match &token {
+        Some(token) => request.header("authorization", token),
+        None => request,
+    };
+    let mut events = by(Request::get("/sse")).send(address).await;
     let endpoint = events.event().await.expect("a stream begins with an event");
     assert_eq!(endpoint.name.as_deref(), Some("endpoint"));
     let (frames, mut incoming) = mpsc::unbounded_channel::<Vec<u8>>();
     let (outgoing, messages) = mpsc::unbounded_channel();
     let refusals = outgoing.downgrade();
     tokio::spawn(async move {
-        while let Some(message) = events.message().await {
-            let _ = outgoing.send(message);
+        loop {
+            tokio::select! {
+                message = events.message() => match message {
+                    Some(message) => drop(outgoing.send(message)),
+                    None => break,
+                },
+                // Whoever listens no more hangs up.
+                () = outgoing.closed() => break,
+            }
         }
     });
     tokio::spawn(async move {
         while let Some(frame) = incoming.recv().await {
-            let mut answer = Request::post(&endpoint.data, "").body(frame).send(address).await;
+            let request = by(Request::post(&endpoint.data, "").body(frame));
+            let mut answer = request.send(address).await;
             if answer.status == 400
                 && let Some(refusals) = refusals.upgrade()
             {

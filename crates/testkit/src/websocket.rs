@@ -7,6 +7,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::peer::Peer;
 
@@ -16,14 +17,35 @@ pub async fn connect(address: SocketAddr, end: impl Future<Output = ()> + Send +
     try_connect(address, end).await.expect("the server listens and upgrades")
 }
 
+/// The same with a token that says who is calling.
+pub async fn connect_as(
+    address: SocketAddr,
+    token: Option<&str>,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> Peer {
+    open(address, token, end).await.expect("the server listens and upgrades")
+}
+
 /// As [`connect`]; None if the server is not there.
 pub async fn try_connect(
     address: SocketAddr,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> Option<Peer> {
+    open(address, None, end).await
+}
+
+async fn open(
+    address: SocketAddr,
+    token: Option<&str>,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> Option<Peer> {
     let stream = TcpStream::connect(address).await.ok()?;
     stream.set_nodelay(true).ok()?;
-    let (socket, _) = client_async("ws://localhost/ws", stream).await.ok()?;
+    let mut request = "ws://localhost/ws".into_client_request().ok()?;
+    if let Some(token) = token {
+        request.headers_mut().insert("authorization", format!("Bearer {token}").parse().ok()?);
+    }
+    let (socket, _) = client_async(request, stream).await.ok()?;
     let (mut sink, mut stream) = socket.split();
     let (frames, mut incoming) = mpsc::unbounded_channel::<Vec<u8>>();
     let (outgoing, messages) = mpsc::unbounded_channel();
@@ -36,9 +58,18 @@ pub async fn try_connect(
         end.await;
     });
     tokio::spawn(async move {
-        while let Some(Ok(message)) = stream.next().await {
-            if let Message::Text(text) = message {
-                let _ = outgoing.send(serde_json::from_str(&text).expect("messages are JSON"));
+        loop {
+            tokio::select! {
+                message = stream.next() => match message {
+                    Some(Ok(Message::Text(text))) => {
+                        let message = serde_json::from_str(&text).expect("messages are JSON");
+                        let _ = outgoing.send(message);
+                    }
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) | None => break,
+                },
+                // Whoever listens no more hangs up.
+                () = outgoing.closed() => break,
             }
         }
     });

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use mcp_flow::admin::Admin;
@@ -227,11 +226,7 @@ impl Serve {
             hosts: hosts.clone(),
             origins: origins.clone(),
             public_url: file.serve.public_url.clone(),
-            connections: file.limits.connections,
-            sessions: file.limits.sessions,
-            session_idle: Duration::from_secs(file.limits.session_idle_seconds.max(1)),
-            download_life: Duration::from_secs(file.limits.download_seconds.max(1)),
-            ..http::Options::default()
+            ..file.limits.http()
         });
         let load = server.load().clone();
         http = http.figures(move || std::future::ready(held(&load)));
@@ -241,13 +236,8 @@ impl Serve {
         let readiness = Readiness::new(offered.kept.clone(), audit.clone());
         http = http.readiness(move || readiness.clone().check());
         let mut flow = flow.map(|flow| {
-            flow.options(webtransport::Options {
-                hosts,
-                origins,
-                connections: file.limits.webtransport_connections,
-                streams: file.limits.streams.max(1),
-                ..webtransport::Options::default()
-            })
+            let limits = file.limits.webtransport();
+            flow.options(webtransport::Options { hosts, origins, ..limits })
         });
         if let Some(gate) = &gate {
             http = http.verifier(gate.clone());

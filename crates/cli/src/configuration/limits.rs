@@ -80,6 +80,17 @@ pub(crate) struct LimitsSection {
     /// Execution streams of one WebTransport session. Counts from the start.
     #[schemars(range(min = 1, max = 1024))]
     pub(crate) streams: u32,
+    /// How many seconds a client may take to shake hands, or to send the head of a request. Counts
+    /// from the start.
+    #[schemars(range(min = 1))]
+    pub(crate) head_seconds: u64,
+    /// How many seconds a client may take to send the next piece of a body. Counts from the start.
+    #[schemars(range(min = 1))]
+    pub(crate) body_seconds: u64,
+    /// How many seconds a quiet stream or WebSocket waits before it shows that it is alive; a client
+    /// of a WebSocket that says nothing for three times as long is gone. Counts from the start.
+    #[schemars(range(min = 1))]
+    pub(crate) keep_alive_seconds: u64,
 }
 
 impl Default for LimitsSection {
@@ -108,6 +119,9 @@ impl Default for LimitsSection {
             session_idle_seconds: http::Options::default().session_idle.as_secs(),
             download_seconds: http::Options::default().download_life.as_secs(),
             streams: webtransport::Options::default().streams,
+            head_seconds: http::Options::default().head_time.as_secs(),
+            body_seconds: http::Options::default().body_time.as_secs(),
+            keep_alive_seconds: http::Options::default().keep_alive.as_secs(),
         }
     }
 }
@@ -126,7 +140,7 @@ impl LimitsSection {
     }
 
     /// What counts from the start only.
-    pub(super) fn fixed(&self) -> [(String, serde_json::Value); 6] {
+    pub(super) fn fixed(&self) -> [(String, serde_json::Value); 9] {
         [
             ("limits.connections".to_owned(), self.connections.into()),
             ("limits.webtransport_connections".to_owned(), self.webtransport_connections.into()),
@@ -134,7 +148,34 @@ impl LimitsSection {
             ("limits.session_idle_seconds".to_owned(), self.session_idle_seconds.into()),
             ("limits.download_seconds".to_owned(), self.download_seconds.into()),
             ("limits.streams".to_owned(), self.streams.into()),
+            ("limits.head_seconds".to_owned(), self.head_seconds.into()),
+            ("limits.body_seconds".to_owned(), self.body_seconds.into()),
+            ("limits.keep_alive_seconds".to_owned(), self.keep_alive_seconds.into()),
         ]
+    }
+
+    /// What the HTTP transports keep to.
+    pub(crate) fn http(&self) -> http::Options {
+        http::Options {
+            connections: self.connections,
+            sessions: self.sessions,
+            session_idle: at_least_a_second(self.session_idle_seconds),
+            download_life: at_least_a_second(self.download_seconds),
+            head_time: at_least_a_second(self.head_seconds),
+            body_time: at_least_a_second(self.body_seconds),
+            keep_alive: at_least_a_second(self.keep_alive_seconds),
+            ..http::Options::default()
+        }
+    }
+
+    /// What WebTransport keeps to.
+    pub(crate) fn webtransport(&self) -> webtransport::Options {
+        webtransport::Options {
+            connections: self.webtransport_connections,
+            streams: self.streams.max(1),
+            handshake_time: at_least_a_second(self.head_seconds),
+            ..webtransport::Options::default()
+        }
     }
 
     /// The same as the server takes them. Bounds that make no sense are moved to one that does.
@@ -145,7 +186,6 @@ impl LimitsSection {
             let per_second = said.unwrap_or(if is_open { open } else { 0.0 });
             (per_second > 0.0).then_some(Rate { burst: burst.max(1), per_second })
         };
-        let at_least_a_second = |seconds: u64| Duration::from_secs(seconds.max(1));
         Limits {
             frame: self.frame_bytes.max(1024),
             concurrency: self.concurrency.clamp(1, 65_536),
@@ -165,4 +205,8 @@ impl LimitsSection {
             ..Limits::default()
         }
     }
+}
+
+fn at_least_a_second(seconds: u64) -> Duration {
+    Duration::from_secs(seconds.max(1))
 }

@@ -1,0 +1,175 @@
+//! More of everything than anyone needs (WT-069, INT-107, INT-108, PAT-024, PAT-036).
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use mcp_flow::webtransport::client;
+use mcp_flow_testkit::http::{Connection, Request};
+use serde_json::json;
+
+use crate::book::Book;
+use crate::raw::{Socket, first_status, frame};
+use crate::target::Target;
+use crate::way::{Transport, Way, begin, connect};
+use crate::webtransport::{settings, url};
+
+/// PAT-024: connections past the number there may be are refused, and there is room again when they
+/// have gone; of sessions the oldest go.
+#[tokio::test]
+async fn connections_and_sessions_are_bounded() {
+    let limits = "[limits]\nconnections = 50\nwebtransport_connections = 8\nsessions = 20\n";
+    let target = Target::open(limits, &[]).await;
+    let mut book = Book::default();
+    let open = (0..100).map(|_| async {
+        let mut connection = Connection::open(target.address).await;
+        connection.write(&Request::get("/sse").bytes()).await;
+        connection.try_response().await
+    });
+    let open: Vec<_> = join_all(open).await;
+    let served = open.iter().flatten().filter(|answer| answer.status == 200).count();
+    book.check("100 streams of events", served <= 50, format_args!("{served} are open"));
+    let others = open.iter().flatten().filter(|answer| ![200, 503].contains(&answer.status));
+    book.note("refused otherwise", others.count(), 0);
+    drop(open);
+    let open = (0..20).map(|_| client::connect(url(&target), settings(&target, None)));
+    let open: Vec<_> = join_all(open).await;
+    let served = open.iter().flatten().count();
+    book.check("20 sessions by WebTransport", served <= 8, format_args!("{served} are open"));
+    drop(open);
+    let is_free = crate::health::within(Duration::from_secs(20), async || {
+        first_status(&target, &Request::get("/healthz").bytes()).await == Some(200)
+    });
+    book.check("room again", is_free.await, "there is none");
+    let mut sessions = Vec::new();
+    for _ in 0..60 {
+        sessions.push(begin(target.address, None).await);
+    }
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let mut known = 0;
+    for id in &sessions {
+        let post = Request::post("/mcp", &ping).header("mcp-session-id", id);
+        known += usize::from(post.send(target.address).await.status == 200);
+    }
+    book.note("60 sessions", known, 20);
+    book.close(5);
+    let settled = crate::health::within(Duration::from_secs(20), async || {
+        client::connect(url(&target), settings(&target, None)).await.is_ok()
+    });
+    assert!(settled.await, "there is no room for a session by WebTransport");
+    target.unharmed(64).await;
+}
+
+/// WT-069: streams, datagrams and frames that mean nothing, pings and cancels without end: bounded,
+/// and the connection beside them is served as before.
+#[tokio::test]
+async fn floods_on_one_connection_are_borne() {
+    let target = Target::open("", &[]).await;
+    let mut book = Book::default();
+    let mut beside = Way::open(&target, Transport::WebTransport).await;
+    let (flow, mut flowing) = client::connect(url(&target), settings(&target, None)).await.unwrap();
+    flow.send(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await.unwrap();
+    assert!(flowing.next().await.is_some());
+    let session = flow.session().clone();
+    let (mut one_way, mut both_ways) = (Vec::new(), Vec::new());
+    while let Some(Ok(mut stream)) = session.open_uni().now_or_never() {
+        let _ = stream.write(&[0xff; 64]).now_or_never();
+        one_way.push(stream);
+        if one_way.len() > 1000 {
+            break;
+        }
+    }
+    while let Some(Ok(stream)) = session.open_bi().now_or_never() {
+        both_ways.push(stream);
+        if both_ways.len() > 1000 {
+            break;
+        }
+    }
+    book.check("streams one way", one_way.len() <= 64, one_way.len());
+    book.check("streams both ways", both_ways.len() <= 64, both_ways.len());
+    for number in 0..5000_u32 {
+        let _ = session.send_datagram(number.to_be_bytes().to_vec().into());
+    }
+    let heard = beside.ask("tools/list", json!({})).await;
+    book.check("another session meanwhile", heard.code().is_none(), format_args!("{heard:?}"));
+    drop((one_way, both_ways, session, flow, flowing));
+
+    let mut socket = Socket::open(&target).await;
+    for _ in 0..200 {
+        socket.write(&frame(0x89, &[b'x'; 100]).repeat(50)).await;
+    }
+    socket.write(&frame(0x81, br#"{"jsonrpc":"2.0","id":"behind","method":"ping"}"#)).await;
+    let behind = async {
+        while let Some((_, payload)) = socket.frame().await {
+            if String::from_utf8_lossy(&payload).contains("behind") {
+                return true;
+            }
+        }
+        false
+    };
+    let behind = tokio::time::timeout(Duration::from_secs(20), behind).await;
+    book.note("10,000 pings", behind.ok(), Some(true));
+    drop(socket);
+
+    for transport in [Transport::Tcp, Transport::Unix, Transport::Sse, Transport::WebSocket] {
+        let mut peer = connect(&target, transport, None).await;
+        peer.initialize(mcp_flow::Revision::V2025_11_25).await;
+        let many = if transport == Transport::Sse { 200 } else { 5000 };
+        for number in 0..many {
+            peer.notify("notifications/cancelled", json!({"requestId": number}));
+            peer.notify("notifications/no/such", json!({"x": number}));
+        }
+        let told = peer.settle().await;
+        book.check(format!("{transport:?} cancels"), told.is_empty(), format_args!("{told:?}"));
+    }
+    book.close(8);
+    target.unharmed(96).await;
+}
+
+/// INT-107, PAT-036: a burst is refused with the time to wait, over every transport, and by HTTP with
+/// 429.
+#[tokio::test]
+async fn bursts_are_refused() {
+    let limits = "[limits]\nsession_requests_per_second = 0.1\nsession_request_burst = 10\n";
+    let target = Target::open(limits, &[]).await;
+    let mut book = Book::default();
+    for transport in Transport::EVERY {
+        // A request that stands alone has no session, and a process keeps to limits of its own.
+        if matches!(transport, Transport::Alone | Transport::Stdio) {
+            continue;
+        }
+        let mut way = Way::open(&target, transport).await;
+        for number in 0..20 {
+            let heard = way.ask("tools/list", json!({})).await;
+            // The handshake was one of them.
+            let expected = (number >= 9).then_some("RATE_LIMITED");
+            let row = format!("{transport:?} {number}");
+            book.note(&row, heard.name(), expected);
+            if number >= 9 {
+                let wait = &heard.messages[0]["error"]["data"]["retryAfterMs"];
+                book.check(&row, wait.is_u64(), wait);
+                book.check(&row, heard.status.is_none_or(|status| status == 429), "another status");
+            }
+        }
+    }
+    book.close(200);
+    target.unharmed(64).await;
+}
+
+/// INT-108: one principal has so many conversations and no more.
+#[tokio::test]
+async fn conversations_are_bounded() {
+    let target = Target::open("", &[]).await;
+    let mut way = Way::open(&target, Transport::Tcp).await;
+    let (mut begun, mut refused) = (0, 0);
+    for _ in 0..1100 {
+        let params = json!({"toolName": "ledger", "initialParams": {"entries": 1}});
+        match way.ask("interaction.start", params).await.code() {
+            None => begun += 1,
+            Some(_) => refused += 1,
+        }
+    }
+    assert_eq!((begun, refused), (1000, 100));
+    drop(way);
+    target.unharmed(128).await;
+}

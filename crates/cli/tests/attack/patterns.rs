@@ -1,0 +1,119 @@
+//! Patterns and schemas that would take forever (INT-106).
+
+use std::io::Write;
+use std::process::Stdio;
+use std::time::Duration;
+
+use mcp_flow_testkit::scripted::{Asked, http};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::book::Book;
+use crate::target::{PROGRAM, Target};
+use crate::way::{Transport, Way};
+
+/// INT-106, PAT-035: a schema of a hostile server cannot keep its client busy, whatever its patterns
+/// would do to others.
+#[tokio::test]
+async fn a_server_cannot_keep_its_client_busy() {
+    let mut book = Book::default();
+    let address = http(|mut asked: Asked| match asked.method() {
+        "server/discover" => asked
+            .result(&json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})),
+        "tools/list" => {
+            let tool = |(number, pattern): (usize, &&str)| {
+                let text = json!({"type": "string", "pattern": pattern});
+                let schema = json!({"type": "object", "properties": {"x": text},
+                    "patternProperties": {*pattern: {}}});
+                json!({"name": format!("t{number}"), "inputSchema": schema})
+            };
+            let tools: Vec<Value> = PATTERNS.iter().enumerate().map(tool).collect();
+            asked.result(&json!({"tools": tools}));
+        }
+        _ => asked.result(&json!({"content": []})),
+    });
+    let url = format!("http://{address}/mcp");
+    let text = format!("x={}!", "a".repeat(30_000));
+    for (number, pattern) in PATTERNS.iter().enumerate() {
+        let tool = format!("t{number}");
+        let ended = ends(&["call", &url, &tool, &text]).await;
+        book.check(pattern, ended.is_some_and(|code| code != 101), format_args!("{ended:?}"));
+    }
+    book.close(PATTERNS.len());
+}
+
+/// INT-106: nor can a file of a workflow keep whoever reads it busy.
+#[tokio::test]
+async fn a_workflow_cannot_keep_its_reader_busy() {
+    let mut book = Book::default();
+    let folder = tempfile::tempdir().unwrap();
+    for (number, pattern) in PATTERNS.iter().enumerate() {
+        let path = folder.path().join(format!("w{number}.json"));
+        let rule = json!({"type": "regex", "pattern": pattern});
+        let workflow = json!({"id": format!("w{number}"), "title": "t", "description": "d",
+            "version": "1.0.0", "tasks": [{"id": "a", "title": "t", "description": "d",
+            "validation_criteria": rule}]});
+        let mut file = std::fs::File::create(&path).unwrap();
+        write!(file, "{workflow}").unwrap();
+        let ended = ends(&["workflow", "validate", path.to_str().unwrap()]).await;
+        book.check(pattern, ended.is_some_and(|code| code != 101), format_args!("{ended:?}"));
+    }
+    book.close(PATTERNS.len());
+}
+
+/// INT-104, INT-106: answers made for the pattern of a question are judged at once, over every
+/// transport.
+#[tokio::test]
+async fn an_answer_cannot_keep_the_server_busy() {
+    let target = Target::open("", &[]).await;
+    let mut book = Book::default();
+    for transport in Transport::EVERY {
+        let mut way = Way::open(&target, transport).await;
+        let params = json!({"toolName": "register"});
+        let started = way.ask("interaction.start", params).await.messages[0]["result"].clone();
+        let respond =
+            |value: Value| json!({"sessionId": started["sessionId"], "response": {"value": value}});
+        let long = "a".repeat(50_000);
+        for answer in [json!(null), json!(7), json!([]), json!({}), json!(""), json!(long)] {
+            let heard = way.ask("interaction.respond", respond(answer.clone())).await;
+            let row = format!(
+                "{transport:?} {}",
+                &answer.to_string()[..answer.to_string().len().min(20)]
+            );
+            book.check(row, !is_accepted(&heard.messages), format_args!("{heard:?}"));
+        }
+    }
+    book.close(50);
+    target.unharmed(64).await;
+}
+
+fn is_accepted(messages: &[Value]) -> bool {
+    messages.iter().any(|message| message["result"]["accepted"] == true)
+}
+
+/// The exit code of the program, if it ends in time.
+async fn ends(words: &[&str]) -> Option<i32> {
+    let mut program = Command::new(PROGRAM);
+    program.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let ended = program.kill_on_drop(true).status();
+    tokio::time::timeout(Duration::from_secs(20), ended).await.ok()?.ok()?.code()
+}
+
+const PATTERNS: &[&str] = &[
+    "^(a+)+$",
+    "^(a|a)*$",
+    "^(a|aa)+$",
+    "^([a-z]+)*$",
+    "(.*a){25}",
+    "^(a?){50}a{50}$",
+    "(x+x+)+y",
+    "a{1000000}",
+    "((a{100}){100}){100}",
+    "(((((((((a*)*)*)*)*)*)*)*)*)*$",
+    "(?=(a+))a*b\\1",
+    "\\p{L}{5000}",
+    "[",
+    "(",
+    "(?P<n>a)(?P<n>b)",
+    "\\",
+];

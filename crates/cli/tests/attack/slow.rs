@@ -1,0 +1,138 @@
+//! Clients that take their time, so as to hold what others need (INT-106).
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
+use mcp_flow_testkit::http::Connection;
+use web_transport_quinn::Session;
+use web_transport_quinn::proto::ConnectRequest;
+
+use crate::book::Book;
+use crate::raw::{Socket, frame};
+use crate::target::Target;
+use crate::webtransport::{dial, url};
+
+/// INT-106: whoever does not go on in time is hung up on, or told so, while others are served.
+#[tokio::test]
+async fn slow_clients_are_let_go() {
+    let limits = "[limits]\nhead_seconds = 1\nbody_seconds = 1\nkeep_alive_seconds = 1\n";
+    let target = Target::open(limits, &[]).await;
+    let mut book = Book::default();
+    let mut rows: Vec<(String, BoxFuture<'_, bool>)> = Vec::new();
+    for _ in 0..5 {
+        for head in HEADS {
+            rows.push((format!("head {head:?}"), stops(&target, head).boxed()));
+            rows.push((format!("dripping {head:?}"), drips(&target, head, "x", None).boxed()));
+        }
+        for body in ["content-length: 100\r\n\r\n{", "transfer-encoding: chunked\r\n\r\n1\r\n{\r\n"]
+        {
+            for path in ["/mcp", "/mcp?x"] {
+                let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\n{MEDIA}{body}");
+                rows.push((format!("body {body:?}"), silent_body(&target, head).boxed()));
+            }
+        }
+        let head =
+            format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{MEDIA}content-length: 9999\r\n\r\n");
+        rows.push((
+            "a dripping body".into(),
+            async {
+                let head = head;
+                drips(&target, &head, " ", Some(408)).await
+            }
+            .boxed(),
+        ));
+        for half in [&b""[..], b"\x81", b"\x81\xfe", b"\x81\x85\0\0\0\0{", b"\x89"] {
+            rows.push((format!("half a frame {half:x?}"), half_a_frame(&target, half).boxed()));
+        }
+        rows.push(("half a message".into(), half_a_message(&target).boxed()));
+        rows.push(("no session".into(), no_session(&target).boxed()));
+        rows.push(("no control stream".into(), no_control_stream(&target).boxed()));
+    }
+    let (names, attacks): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+    let limit = |attack| tokio::time::timeout(Duration::from_secs(25), attack);
+    let let_go = join_all(attacks.into_iter().map(limit)).await;
+    for (name, let_go) in names.into_iter().zip(let_go) {
+        book.note(name, let_go.ok(), Some(true));
+    }
+    book.close(100);
+    target.unharmed(64).await;
+}
+
+/// Heads that stop in the middle.
+const HEADS: &[&str] = &[
+    "G",
+    "POST /mcp HTTP/1.1\r\n",
+    "POST /mcp HTTP/1.1\r\nhost: local",
+    "POST /mcp HTTP/1.1\r\nhost: localhost\r\nx: ",
+    "GET /sse HTTP/1.1\r\nhost: localhost\r\nx: ",
+    "GET /ws HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nx: ",
+];
+
+const MEDIA: &str = "content-type: application/json\r\naccept: */*\r\n";
+
+/// Whether a client that falls silent is hung up on.
+async fn stops(target: &Target, head: &str) -> bool {
+    let mut connection = Connection::open(target.address).await;
+    connection.write(head.as_bytes()).await;
+    connection.try_response().await.is_none_or(|answer| answer.status == 408)
+}
+
+/// Whether a client that sends a little now and then is let go all the same: hung up on, or told by
+/// a status.
+async fn drips(target: &Target, head: &str, piece: &str, status: Option<u16>) -> bool {
+    let stream = tokio::net::TcpStream::connect(target.address).await.unwrap();
+    let (reader, mut writer) = stream.into_split();
+    let (_, drain) = tokio::io::duplex(64);
+    let answer = Connection::over(tokio::io::join(reader, drain)).try_response();
+    let dripping = async {
+        use tokio::io::AsyncWriteExt;
+        let mut next = head;
+        while writer.write_all(next.as_bytes()).await.is_ok() {
+            next = piece;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        answer = answer => match (answer, status) {
+            (Some(answer), Some(status)) => answer.status == status,
+            (None, None) => true,
+            (Some(answer), None) => answer.status == 408,
+            (None, Some(_)) => false,
+        },
+        () = dripping => false,
+    }
+}
+
+async fn silent_body(target: &Target, head: String) -> bool {
+    let mut connection = Connection::open(target.address).await;
+    connection.write(head.as_bytes()).await;
+    connection.try_response().await.is_some_and(|answer| answer.status == 408)
+}
+
+/// A WebSocket that begins a frame and does not go on, nor answer whether it is there.
+async fn half_a_frame(target: &Target, half: &[u8]) -> bool {
+    let mut socket = Socket::open(target).await;
+    socket.write(half).await;
+    socket.goodbye().await == Some(1001)
+}
+
+async fn half_a_message(target: &Target) -> bool {
+    let mut socket = Socket::open(target).await;
+    socket.write(&frame(0x01, b"{")).await;
+    socket.goodbye().await == Some(1001)
+}
+
+async fn no_session(target: &Target) -> bool {
+    let (_endpoint, connection) = dial(target, "h3").await.unwrap();
+    connection.closed().await;
+    true
+}
+
+async fn no_control_stream(target: &Target) -> bool {
+    let (_endpoint, connection) = dial(target, "h3").await.unwrap();
+    let request = ConnectRequest::new(url(target).parse::<::url::Url>().unwrap());
+    let session = Session::connect(connection, request).await.unwrap();
+    session.closed().await.to_string().contains("no control stream")
+}
