@@ -41,17 +41,17 @@ impl<T: Keepable> Sessions<T> {
         let evicted = if open.len() < self.most {
             None
         } else {
-            let mut counts = HashMap::from([(session.principal(), 1_usize)]);
+            let own = session.principal().name();
+            let mut counts = HashMap::from([(own, 1_usize)]);
             for other in open.values() {
-                *counts.entry(other.principal()).or_default() += 1;
+                *counts.entry(other.principal().name()).or_default() += 1;
             }
             // Among equals the newcomer yields.
-            let own = session.principal();
             let greedy = counts.iter().max_by_key(|(name, count)| (**count, **name == own));
-            let greedy = greedy.map_or(own, |(principal, _)| *principal);
+            let greedy = greedy.map_or(own, |(name, _)| *name);
             let idlest = open
                 .iter()
-                .filter(|(_, other)| other.principal() == greedy)
+                .filter(|(_, other)| other.principal().name() == greedy)
                 .filter(|(_, other)| greedy != own || other.idle().is_some())
                 .max_by_key(|(_, other)| other.idle())
                 .map(|(id, _)| id.clone());

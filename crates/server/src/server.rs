@@ -298,6 +298,11 @@ impl Server {
         details.max().unwrap_or(Detail::Nothing)
     }
 
+    /// Whether what is done can be told to all who want to know.
+    pub(crate) fn can_be_observed(&self) -> bool {
+        self.inner.observers.iter().all(|observer| observer.has_room())
+    }
+
     pub(crate) fn observers(&self) -> &[Box<dyn Observer>] {
         &self.inner.observers
     }

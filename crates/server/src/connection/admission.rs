@@ -8,7 +8,6 @@ use mcp_flow_proto::{RpcError, method};
 use mcp_flow_rate::{Bucket, Rate};
 
 use super::{Connection, Route, Shared};
-use crate::observe::Observer;
 
 /// What is left of the rate of one connection.
 #[derive(Debug, Default)]
@@ -28,8 +27,7 @@ impl Shared {
             return Ok(());
         }
         self.has_room(method)?;
-        let is_observed = |observer: &Box<dyn Observer>| observer.has_room();
-        if method != method::PING && !self.server.observers().iter().all(is_observed) {
+        if method != method::PING && !self.server.can_be_observed() {
             return Err(RpcError::new(OVERLOADED).retry_after(Duration::from_secs(1)).details(
                 "What is done here cannot be written down at the moment; try again in a moment.",
             ));
