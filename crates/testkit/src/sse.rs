@@ -46,7 +46,7 @@ pub async fn connect_as(
         while let Some(frame) = incoming.recv().await {
             let request = by(Request::post(&endpoint.data, "").body(frame));
             let mut answer = request.send(address).await;
-            if answer.status == 400
+            if [400, 413].contains(&answer.status)
                 && let Some(refusals) = refusals.upgrade()
             {
                 let _ = refusals.send(answer.json().await);

@@ -1,6 +1,5 @@
 //! Patterns and schemas that would take forever (INT-106).
 
-use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ async fn a_server_cannot_keep_its_client_busy() {
         "server/discover" => asked
             .result(&json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})),
         "tools/list" => {
-            let tool = |(number, pattern): (usize, &&str)| {
+            let tool = |(number, (pattern, _)): (usize, &(&str, bool))| {
                 let text = json!({"type": "string", "pattern": pattern});
                 let schema = json!({"type": "object", "properties": {"x": text},
                     "patternProperties": {*pattern: {}}});
@@ -34,10 +33,16 @@ async fn a_server_cannot_keep_its_client_busy() {
     });
     let url = format!("http://{address}/mcp");
     let text = format!("x={}!", "a".repeat(30_000));
-    for (number, pattern) in PATTERNS.iter().enumerate() {
+    for (number, (pattern, is_usable)) in PATTERNS.iter().enumerate() {
         let tool = format!("t{number}");
         let ended = ends(&["call", &url, &tool, &text]).await;
-        book.check(pattern, ended.is_some_and(|code| code != 101), format_args!("{ended:?}"));
+        // What matches none of them is refused before it is sent; a schema that cannot be checked is
+        // not believed, or left to the server.
+        let is_right = match is_usable {
+            true => ended == Some(2),
+            false => ended.is_some_and(|code| code != 101),
+        };
+        book.check(pattern, is_right, format_args!("{ended:?}"));
     }
     book.close(PATTERNS.len());
 }
@@ -47,16 +52,15 @@ async fn a_server_cannot_keep_its_client_busy() {
 async fn a_workflow_cannot_keep_its_reader_busy() {
     let mut book = Book::default();
     let folder = tempfile::tempdir().unwrap();
-    for (number, pattern) in PATTERNS.iter().enumerate() {
-        let path = folder.path().join(format!("w{number}.json"));
-        let rule = json!({"type": "regex", "pattern": pattern});
-        let workflow = json!({"id": format!("w{number}"), "title": "t", "description": "d",
-            "version": "1.0.0", "tasks": [{"id": "a", "title": "t", "description": "d",
-            "validation_criteria": rule}]});
-        let mut file = std::fs::File::create(&path).unwrap();
-        write!(file, "{workflow}").unwrap();
+    let path = folder.path().join("bomb.json");
+    for (pattern, is_usable) in PATTERNS {
+        let rule = json!({"type": "regex", "pattern": pattern, "message": "m"});
+        let step = json!({"id": "one", "title": "t", "prompt": "p", "validationCriteria": [rule]});
+        let workflow = json!({"id": "bomb", "name": "n", "description": "d", "version": "1.0.0",
+            "steps": [step]});
+        std::fs::write(&path, workflow.to_string()).unwrap();
         let ended = ends(&["workflow", "validate", path.to_str().unwrap()]).await;
-        book.check(pattern, ended.is_some_and(|code| code != 101), format_args!("{ended:?}"));
+        book.note(pattern, ended, Some(i32::from(!is_usable)));
     }
     book.close(PATTERNS.len());
 }
@@ -99,21 +103,21 @@ async fn ends(words: &[&str]) -> Option<i32> {
     tokio::time::timeout(Duration::from_secs(20), ended).await.ok()?.ok()?.code()
 }
 
-const PATTERNS: &[&str] = &[
-    "^(a+)+$",
-    "^(a|a)*$",
-    "^(a|aa)+$",
-    "^([a-z]+)*$",
-    "(.*a){25}",
-    "^(a?){50}a{50}$",
-    "(x+x+)+y",
-    "a{1000000}",
-    "((a{100}){100}){100}",
-    "(((((((((a*)*)*)*)*)*)*)*)*)*$",
-    "(?=(a+))a*b\\1",
-    "\\p{L}{5000}",
-    "[",
-    "(",
-    "(?P<n>a)(?P<n>b)",
-    "\\",
+/// Patterns, and whether they can be used at all; those that cannot are refused where they are read.
+const PATTERNS: &[(&str, bool)] = &[
+    ("^(a+)+$", true),
+    ("^(a|a)*$", true),
+    ("^(a|aa)+$", true),
+    ("^([a-z]+)*$", true),
+    ("^(x+x+)+y", true),
+    ("^(a?){50}a{50}$", true),
+    ("^(((((((((a*)*)*)*)*)*)*)*)*)*$", true),
+    ("a{1000000}", false),
+    ("((a{100}){100}){100}", false),
+    ("(?=(a+))a*b\\1", false),
+    ("\\p{L}{5000}", false),
+    ("[", false),
+    ("(", false),
+    ("(?P<n>a)(?P<n>b)", false),
+    ("\\", false),
 ];

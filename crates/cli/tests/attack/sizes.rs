@@ -40,9 +40,7 @@ async fn what_is_too_long_is_refused() {
                 // What the headers repeat of it is too long as well.
                 let is_told =
                     name == Some("PAYLOAD_TOO_LARGE") || matches!(heard.status, Some(413 | 431));
-                // By the older transport the refusal is the answer to the POST.
-                let is_refused = is_told || transport == Transport::Sse && name.is_none();
-                book.check(row, is_refused, format_args!("{name:?} {}", heard.is_closed));
+                book.check(row, is_told, format_args!("{name:?} {}", heard.is_closed));
             }
         }
         way.finish().await;

@@ -30,19 +30,20 @@ fn texts_of_a_server_are_only_shown() {
             {
                 continue;
             }
-            let text = number.to_string();
-            for words in [
-                &["call", &url, "say", "--arg", &format!("text={text}")][..],
-                &["call", &url, "fail", "--arg", &format!("text={text}")],
-                &["call", &url, "error", "--arg", &format!("text={text}")],
-                &["read", &url, &format!("x:/{text}")],
-                &["prompt", &url, "p", "--arg", &format!("text={text}")],
+            let argument = format!("text=t{number}");
+            let uri = format!("x:/t{number}");
+            for (words, expected) in [
+                (["call", &url, "say", &argument].as_slice(), 0),
+                (&["call", &url, "fail", &argument], 1),
+                (&["call", &url, "error", &argument], 4),
+                (&["read", &url, &uri], 0),
+                (&["prompt", &url, "p", &argument], 0),
             ] {
                 let words = [words, &["--format", format]].concat();
                 let (said, code) = run(&words);
                 let row = format!("{} {} {number} {format}", words[0], words[2]);
                 harmless(&mut book, &row, &said);
-                book.check(&row, code != 101 && !said.is_empty(), format_args!("{code} {said:?}"));
+                book.check(&row, code == expected, format_args!("{code} {said:?}"));
             }
         }
     }
@@ -78,8 +79,9 @@ fn run(words: &[&str]) -> (String, i32) {
 fn answer(asked: &mut Asked) {
     let params = asked.message["params"].clone();
     let chosen = |value: &Value| {
-        let number =
-            value.as_str().and_then(|text| text.trim_start_matches("x:/").parse::<usize>().ok());
+        let number = value.as_str().and_then(|text| {
+            text.trim_start_matches("x:/").trim_start_matches('t').parse::<usize>().ok()
+        });
         TEXTS[number.unwrap_or_default()]
     };
     let every = |one: fn(&str) -> Value| TEXTS.iter().map(|text| one(text)).collect::<Vec<_>>();
@@ -105,6 +107,7 @@ fn answer(asked: &mut Asked) {
             let mut prompts =
                 every(|text| json!({"name": format!("p{text}"), "description": text}));
             prompts[0]["name"] = "p".into();
+            prompts[0]["arguments"] = json!([{"name": "text"}]);
             asked.result(&json!({"prompts": prompts}));
         }
         "tools/call" => {
