@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use mcp_flow::engine::{self, Rate};
@@ -62,6 +63,10 @@ pub(crate) struct Offer {
     #[arg(long, value_name = "N")]
     answers_per_second: Option<u32>,
 
+    /// How many seconds the end of a conversation is remembered, as the file has it.
+    #[arg(skip)]
+    remembered_seconds: Option<u64>,
+
     /// Switch conversations off; flows are tools that need every value upfront
     #[arg(long, conflicts_with = "stateless")]
     no_interaction: bool,
@@ -111,6 +116,7 @@ impl Offer {
         self.workflows.add(file.workflows);
         self.store = self.store.or(file.store);
         self.answers_per_second = self.answers_per_second.or(file.answers_per_second);
+        self.remembered_seconds = Some(file.remembered_seconds);
         self.tool_names = self.tool_names.or(Some(file.tool_names));
         self.content = self.content.or(Some(file.content));
         self.no_interaction |= !file.interaction && !self.stateless;
@@ -198,7 +204,10 @@ impl Offer {
             .answers_per_second
             .filter(|answers| *answers > 0)
             .map(|answers| Rate { burst: answers.saturating_mul(2), per_second: answers.into() });
-        let limits = engine::Limits { rate, ..engine::Limits::default() };
+        let mut limits = engine::Limits { rate, ..engine::Limits::default() };
+        if let Some(seconds) = self.remembered_seconds {
+            limits.bounds.remembered = Duration::from_secs(seconds);
+        }
         let mut flows = Interaction::builder().flows(mcp_flow_examples::flows()).limits(limits);
         if let Some(path) = &self.ledger {
             flows = flows.flows(diagnostics::ledger(path.clone()));

@@ -31,6 +31,8 @@ pub(crate) struct OfferSection {
     /// If nothing is said, 10 where others can reach the server and any number elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) answers_per_second: Option<u32>,
+    /// How many seconds the end of a conversation is remembered, for who asks for its result again.
+    pub(crate) remembered_seconds: u64,
     /// Under which names tools are listed.
     pub(crate) tool_names: Spelling,
     /// Whose way of writing images, links and embedded resources to follow.
@@ -47,6 +49,7 @@ impl Default for OfferSection {
             replay_guard: false,
             interaction: true,
             answers_per_second: None,
+            remembered_seconds: 5 * 60,
             tool_names: Spelling::default(),
             content: Form::default(),
         }

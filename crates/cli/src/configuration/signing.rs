@@ -34,11 +34,6 @@ impl Default for SigningSection {
 }
 
 impl SigningSection {
-    /// Whether messages are signed.
-    pub(crate) fn is_configured(&self) -> bool {
-        self.key_file.is_some() || self.key_env.is_some()
-    }
-
     pub(super) fn check(&self) -> Result<(), String> {
         if self.key_file.is_some() && self.key_env.is_some() {
             return Err("signing: say one of key_file and key_env".to_owned());

@@ -16,6 +16,7 @@ use crate::webtransport;
 
 /// How messages travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::enum_variant_names, reason = "these are their names")]
 pub(crate) enum Transport {
     Stdio,
     Tcp,
@@ -66,7 +67,7 @@ pub(crate) struct Way<'a> {
 enum Kind {
     Peer(Peer),
     /// A peer of a process of its own, and what that held at the start.
-    Process(Peer, Program, Health),
+    Process(Peer, Box<Program>, Health),
     /// Every message is a request; those of a session say which.
     Post(Option<String>),
 }
@@ -120,7 +121,7 @@ impl<'a> Way<'a> {
                 peer.call("resources/subscribe", watched.clone()).await;
                 peer.call("resources/unsubscribe", watched).await;
                 let before = Health::settled(program.id()).await;
-                Kind::Process(peer, program, before)
+                Kind::Process(peer, Box::new(program), before)
             }
             _ => {
                 let mut peer = connect(target, transport, token).await;

@@ -27,6 +27,7 @@ pub(crate) struct Kind {
 
 /// What its messages go over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[allow(clippy::enum_variant_names, reason = "these are their names")]
 pub(crate) enum Transport {
     /// A server of its own, over pipes.
     Stdio,

@@ -40,7 +40,8 @@ impl Server {
         let (idle, brief) = (IDLE.as_secs(), IDLE.as_secs() / 2);
         let settings = format!(
             "[limits]\nsession_idle_seconds = {brief}\ndownload_seconds = {brief}\n\
-             call_seconds = {idle}\n[offer]\nroots = [\"files\"]\nstore = \"redb:journal.redb\"\n"
+             call_seconds = {idle}\n[offer]\nremembered_seconds = {brief}\n\
+             roots = [\"files\"]\nstore = \"redb:journal.redb\"\n"
         );
         std::fs::write(folder.path().join("soak.toml"), settings).unwrap();
         let mut command = Command::new(PROGRAM);
