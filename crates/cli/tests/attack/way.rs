@@ -26,8 +26,10 @@ pub(crate) enum Transport {
     Alone,
     Sse,
     WebSocket,
-    WebTransport,
-    WebTransportCbor,
+    /// WebTransport, in JSON.
+    Flow,
+    /// WebTransport, in CBOR as soon as that is agreed on.
+    FlowCbor,
 }
 
 impl Transport {
@@ -39,19 +41,13 @@ impl Transport {
         Self::Alone,
         Self::Sse,
         Self::WebSocket,
-        Self::WebTransport,
-        Self::WebTransportCbor,
+        Self::Flow,
+        Self::FlowCbor,
     ];
 
     /// Those where it is asked who calls.
-    pub(crate) const ASKING: [Self; 6] = [
-        Self::Http,
-        Self::Alone,
-        Self::Sse,
-        Self::WebSocket,
-        Self::WebTransport,
-        Self::WebTransportCbor,
-    ];
+    pub(crate) const ASKING: [Self; 6] =
+        [Self::Http, Self::Alone, Self::Sse, Self::WebSocket, Self::Flow, Self::FlowCbor];
 }
 
 /// One connection.
@@ -66,7 +62,7 @@ pub(crate) struct Way<'a> {
 enum Kind {
     Peer(Peer),
     /// A peer of a process of its own, and what that held at the start.
-    Process(Peer, Program, Health),
+    Process(Peer, Box<Program>, Health),
     /// Every message is a request; those of a session say which.
     Post(Option<String>),
 }
@@ -120,7 +116,7 @@ impl<'a> Way<'a> {
                 peer.call("resources/subscribe", watched.clone()).await;
                 peer.call("resources/unsubscribe", watched).await;
                 let before = Health::settled(program.id()).await;
-                Kind::Process(peer, program, before)
+                Kind::Process(peer, Box::new(program), before)
             }
             _ => {
                 let mut peer = connect(target, transport, token).await;
@@ -205,8 +201,8 @@ pub(crate) async fn connect(target: &Target, transport: Transport, token: Option
         }
         Transport::Sse => sse::connect_as(address, token, async {}).await,
         Transport::WebSocket => websocket::connect_as(address, token, async {}).await,
-        Transport::WebTransport => webtransport::connect(target, token, Encoding::Json).await,
-        Transport::WebTransportCbor => webtransport::connect(target, token, Encoding::Cbor).await,
+        Transport::Flow => webtransport::connect(target, token, Encoding::Json).await,
+        Transport::FlowCbor => webtransport::connect(target, token, Encoding::Cbor).await,
         Transport::Stdio | Transport::Http | Transport::Alone => {
             panic!("{transport:?} is no connection of the server's")
         }
