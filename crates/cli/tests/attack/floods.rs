@@ -66,7 +66,7 @@ async fn connections_and_sessions_are_bounded() {
 async fn floods_on_one_connection_are_borne() {
     let target = Target::open("", &[]).await;
     let mut book = Book::default();
-    let mut beside = Way::open(&target, Transport::WebTransport).await;
+    let mut beside = Way::open(&target, Transport::Flow).await;
     let (flow, mut flowing) = client::connect(url(&target), settings(&target, None)).await.unwrap();
     flow.send(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await.unwrap();
     assert!(flowing.next().await.is_some());

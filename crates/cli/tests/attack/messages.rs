@@ -16,14 +16,14 @@ async fn what_is_no_message_is_refused() {
         let mut way = Way::open(&target, transport).await;
         for (text, code) in broken_texts() {
             // What is no JSON means something else in CBOR, which has rows of its own.
-            if transport != Transport::WebTransportCbor {
+            if transport != Transport::FlowCbor {
                 let heard = way.say(text.as_bytes()).await;
                 refused(&mut book, transport, &text, &heard, code);
             }
         }
         for bytes in BROKEN_BYTES {
             // A WebSocket is closed for it, which is tried where frames are made by hand.
-            if !matches!(transport, Transport::WebSocket | Transport::WebTransportCbor) {
+            if !matches!(transport, Transport::WebSocket | Transport::FlowCbor) {
                 let heard = way.say(bytes).await;
                 refused(&mut book, transport, &format!("{bytes:x?}"), &heard, -32700);
             }
@@ -36,7 +36,7 @@ async fn what_is_no_message_is_refused() {
             let heard = way.ask(method, json!({})).await;
             refused(&mut book, transport, method, &heard, -32601);
         }
-        if transport == Transport::WebTransportCbor {
+        if transport == Transport::FlowCbor {
             for (bytes, code) in CBOR {
                 let heard = way.say(bytes).await;
                 refused(&mut book, transport, &format!("{bytes:x?}"), &heard, *code);

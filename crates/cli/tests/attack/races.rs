@@ -16,8 +16,8 @@ const SHARED: [Transport; 8] = [
     Transport::Alone,
     Transport::Sse,
     Transport::WebSocket,
-    Transport::WebTransport,
-    Transport::WebTransportCbor,
+    Transport::Flow,
+    Transport::FlowCbor,
 ];
 
 /// Of many answers to one question exactly one is taken, and of answers and cancels exactly one acts,

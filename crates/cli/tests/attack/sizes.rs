@@ -57,7 +57,7 @@ async fn what_is_too_deep_is_refused() {
     let mut book = Book::default();
     for transport in Transport::EVERY {
         // CBOR has rows of its own beside these.
-        if transport == Transport::WebTransportCbor {
+        if transport == Transport::FlowCbor {
             continue;
         }
         let mut way = Way::open(&target, transport).await;

@@ -27,8 +27,10 @@ pub(crate) enum Transport {
     Alone,
     Sse,
     WebSocket,
-    WebTransport,
-    WebTransportCbor,
+    /// WebTransport, in JSON.
+    Flow,
+    /// WebTransport, in CBOR as soon as that is agreed on.
+    FlowCbor,
 }
 
 impl Transport {
@@ -40,19 +42,13 @@ impl Transport {
         Self::Alone,
         Self::Sse,
         Self::WebSocket,
-        Self::WebTransport,
-        Self::WebTransportCbor,
+        Self::Flow,
+        Self::FlowCbor,
     ];
 
     /// Those where it is asked who calls.
-    pub(crate) const ASKING: [Self; 6] = [
-        Self::Http,
-        Self::Alone,
-        Self::Sse,
-        Self::WebSocket,
-        Self::WebTransport,
-        Self::WebTransportCbor,
-    ];
+    pub(crate) const ASKING: [Self; 6] =
+        [Self::Http, Self::Alone, Self::Sse, Self::WebSocket, Self::Flow, Self::FlowCbor];
 }
 
 /// One connection.
@@ -206,8 +202,8 @@ pub(crate) async fn connect(target: &Target, transport: Transport, token: Option
         }
         Transport::Sse => sse::connect_as(address, token, async {}).await,
         Transport::WebSocket => websocket::connect_as(address, token, async {}).await,
-        Transport::WebTransport => webtransport::connect(target, token, Encoding::Json).await,
-        Transport::WebTransportCbor => webtransport::connect(target, token, Encoding::Cbor).await,
+        Transport::Flow => webtransport::connect(target, token, Encoding::Json).await,
+        Transport::FlowCbor => webtransport::connect(target, token, Encoding::Cbor).await,
         Transport::Stdio | Transport::Http | Transport::Alone => {
             panic!("{transport:?} is no connection of the server's")
         }
