@@ -128,6 +128,7 @@ impl File {
     /// What no type can say.
     fn check(&self) -> Result<(), String> {
         self.serve.check()?;
+        self.offer.check()?;
         self.identity.check()?;
         self.audit.check()?;
         self.signing.check()?;

@@ -9,7 +9,10 @@ use mcp_flow::engine::{self, Rate};
 use mcp_flow::resource::Roots;
 use mcp_flow::session::Store;
 use mcp_flow::workflow::{Form as Described, LookupTools, SERVER_VERSION};
-use mcp_flow::{ContentForm, Dialect, Interaction, Limits, Server, ServerBuilder, ToolNames};
+use mcp_flow::{
+    ContentForm, Dialect, Interaction, Limits, Revision, Server, ServerBuilder, ToolNames,
+    VersionPolicy,
+};
 use mcp_flow_examples::read_file::Files;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,6 +70,10 @@ pub(crate) struct Offer {
     #[arg(skip)]
     remembered_seconds: Option<u64>,
 
+    /// Refuse clients that need an older protocol revision
+    #[arg(long, value_name = "REVISION", value_parser = handshake_revision)]
+    pub(crate) minimum_version: Option<Revision>,
+
     /// Switch conversations off; flows are tools that need every value upfront
     #[arg(long, conflicts_with = "stateless")]
     no_interaction: bool,
@@ -117,6 +124,10 @@ impl Offer {
         self.store = self.store.or(file.store);
         self.answers_per_second = self.answers_per_second.or(file.answers_per_second);
         self.remembered_seconds = Some(file.remembered_seconds);
+        let named = file.minimum_version.as_deref();
+        // A file with a wrong one has been refused.
+        let minimum = named.and_then(|name| handshake_revision(name).ok());
+        self.minimum_version = self.minimum_version.or(minimum);
         self.tool_names = self.tool_names.or(Some(file.tool_names));
         self.content = self.content.or(Some(file.content));
         self.no_interaction |= !file.interaction && !self.stateless;
@@ -148,6 +159,7 @@ impl Offer {
     pub(crate) fn server(&self, limits: Limits, door: Door) -> anyhow::Result<Offered> {
         let workflows = self.workflows.tools(Described::Standard)?;
         let server = self.workflows.direct(workflows.add_to(self.builder(limits)?));
+        let server = server.versions(VersionPolicy::Negotiate { minimum: self.minimum_version });
         self.converse(server, workflows, door)
     }
 
@@ -298,3 +310,11 @@ const ANSWERS_PER_SECOND: u32 = 10;
 
 /// For how many conversations a number is remembered; so many take a few megabytes.
 const GUARDED_SESSIONS: usize = 100_000;
+
+/// A revision that begins with a handshake, by its name.
+pub(crate) fn handshake_revision(name: &str) -> Result<Revision, String> {
+    Revision::handshake().find(|revision| revision.name() == name).ok_or_else(|| {
+        let names: Vec<_> = Revision::handshake().map(Revision::name).collect();
+        format!("use one of {}", names.join(", "))
+    })
+}

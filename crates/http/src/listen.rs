@@ -161,7 +161,7 @@ async fn accept_until(
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => accept(service, tls, stream),
+                Ok((stream, peer)) => accept(service, tls, stream, peer),
                 Err(error) => {
                     // Most often too many open files; some will be closed in a moment.
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -178,9 +178,9 @@ async fn accept_until(
 }
 
 /// Serves one connection in a task of its own, unless there are too many.
-fn accept(service: &Arc<Service>, tls: Option<&Acceptor>, stream: TcpStream) {
-    let Some(connected) = service.metrics.connect(service.options.connections) else {
-        tracing::warn!("a connection was refused: too many are open");
+fn accept(service: &Arc<Service>, tls: Option<&Acceptor>, stream: TcpStream, peer: SocketAddr) {
+    let Some(connected) = service.metrics.connect(peer, service.options.connections) else {
+        service.server.denied("http", Some(peer), "too many connections");
         return;
     };
     // Small messages must not wait for more to come.

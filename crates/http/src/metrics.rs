@@ -1,6 +1,7 @@
 //! What operators ask for: counts in the Prometheus text format.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -23,7 +24,11 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// Counts a connection for as long as the value returned lives; `None` if there are too many.
-    pub(crate) fn connect(self: &Arc<Self>, most: usize) -> Option<Arc<Connected>> {
+    pub(crate) fn connect(
+        self: &Arc<Self>,
+        peer: SocketAddr,
+        most: usize,
+    ) -> Option<Arc<Connected>> {
         if self.connections.fetch_add(1, Ordering::AcqRel) >= most {
             self.connections.fetch_sub(1, Ordering::AcqRel);
             self.refused.fetch_add(1, Ordering::Relaxed);
@@ -31,7 +36,7 @@ impl Metrics {
         }
         self.accepted.fetch_add(1, Ordering::Relaxed);
         let (metrics, departures) = (self.clone(), Arc::default());
-        Some(Arc::new(Connected { metrics, departures, caller: LastCaller::default() }))
+        Some(Arc::new(Connected { peer, metrics, departures, caller: LastCaller::default() }))
     }
 
     pub(crate) fn answered(&self, status: StatusCode) {
@@ -87,6 +92,8 @@ const REFUSALS: [u16; 11] = [400, 401, 403, 404, 405, 406, 408, 413, 415, 429, 5
 /// One connection, counted until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Connected {
+    /// Where it comes from.
+    pub(crate) peer: SocketAddr,
     metrics: Arc<Metrics>,
     /// What waits for answers that leave by it.
     pub(crate) departures: Arc<Departures>,

@@ -120,6 +120,7 @@ impl Service {
         let page = match guard::check_origin(&self.guard, request.headers(), request.uri()) {
             Ok(page) => page.cloned(),
             Err(refusal) => {
+                self.server.denied("http", Some(connected.peer), "host or origin");
                 body::discard(self, request.into_body());
                 return refusal;
             }
@@ -165,6 +166,12 @@ impl Service {
                 answer
             }
             Err(refusal) => {
+                let reason = match refusal.status() {
+                    StatusCode::UNAUTHORIZED => "token",
+                    StatusCode::FORBIDDEN => "scope",
+                    _ => "identity cannot be checked",
+                };
+                self.server.denied("http", Some(connected.peer), reason);
                 body::discard(self, request.into_body());
                 refusal
             }

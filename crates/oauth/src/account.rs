@@ -140,9 +140,14 @@ impl Account {
     /// It is forgotten first: whatever becomes of the question, it is not used here any more.
     pub async fn logout(&self) -> Result<Option<Returned>, OAuthError> {
         let _turn = self.turn.lock().await;
+        *self.now() = Now { is_loaded: true, ..Now::default() };
+        if self.tokens.get(self.server.as_str())?.is_none() {
+            return Ok(None);
+        }
+        // Another process that renews it at the moment would put it back.
+        let _alone = self.tokens.renewing().await?;
         let kept = self.tokens.get(self.server.as_str())?;
         self.tokens.remove(self.server.as_str())?;
-        *self.now() = Now { is_loaded: true, ..Now::default() };
         let Some(kept) = kept else { return Ok(None) };
         let is_private = kept.is_private || self.settings.is_private;
         let revoked = match self.office(&Wish::default(), is_private).await {

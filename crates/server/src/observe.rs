@@ -5,6 +5,7 @@
 //! want to see.
 
 mod counts;
+mod denials;
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -14,6 +15,8 @@ use mcp_flow_proto::model::TraceContext;
 use mcp_flow_proto::{Encoding, Params, Raw, RequestId, RpcError, method};
 
 pub use counts::{ConnectionCounts, Count};
+pub use denials::Denial;
+pub(crate) use denials::Denials;
 
 use crate::connection::ConnectionInfo;
 use crate::handler::Payload;
@@ -30,6 +33,9 @@ pub trait Observer: Send + Sync + 'static {
     /// A request that was taken up while somebody watched has been answered. It may be told in more
     /// detail than this observer has asked for.
     fn observe(&self, exchange: &Observed<'_>);
+
+    /// Somebody was not let in. Of many in a second one is told of, with the number of the others.
+    fn denied(&self, _denial: &Denial<'_>) {}
 
     /// Whether more can be observed at the moment. While it cannot, requests are refused and told
     /// when to come again.

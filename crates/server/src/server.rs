@@ -3,8 +3,10 @@
 mod builder;
 
 use std::borrow::Cow;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::time::Instant;
 
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{
@@ -21,7 +23,7 @@ use crate::identity::Principal;
 use crate::input::Sealing;
 use crate::limits::Limits;
 use crate::load::Load;
-use crate::observe::{Detail, Observer};
+use crate::observe::{Denial, Denials, Detail, Observer};
 use crate::output_filter::OutputFilter;
 use crate::permissions::{Kind, Permissions};
 use crate::prompt::catalog::PromptCatalog;
@@ -76,6 +78,7 @@ struct Inner {
     connections: Connections,
     hooks: Vec<Box<dyn Hook>>,
     observers: Vec<Box<dyn Observer>>,
+    denials: Denials,
     content_form: ContentForm,
     dialect: Dialect,
     output_filters: Vec<Box<OutputFilter>>,
@@ -296,6 +299,14 @@ impl Server {
     pub(crate) fn detail(&self) -> Detail {
         let details = self.inner.observers.iter().map(|observer| observer.detail());
         details.max().unwrap_or(Detail::Nothing)
+    }
+
+    /// For a transport to say that it has not let somebody in, for this reason.
+    pub fn denied(&self, transport: &'static str, peer: Option<SocketAddr>, reason: &str) {
+        if let Some(others) = self.inner.denials.count(Instant::now()) {
+            let denial = Denial { transport, peer, reason, others };
+            self.inner.observers.iter().for_each(|observer| observer.denied(&denial));
+        }
     }
 
     /// Whether what is done can be told to all who want to know.

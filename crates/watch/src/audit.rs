@@ -30,11 +30,12 @@ use std::{fmt, io};
 use mcp_flow_proto::error::OVERLOADED;
 use mcp_flow_seal::file::KeyFileError;
 use mcp_flow_seal::{Key, KeyRing};
+use mcp_flow_server::observe::Denial;
 use mcp_flow_server::{Detail, Observed, Observer};
 
 pub use verify::{Broken, Expected, Verified, VerifyError, verify};
 
-use entry::Call;
+use entry::{Call, Denied};
 use file::Log;
 use writer::{Job, Shared, Writer};
 
@@ -155,6 +156,11 @@ impl Observer for Audit {
         shared.waiting.fetch_add(1, Ordering::Relaxed);
         // It fails when the log is closed, and then nobody is served any more.
         let _ = jobs.send(Job::Call(Box::new(Call::new(exchange))));
+    }
+
+    fn denied(&self, denial: &Denial<'_>) {
+        // One in a second at most: there is always room for those.
+        let _ = self.inner.jobs.send(Job::Denied(Box::new(Denied::new(denial))));
     }
 
     fn has_room(&self) -> bool {

@@ -1,5 +1,6 @@
 //! A line of the log for each call.
 
+use mcp_flow_server::observe::Denial;
 use mcp_flow_server::{Detail, Observed, Observer};
 
 /// Says of each call, at `info`: which request of which connection it was, its method, how long it
@@ -34,6 +35,17 @@ impl Observer for CallLines {
             ms,
             trace,
             "call"
+        );
+    }
+
+    fn denied(&self, denial: &Denial<'_>) {
+        tracing::warn!(
+            target: TARGET,
+            transport = denial.transport,
+            peer = denial.peer.map(|peer| peer.to_string()),
+            reason = denial.reason,
+            others = denial.others,
+            "somebody was not let in"
         );
     }
 }

@@ -23,7 +23,16 @@ use crate::streams::Streams;
 pub(crate) async fn serve(service: Arc<Service>, request: Request) {
     let principal = match admit(&service, &request).await {
         Ok(principal) => principal,
-        Err(status) => return refuse(request, status).await,
+        Err(status) => {
+            let reason = match status {
+                StatusCode::UNAUTHORIZED => "token",
+                StatusCode::FORBIDDEN => "host, origin or scope",
+                StatusCode::NOT_FOUND => "path",
+                _ => "identity cannot be checked",
+            };
+            service.server.denied("webtransport", None, reason);
+            return refuse(request, status).await;
+        }
     };
     match timeout(service.options.handshake_time, request.ok()).await {
         Ok(Ok(session)) => hold(&service, session, principal).await,

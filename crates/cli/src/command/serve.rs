@@ -352,6 +352,15 @@ pub(crate) fn refuse_open(file: &File) -> anyhow::Result<()> {
              tokens with --token-file, or say identity.anonymous = true if everyone may come."
         );
     }
+    if file.identity.anonymous
+        && file.offer.interaction
+        && file.serve.open_addresses().next().is_some()
+    {
+        tracing::warn!(
+            "everyone may come and nobody is told from others, so all see and answer each other's \
+             conversations; say offer.interaction = false, or give out tokens"
+        );
+    }
     Ok(())
 }
 

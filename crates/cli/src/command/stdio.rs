@@ -27,10 +27,6 @@ pub(crate) struct Stdio {
     #[arg(long, conflicts_with = "max_concurrency")]
     ordered: bool,
 
-    /// Refuse clients that need an older protocol revision
-    #[arg(long, value_name = "REVISION", value_parser = handshake_revision)]
-    minimum_version: Option<Revision>,
-
     /// Read settings from this TOML file; what is said here wins
     #[arg(long, value_name = "FILE", env = "MCP_FLOW_CONFIG")]
     config: Option<PathBuf>,
@@ -98,7 +94,7 @@ impl Stdio {
 
     fn builder(&self, file: &File) -> anyhow::Result<(ServerBuilder, LookupTools)> {
         let strict = self.profile == Profile::Workflowlookup;
-        if strict && self.minimum_version.is_some() {
+        if strict && self.offer.minimum_version.is_some() {
             let conflict = "the workflowlookup profile speaks 2024-11-05 and nothing else; \
                             leave --minimum-version out";
             Arguments::command().error(ErrorKind::ArgumentConflict, conflict).exit();
@@ -107,26 +103,18 @@ impl Stdio {
             let limits = file.limits.limits(file.serve.drain_seconds, false);
             self.offer.limits(limits, in_order)
         };
-        let versions = match self.profile {
-            Profile::Standard => VersionPolicy::Negotiate { minimum: self.minimum_version },
-            Profile::Workflowlookup => VersionPolicy::Only(Revision::V2024_11_05),
-        };
         let (server, workflows) = match self.profile {
             Profile::Standard => {
                 let offered = self.offer.server(limits(self.ordered), Door::Single)?;
                 (offered.server, offered.workflows)
             }
-            Profile::Workflowlookup => self.offer.lookup_server(limits(true))?,
+            Profile::Workflowlookup => {
+                let (server, workflows) = self.offer.lookup_server(limits(true))?;
+                (server.versions(VersionPolicy::Only(Revision::V2024_11_05)), workflows)
+            }
         };
-        Ok((server.versions(versions), workflows))
+        Ok((server, workflows))
     }
-}
-
-fn handshake_revision(name: &str) -> Result<Revision, String> {
-    Revision::handshake().find(|revision| revision.name() == name).ok_or_else(|| {
-        let names: Vec<_> = Revision::handshake().map(Revision::name).collect();
-        format!("use one of {}", names.join(", "))
-    })
 }
 
 const TERMINAL_HELP: &str = "\

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::resolved;
-use crate::offer::{Form, Spelling};
+use crate::offer::{Form, Spelling, handshake_revision};
 use crate::store::StoreUrl;
 
 /// What is served, by `serve` and by `stdio`.
@@ -31,6 +31,9 @@ pub(crate) struct OfferSection {
     /// If nothing is said, 10 where others can reach the server and any number elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) answers_per_second: Option<u32>,
+    /// The oldest protocol revision that is spoken; clients that need an older one are refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) minimum_version: Option<String>,
     /// How many seconds the end of a conversation is remembered, for who asks for its result again.
     pub(crate) remembered_seconds: u64,
     /// Under which names tools are listed.
@@ -49,6 +52,7 @@ impl Default for OfferSection {
             replay_guard: false,
             interaction: true,
             answers_per_second: None,
+            minimum_version: None,
             remembered_seconds: 5 * 60,
             tool_names: Spelling::default(),
             content: Form::default(),
@@ -57,6 +61,12 @@ impl Default for OfferSection {
 }
 
 impl OfferSection {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let named = self.minimum_version.as_deref();
+        let revision = named.map(handshake_revision).transpose();
+        revision.map(drop).map_err(|problem| format!("offer.minimum_version: {problem}"))
+    }
+
     pub(super) fn resolve(&mut self, folder: &Path) {
         let store = match &mut self.store {
             Some(StoreUrl::Redb(path)) => Some(path),

@@ -36,6 +36,7 @@ fn mistakes_are_explained() {
             "lets everyone in",
         ),
         ("[offer]\nstore = \"what\"", "memory:"),
+        ("[offer]\nminimum_version = \"1\"", "offer.minimum_version: use one of 2024-11-05"),
         ("[log]\nlevel = \"loud\"", "unknown variant"),
     ] {
         let problem = File::parse(text).unwrap_err();

@@ -18,7 +18,7 @@ use crate::input::Sealing;
 use crate::limits::Limits;
 use crate::load::Load;
 use crate::methods;
-use crate::observe::Observer;
+use crate::observe::{Denials, Observer};
 use crate::output_filter::OutputFilter;
 use crate::permissions::Permissions;
 use crate::prompt::AddPromptsError;
@@ -275,6 +275,7 @@ impl ServerBuilder {
                 connections: Connections::default(),
                 hooks: self.hooks,
                 observers: self.observers,
+                denials: Denials::default(),
                 content_form: self.content_form,
                 dialect: self.dialect,
                 output_filters: self.output_filters,

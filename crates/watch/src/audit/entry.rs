@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use mcp_flow_proto::RpcError;
 use mcp_flow_server::Observed;
+use mcp_flow_server::observe::Denial;
 use serde::{Serialize, Serializer};
 
 /// What happened.
@@ -15,6 +16,8 @@ pub(super) enum Entry {
     Start { version: &'static str, process: u32 },
     /// Something was asked for, and answered.
     Call(Box<Call>),
+    /// Somebody was not let in.
+    Denied(Denied),
     /// What is between the line before and this one was left by a process that was killed.
     Mended {
         /// How long it is, without the line break that was put behind it.
@@ -61,6 +64,31 @@ impl Call {
             outcome: exchange.outcome_name(),
             code: exchange.outcome.err().map(RpcError::code),
             time: exchange.time,
+        }
+    }
+}
+
+/// Somebody who was not let in.
+#[derive(Debug, Serialize)]
+pub(super) struct Denied {
+    #[serde(skip)]
+    pub(super) at: SystemTime,
+    transport: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<String>,
+    reason: Box<str>,
+    /// How many others were not let in since the line before of this kind.
+    others: u64,
+}
+
+impl Denied {
+    pub(super) fn new(denial: &Denial<'_>) -> Self {
+        Self {
+            at: SystemTime::now(),
+            transport: denial.transport,
+            peer: denial.peer.map(|peer| peer.to_string()),
+            reason: denial.reason.into(),
+            others: denial.others,
         }
     }
 }

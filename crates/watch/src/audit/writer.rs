@@ -6,12 +6,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::chain::hex;
-use super::entry::{Call, Entry};
+use super::entry::{Call, Denied, Entry};
 use super::file::Log;
 
 /// What the thread is handed.
 pub(super) enum Job {
     Call(Box<Call>),
+    Denied(Box<Denied>),
     Reopen,
     End,
 }
@@ -56,6 +57,7 @@ impl Writer {
                         calls += 1;
                         self.add(call.at, &Entry::Call(call));
                     }
+                    Job::Denied(denied) => self.add(denied.at, &Entry::Denied(*denied)),
                     Job::Reopen => self.reopen(),
                     Job::End => return self.end(),
                 }
