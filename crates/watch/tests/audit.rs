@@ -252,3 +252,23 @@ async fn a_chain_goes_on_from_file_to_file() {
     let pipe = Audit::open(folder.path(), None, Full::Wait).unwrap_err();
     assert!(matches!(pipe, OpenError::NoFile { .. }), "{pipe}");
 }
+
+/// INT-111: who is not let in is written down, with where they came from and how many others there
+/// were, and nothing of what they sent.
+#[tokio::test]
+async fn those_who_are_not_let_in_are_written_down() {
+    let (_folder, path) = folder();
+    let audit = Audit::open(&path, None, Full::Wait).unwrap();
+    let server = Server::builder("watched", "1.0.0").observer(audit.clone()).build().unwrap();
+    let peer = "192.0.2.7:1234".parse().unwrap();
+    for _ in 0..1000 {
+        server.denied("http", Some(peer), "token");
+    }
+    audit.close();
+    check(&path, None).unwrap();
+    let denied: Vec<_> =
+        lines(&path).into_iter().filter(|line| line["event"] == "denied").collect();
+    assert!(!denied.is_empty() && denied.len() < 100, "{denied:?}");
+    assert_eq!(denied[0]["peer"], "192.0.2.7:1234");
+    assert_eq!((&denied[0]["transport"], &denied[0]["reason"]), (&json!("http"), &json!("token")));
+}

@@ -43,6 +43,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Carrier<R, W> {
     async fn run(mut self) -> (TransportError, W) {
         let why = match self.carry().await {
             Ok(why) => why,
+            // The same as reading its end, only that writing has met it first.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                TransportError::Lost(SERVER_CLOSED.to_owned())
+            }
             Err(error) => TransportError::Lost(format!("the connection broke: {error}")),
         };
         (why, self.writer)
@@ -79,7 +83,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Carrier<R, W> {
                         return Ok(TransportError::Garbage(what));
                     }
                     if read == 0 {
-                        return Ok(TransportError::Lost("the server closed the connection".to_owned()));
+                        return Ok(TransportError::Lost(SERVER_CLOSED.to_owned()));
                     }
                 }
                 written = self.writer.write(&sending[sent..]), if sent < sending.len() => {
@@ -115,6 +119,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Carrier<R, W> {
         }
     }
 }
+
+const SERVER_CLOSED: &str = "the server closed the connection";
 
 /// How much is read at once: what a pipe holds.
 const READ_SIZE: usize = 64 * 1024;
