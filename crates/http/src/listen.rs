@@ -180,7 +180,9 @@ async fn accept_until(
 /// Serves one connection in a task of its own, unless there are too many.
 fn accept(service: &Arc<Service>, tls: Option<&Acceptor>, stream: TcpStream, peer: SocketAddr) {
     let Some(connected) = service.metrics.connect(peer, service.options.connections) else {
-        service.server.denied("http", Some(peer), "too many connections");
+        if service.server.denied("http", Some(peer), "too many connections") {
+            tracing::warn!("connections are refused: too many are open");
+        }
         return;
     };
     // Small messages must not wait for more to come.

@@ -301,12 +301,13 @@ impl Server {
         details.max().unwrap_or(Detail::Nothing)
     }
 
-    /// For a transport to say that it has not let somebody in, for this reason.
-    pub fn denied(&self, transport: &'static str, peer: Option<SocketAddr>, reason: &str) {
-        if let Some(others) = self.inner.denials.count(Instant::now()) {
-            let denial = Denial { transport, peer, reason, others };
-            self.inner.observers.iter().for_each(|observer| observer.denied(&denial));
-        }
+    /// For a transport to say that it has not let somebody in, for this reason. Whether that was
+    /// told to observers, or is only counted because there are many.
+    pub fn denied(&self, transport: &'static str, peer: Option<SocketAddr>, reason: &str) -> bool {
+        let Some(others) = self.inner.denials.count(Instant::now()) else { return false };
+        let denial = Denial { transport, peer, reason, others };
+        self.inner.observers.iter().for_each(|observer| observer.denied(&denial));
+        true
     }
 
     /// Whether what is done can be told to all who want to know.

@@ -39,7 +39,7 @@ impl Observer for CallLines {
     }
 
     fn denied(&self, denial: &Denial<'_>) {
-        tracing::warn!(
+        tracing::info!(
             target: TARGET,
             transport = denial.transport,
             peer = denial.peer.map(|peer| peer.to_string()),
