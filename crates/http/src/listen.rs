@@ -270,7 +270,8 @@ async fn serve_http2(
             tracing::debug!(?over, "a connection was of no use any more");
             if over == Over::Quiet {
                 connection.as_mut().graceful_shutdown();
-                let _ = timeout(LAST_ANSWERS, connection).await;
+                // What was asked for meanwhile is answered.
+                let _ = timeout(service.options.unread_time, connection).await;
             }
             return;
         }

@@ -100,7 +100,7 @@ impl Open {
                 let with = self.0.due_after(time_for(bytes.len(), options.unread_time));
                 *bytes = Bytes::from_owner(Owned { bytes: std::mem::take(bytes), with });
             }
-            Followed { body, _open: self }
+            Followed { body, unread_time: options.unread_time, open: self }
         })
     }
 }
@@ -137,10 +137,12 @@ impl Drop for Unread {
     }
 }
 
-/// The body of an answer whose stream is followed.
+/// The body of an answer whose stream is followed. Of an answer that comes in pieces, each has to be
+/// read in time.
 pub(crate) struct Followed {
     body: AnswerBody,
-    _open: Open,
+    unread_time: Duration,
+    open: Open,
 }
 
 impl Body for Followed {
@@ -151,7 +153,17 @@ impl Body for Followed {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(context)
+        let Self { body, unread_time, open } = self.get_mut();
+        let polled = Pin::new(&mut *body).poll_frame(context);
+        if matches!(body, AnswerBody::Whole(_) | AnswerBody::Keeping(..)) {
+            return polled;
+        }
+        polled.map_ok(|frame| {
+            frame.map_data(|bytes| {
+                let with = open.0.due_after(time_for(bytes.len(), *unread_time));
+                Bytes::from_owner(Owned { bytes, with })
+            })
+        })
     }
 
     fn is_end_stream(&self) -> bool {
@@ -178,12 +190,13 @@ const SHORTEST: Duration = Duration::from_millis(10);
 mod tests {
     use std::time::Duration;
 
+    use bytes::Bytes;
     use hyper::StatusCode;
     use hyper::body::Body as _;
     use tokio::time::{Instant, timeout};
 
     use super::{Over, Streams};
-    use crate::answer::json;
+    use crate::answer::{events, json};
     use crate::options::Options;
 
     /// PAT-024: a connection ends some time after its last stream, soon if nobody was let in; and
@@ -220,5 +233,13 @@ mod tests {
         assert_eq!(streams.over(&options).await, Over::Unread);
         drop(sent);
         assert!(timeout(hour, streams.over(&options)).await.is_err(), "it was read");
+        let pieces = events(futures_util::stream::repeat(Bytes::from_static(b"data: x\n\n")));
+        let mut body = streams.open().answer(pieces, &options).into_body();
+        let piece =
+            std::future::poll_fn(|context| std::pin::Pin::new(&mut body).poll_frame(context));
+        let piece = piece.await.unwrap().unwrap();
+        assert_eq!(streams.over(&options).await, Over::Unread);
+        drop(piece);
+        assert!(timeout(hour, streams.over(&options)).await.is_err(), "one may listen for long");
     }
 }

@@ -35,14 +35,17 @@ impl Office {
             return Err(OAuthError::Refused("it takes no token back".to_owned()));
         };
         bounds::check("the address to give tokens back at", endpoint)?;
+        let mut outcome = Ok(());
         for (kind, token) in kept.tokens() {
             let (proof, authorization) = self.proof(kept)?;
             let fields = [("token", token), ("token_type_hint", kind)];
             let proof = proof.iter().map(|(name, value)| (*name, value.as_str()));
             let form = form(fields.into_iter().chain(proof));
-            self.post(endpoint, form, authorization, &kept.secrets()).await?;
+            let posted = self.post(endpoint, form, authorization, &kept.secrets()).await;
+            // Some take back one kind only; the other is tried all the same.
+            outcome = outcome.and(posted.map(drop));
         }
-        Ok(())
+        outcome
     }
 
     /// How the client shows that the token is its own: fields of the form, or a header.

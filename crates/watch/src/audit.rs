@@ -28,6 +28,7 @@ use std::thread::JoinHandle;
 use std::{fmt, io};
 
 use mcp_flow_proto::error::OVERLOADED;
+use mcp_flow_proto::method;
 use mcp_flow_seal::file::KeyFileError;
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::observe::Denial;
@@ -142,14 +143,18 @@ impl Observer for Audit {
 
     fn observe(&self, exchange: &Observed<'_>) {
         let Inner { jobs, shared, full, .. } = &*self.inner;
-        let is_full = shared.waiting.load(Ordering::Relaxed) >= QUEUE;
-        // What was refused for want of room may be any number; what has begun is bounded, and all
-        // of it is written down.
+        let waiting = shared.waiting.load(Ordering::Relaxed);
+        // What was refused may be any number, and pings; what has begun is bounded, and all of it is
+        // written down.
         let may_be_lost = || match full {
-            Full::Wait => exchange.outcome_name() == OVERLOADED.name,
+            Full::Wait => {
+                exchange.outcome_name() == OVERLOADED.name
+                    || exchange.method == method::PING
+                    || (exchange.outcome.is_err() && waiting >= 2 * QUEUE)
+            }
             Full::Drop => true,
         };
-        if is_full && may_be_lost() {
+        if waiting >= QUEUE && may_be_lost() {
             shared.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }

@@ -96,7 +96,7 @@ impl Stdio {
         let strict = self.profile == Profile::Workflowlookup;
         if strict && self.offer.minimum_version.is_some() {
             let conflict = "the workflowlookup profile speaks 2024-11-05 and nothing else; \
-                            leave --minimum-version out";
+                            leave --minimum-version out, and offer.minimum_version of the file";
             Arguments::command().error(ErrorKind::ArgumentConflict, conflict).exit();
         }
         let limits = |in_order| {
