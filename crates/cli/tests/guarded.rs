@@ -2,15 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "support/served.rs"]
+mod served;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
+use served::{Served, command};
 use tempfile::TempDir;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
 const ADA: &str = "ada-0123456789abcdef";
 const BOB: &str = "bob-0123456789abcdef";
@@ -137,8 +139,27 @@ fn the_command_line_wins() {
     let mut served = Served::start(folder.path(), &["--token-file", "tokens"]);
     assert_eq!(served.post(Some(ADA), &list()).0, 200);
     std::fs::write(folder.path().join("tokens"), format!("bob:{BOB}\n")).unwrap();
-    served.reload("was reloaded");
+    let said = served.reload("was reloaded");
+    assert!(!said.contains("has changed"), "what the command line says has not: {said}");
     assert_eq!((served.post(Some(ADA), &list()).0, served.post(Some(BOB), &list()).0), (401, 200));
+    served.end();
+}
+
+/// PAT-024, INT-107: an address others can reach has rates by itself, wherever it was given, and a
+/// reload does not take them away.
+#[test]
+fn a_reload_keeps_the_rates_of_an_open_address() {
+    let folder = folder(&[("ada", ADA)], "tools = [\"*\"]");
+    let file = folder.path().join("flow.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{text}[limits]\nrequest_burst = 1\n")).unwrap();
+    let open = ["--insecure", "--host", "0.0.0.0", "--no-webtransport"];
+    let mut served = Served::start_at("0.0.0.0:0", folder.path(), &open);
+    // One at once, and the next only when some milliseconds have gone by.
+    let is_refused = |served: &Served| (0..1000).any(|_| served.post(Some(ADA), &list()).0 == 429);
+    assert!(is_refused(&served));
+    served.reload("was reloaded");
+    assert!(is_refused(&served));
     served.end();
 }
 
@@ -169,13 +190,6 @@ fn certificate_for(folder: &Path) -> String {
     "tls_certificate = \"chain.pem\"\ntls_key = \"key.pem\"\n".to_owned()
 }
 
-fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(PROGRAM);
-    command.current_dir(folder).args(arguments);
-    command.env_remove("MCP_FLOW_TOKEN").env_remove("MCP_FLOW_CONFIG").env_remove("MCP_FLOW_LOG");
-    command
-}
-
 fn run(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     command(folder, arguments).envs(environment.iter().copied()).output().unwrap()
 }
@@ -196,50 +210,10 @@ fn stateless(method: &str, mut params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-/// A program that serves.
-struct Served {
-    program: Child,
-    stderr: BufReader<ChildStderr>,
-    host: String,
-}
-
 impl Served {
-    fn start(folder: &Path, arguments: &[&str]) -> Self {
-        let fixed = ["serve", "--json", "--listen", "127.0.0.1:0", "--config", "flow.toml"];
-        let mut program = command(folder, &fixed)
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let ready: Value = serde_json::from_str(&line).unwrap();
-        let host = ready["http"].as_str().unwrap().trim_start_matches("http://");
-        let host = host.trim_end_matches('/').to_owned();
-        let stderr = BufReader::new(program.stderr.take().unwrap());
-        Self { program, stderr, host }
-    }
-
-    /// Has the file read again, and waits until the program says what came of it.
-    fn reload(&mut self, told: &str) {
-        self.signal("-HUP");
-        let mut line = String::new();
-        while !line.contains("reloaded") {
-            line.clear();
-            assert!(self.stderr.read_line(&mut line).unwrap() > 0, "the program has ended");
-        }
-        assert!(line.contains(told), "{line}");
-    }
-
-    fn end(mut self) {
-        self.signal("-TERM");
-        assert_eq!(self.program.wait().unwrap().code(), Some(0));
-    }
-
-    fn signal(&self, name: &str) {
-        let id = self.program.id().to_string();
-        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    fn host(&self) -> &str {
+        let url = self.places["http"].as_str().unwrap();
+        url.trim_start_matches("http://").trim_end_matches('/')
     }
 
     fn tools(&self, token: &str) -> Vec<String> {
@@ -253,7 +227,7 @@ impl Served {
     }
 
     fn post_to(&self, path: &str, token: Option<&str>, message: &Value) -> (u16, Value) {
-        let mut stream = TcpStream::connect(&self.host).unwrap();
+        let mut stream = TcpStream::connect(self.host()).unwrap();
         let body = message.to_string();
         let method = message["method"].as_str().unwrap();
         let name = message["params"]["name"].as_str();
@@ -264,7 +238,7 @@ impl Served {
             "POST {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
              Mcp-Method: {method}\r\n{name}{}Content-Length: {}\r\n\r\n{body}",
-            self.host,
+            self.host(),
             token.unwrap_or_default(),
             body.len()
         )
@@ -278,12 +252,12 @@ impl Served {
 
     /// Opens a stream of events, and reads up to where it says where to post to.
     fn stream(&self, token: &str) -> (BufReader<TcpStream>, String) {
-        let mut stream = TcpStream::connect(&self.host).unwrap();
+        let mut stream = TcpStream::connect(self.host()).unwrap();
         write!(
             stream,
             "GET /sse HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\
              Accept: text/event-stream\r\nConnection: close\r\n\r\n",
-            self.host
+            self.host()
         )
         .unwrap();
         let mut stream = BufReader::new(stream);
@@ -294,12 +268,5 @@ impl Served {
         }
         let path = line["data:".len()..].trim().to_owned();
         (stream, path)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.program.kill();
-        let _ = self.program.wait();
     }
 }

@@ -2,16 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::io::{BufRead, BufReader, Read, Write};
+#[path = "support/served.rs"]
+mod served;
+
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
-use serde_json::Value;
+use served::{Served, command};
 use tempfile::TempDir;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
 /// What is asked and what is answered, in digits that occur nowhere else.
 const ASKED: &str = "4141414";
@@ -22,7 +23,7 @@ const ANSWERED: &str = "4141415";
 #[test]
 fn a_changed_byte_is_refused() {
     let folder = folder();
-    let served = Served::start(folder.path());
+    let served = Served::start(folder.path(), &[]);
     for changed in [None, Some((ASKED, "4141424")), Some((ANSWERED, "4141416"))] {
         for place in ["tcp", "mcp", "websocket", "sse"] {
             if place == "websocket" && changed.is_some_and(|(before, _)| before == ASKED) {
@@ -50,10 +51,10 @@ fn a_changed_byte_is_refused() {
 fn who_does_not_sign_is_told_so() {
     let folder = folder();
     key(folder.path(), "other");
-    let served = Served::start(folder.path());
+    let served = Served::start(folder.path(), &[]);
     let secret = std::fs::read_to_string(folder.path().join("key")).unwrap();
     for place in ["tcp", "mcp", "websocket", "sse"] {
-        let url = served.ready[place].as_str().unwrap();
+        let url = served.places[place].as_str().unwrap();
         let url = if place == "tcp" { format!("tcp://{url}") } else { url.to_owned() };
         let unsigned = call(folder.path(), &url, &[], &[]);
         let (_, told) = texts(&unsigned);
@@ -73,8 +74,8 @@ fn who_does_not_sign_is_told_so() {
 #[test]
 fn keys_are_exchanged_while_running() {
     let folder = folder();
-    let mut served = Served::start(folder.path());
-    let url = served.ready["mcp"].as_str().unwrap().to_owned();
+    let mut served = Served::start(folder.path(), &[]);
+    let url = served.places["mcp"].as_str().unwrap().to_owned();
     let old = std::fs::read_to_string(folder.path().join("key")).unwrap();
     let new = key(folder.path(), "new");
     let try_with =
@@ -138,15 +139,6 @@ fn write_key(path: &Path, keys: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(PROGRAM);
-    command.current_dir(folder).args(arguments);
-    for name in ["TOKEN", "CONFIG", "LOG", "SIGNING_KEY", "SIGNING_KEY_FILE"] {
-        command.env_remove(format!("MCP_FLOW_{name}"));
-    }
-    command
-}
-
 fn call(folder: &Path, url: &str, options: &[&str], environment: &[(&str, &str)]) -> Output {
     let sum = format!("a={ASKED}");
     let mut command = command(folder, &["call", url, "calculator.add", &sum, "b=1"]);
@@ -159,62 +151,14 @@ fn texts(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// A program that serves.
-struct Served {
-    program: Child,
-    stderr: BufReader<ChildStderr>,
-    ready: Value,
-}
-
 impl Served {
-    fn start(folder: &Path) -> Self {
-        let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--config", "flow.toml"];
-        let mut program = command(folder, &arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let stderr = BufReader::new(program.stderr.take().unwrap());
-        Self { program, stderr, ready: serde_json::from_str(&line).unwrap() }
-    }
-
     /// The address of somebody who passes everything on, but for these bytes.
     fn through(&self, place: &str, changed: Option<(&'static str, &'static str)>) -> String {
-        let url = self.ready[place].as_str().unwrap();
+        let url = self.places[place].as_str().unwrap();
         let url = if place == "tcp" { format!("tcp://{url}") } else { url.to_owned() };
         let (scheme, rest) = url.split_once("://").unwrap();
         let (host, path) = rest.find('/').map_or((rest, ""), |place| rest.split_at(place));
         format!("{scheme}://{}{path}", between(host.to_owned(), changed))
-    }
-
-    /// Has the file read again, and waits until the program says what came of it.
-    fn reload(&mut self, told: &str) {
-        self.signal("-HUP");
-        let mut line = String::new();
-        while !line.contains("reloaded") {
-            line.clear();
-            assert!(self.stderr.read_line(&mut line).unwrap() > 0, "the program has ended");
-        }
-        assert!(line.contains(told), "{line}");
-    }
-
-    fn end(mut self) {
-        self.signal("-TERM");
-        assert_eq!(self.program.wait().unwrap().code(), Some(0));
-    }
-
-    fn signal(&self, name: &str) {
-        let id = self.program.id().to_string();
-        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.program.kill();
-        let _ = self.program.wait();
     }
 }
 
