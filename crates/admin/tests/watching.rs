@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use mcp_flow_admin::Admin;
 use mcp_flow_engine::{Flow, FlowResult};
 use mcp_flow_flow::question::text;
@@ -24,8 +27,12 @@ async fn greet(flow: Flow, _: Nothing) -> FlowResult<String> {
 
 /// A server that `keeper` looks after.
 fn server() -> Server {
+    server_kept_by(|principal| principal.name() == "keeper")
+}
+
+fn server_kept_by(may: impl Fn(&Principal) -> bool + Send + Sync + 'static) -> Server {
     let flows = Interaction::builder().flows(OfferedFlow::new("greet", greet)).build();
-    let admin = Admin::new(|principal| principal.name() == "keeper").sessions_of(&flows);
+    let admin = Admin::new(may).sessions_of(&flows);
     admin.describe(json!({"store": "memory:"}));
     let echo = Tool::builder("echo").quick(|_: &Context, given: Value| given.to_string()).unwrap();
     let fail = Tool::builder("fail")
@@ -155,6 +162,32 @@ async fn exchanges_are_pushed_and_bounded() {
     // Nobody ends the watch of someone else.
     let told = ada.call("admin/unwatch", json!({"watchId": watching["watchId"]})).await;
     assert_eq!(told["result"]["ended"], false);
+}
+
+/// MCP-091: who loses the right to see what is others' while watching sees only their own from then
+/// on.
+#[tokio::test]
+async fn a_right_that_is_lost_ends_what_is_pushed() {
+    let is_kept = Arc::new(AtomicBool::new(true));
+    let asked = is_kept.clone();
+    let server = server_kept_by(move |principal| {
+        principal.name() == "keeper" && asked.load(Ordering::SeqCst)
+    });
+    let mut ada = connect(&server, "ada", Encoding::Json).await;
+    let mut keeper = connect(&server, "keeper", Encoding::Json).await;
+    keeper.call("admin/watch", json!({"topics": ["sessions", "traffic"]})).await;
+    ada.call_tool("echo", json!({"number": 1})).await;
+    pushed(&mut keeper, "traffic", |told| told.to_string().contains("number")).await;
+    is_kept.store(false, Ordering::SeqCst);
+    keeper.leftovers();
+    ada.call_tool("echo", json!({"secret": true})).await;
+    let start = json!({"toolName": "greet"});
+    let id = ada.call("interaction.start", start.clone()).await["result"]["sessionId"].clone();
+    pushed(&mut keeper, "sessions", |told| told["missed"] == true).await;
+    let own = keeper.call("interaction.start", start).await["result"]["sessionId"].clone();
+    pushed(&mut keeper, "sessions", |told| told.to_string().contains(own.as_str().unwrap())).await;
+    let rest = format!("{:?}", keeper.leftovers());
+    assert!(!rest.contains("secret") && !rest.contains(id.as_str().unwrap()), "{rest}");
 }
 
 /// A second is told when it is over.
