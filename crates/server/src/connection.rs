@@ -4,7 +4,8 @@
 //! here. `dispatch` takes messages up, `calls` knows which are running or waiting, `work` runs them,
 //! `outbound` holds what is to be sent, `exchange` keeps apart what belongs to one frame, `client`
 //! is what the client was asked, `subscriptions` what it is to be told, `batch` gathers the replies
-//! of a batch, `signed` checks and makes signatures, and `lifecycle` knows how far the handshake has come and how the connection ends.
+//! of a batch, `signed` checks and makes signatures, `info` is what the transport knows, and
+//! `lifecycle` knows how far the handshake has come and how the connection ends.
 
 mod admission;
 mod batch;
@@ -12,13 +13,14 @@ mod calls;
 pub(crate) mod client;
 mod dispatch;
 mod exchange;
+mod info;
 mod lifecycle;
 mod outbound;
 mod signed;
 mod subscriptions;
 mod work;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mcp_flow_proto::model::LogLevel;
@@ -28,15 +30,11 @@ use serde::Serialize;
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
-use crate::bulk::Carrier;
-use crate::datagram::Datagrams;
 use crate::event::{Event, Veto};
-use crate::extensions::Extensions;
 use crate::handler::Outcome;
 use crate::identity::Principal;
 use crate::limits::Limits;
 use crate::load::{Load, Tally};
-use crate::negotiation::Negotiation;
 use crate::permissions::Kind;
 use crate::server::Server;
 use crate::signing::Opened;
@@ -51,6 +49,7 @@ use subscriptions::Subscriptions;
 
 pub use admission::Unfinished;
 pub use exchange::{Exchange, Kept};
+pub use info::ConnectionInfo;
 pub use lifecycle::Ended;
 pub use outbound::{LastError, Segment};
 
@@ -74,49 +73,6 @@ pub use outbound::{LastError, Segment};
 #[derive(Debug)]
 pub struct Connection {
     shared: Arc<Shared>,
-}
-
-/// What a transport knows of a connection when it opens.
-#[derive(Clone, Debug)]
-pub struct ConnectionInfo {
-    /// Which of the connections of this process it is, counted from 1: for telling them apart in
-    /// logs. It opens nothing, unlike the identifiers of sessions.
-    pub number: u64,
-    /// The kind of transport, such as `stdio`.
-    pub transport: &'static str,
-    /// Whom its calls are made for.
-    pub principal: Principal,
-    /// How its messages are written, until something else is agreed on.
-    pub encoding: Encoding,
-    /// What carries results that are too large for a message, if the transport has such a way.
-    pub carrier: Option<Arc<dyn Carrier>>,
-    /// What carries that which may be lost, if the transport has such a way.
-    pub datagrams: Option<Arc<dyn Datagrams>>,
-    /// What the transport has to agree on with the client, if anything.
-    pub negotiation: Option<Arc<dyn Negotiation>>,
-    /// Whether the transport keeps messages in the order they were sent in. Over HTTP they may
-    /// overtake each other.
-    pub in_order: bool,
-    /// Whatever else the transport wants handlers to know.
-    pub extensions: Extensions,
-}
-
-impl ConnectionInfo {
-    /// A connection of the local principal that speaks JSON.
-    pub fn new(transport: &'static str) -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        Self {
-            number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
-            transport,
-            principal: Principal::local(),
-            encoding: Encoding::Json,
-            carrier: None,
-            datagrams: None,
-            negotiation: None,
-            in_order: true,
-            extensions: Extensions::default(),
-        }
-    }
 }
 
 impl Connection {
