@@ -13,6 +13,9 @@ use wildmatch::WildMatchPattern;
 pub struct Names {
     all: bool,
     exact: HashSet<Box<str>>,
+    /// What comes before the only `*` of patterns that end in it: most do, and with every call it is
+    /// asked whether a tool is among them.
+    beginnings: Vec<Box<str>>,
     wild: Vec<Pattern>,
     not: Vec<Pattern>,
 }
@@ -26,11 +29,13 @@ impl Names {
         let mut names = Self::default();
         for pattern in patterns {
             let pattern = without_escapes(pattern.as_ref());
-            match pattern.strip_prefix('!') {
-                Some(not) => names.not.push(Pattern::new(not)),
-                None if pattern == "*" => names.all = true,
-                None if pattern.contains('*') => names.wild.push(Pattern::new(&pattern)),
-                None => _ = names.exact.insert(pattern.into()),
+            let beginning = pattern.strip_suffix('*').filter(|rest| !rest.contains('*'));
+            match (pattern.strip_prefix('!'), beginning) {
+                (Some(not), _) => names.not.push(Pattern::new(not)),
+                (None, Some("")) => names.all = true,
+                (None, Some(beginning)) => names.beginnings.push(beginning.into()),
+                (None, None) if pattern.contains('*') => names.wild.push(Pattern::new(&pattern)),
+                (None, None) => _ = names.exact.insert(pattern.into()),
             }
         }
         names
@@ -45,6 +50,7 @@ impl Names {
     pub fn have(&self, name: &str) -> bool {
         let is_in = self.all
             || self.exact.contains(name)
+            || self.beginnings.iter().any(|beginning| name.starts_with(&**beginning))
             || self.wild.iter().any(|pattern| pattern.matches(name));
         is_in && !self.not.iter().any(|pattern| pattern.matches(name))
     }
@@ -56,11 +62,38 @@ impl Names {
 
     /// Whether no name can be among them.
     pub fn are_none(&self) -> bool {
-        !self.all && self.exact.is_empty() && self.wild.is_empty()
+        let is_any = self.all || !self.exact.is_empty() || !self.beginnings.is_empty();
+        !is_any && self.wild.is_empty()
     }
 }
 
 /// A URI with every character as itself.
 pub(super) fn without_escapes(uri: &str) -> Cow<'_, str> {
     percent_decode_str(uri).decode_utf8_lossy()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Names;
+
+    /// MCP-091: `*` stands for any characters wherever it is, and for none.
+    #[test]
+    fn a_star_stands_for_anything() {
+        for (pattern, name, is_in) in [
+            ("", "", true),
+            ("", "a", false),
+            ("*", "anything", true),
+            ("a.*", "a.", true),
+            ("a.*", "a.b", true),
+            ("a.*", "b.a.", false),
+            ("a*c*", "abc", true),
+            ("a*c*", "ab", false),
+            ("*c", "abc", true),
+            ("*c", "cb", false),
+        ] {
+            assert_eq!(Names::new([pattern]).have(name), is_in, "{pattern} {name}");
+        }
+        let names = Names::new(["a*", "!ab*"]);
+        assert!(names.have("ac") && !names.have("abc") && !names.are_none());
+    }
 }
