@@ -34,17 +34,18 @@ pub(crate) struct Target {
     /// This program, which also holds the servers it compares with.
     pub(crate) benches: PathBuf,
     directory: PathBuf,
+    profile: String,
 }
 
 impl Target {
     pub(crate) fn find() -> anyhow::Result<Self> {
         if cfg!(debug_assertions) {
-            bail!("this is a debug build, whose numbers mean nothing; run it with --release");
+            bail!("this is a debug build, whose numbers mean nothing; run it with --profile dist");
         }
         let benches = env::current_exe().context("cannot find this program on disk")?;
         let directory = benches.ancestors().nth(2).map(Path::to_owned);
         let directory = directory.context("this program is not in a build directory")?;
-        Ok(Self { benches, directory })
+        Ok(Self { benches, directory, profile: profile()? })
     }
 
     /// The build directory itself.
@@ -69,37 +70,42 @@ impl Target {
     }
 
     fn build_mcp_flow(&self) -> anyhow::Result<PathBuf> {
+        let built = self.build(&["-p", "mcp-flow-cli", "--bin", "mcp-flow"])?;
+        Ok(built.join("mcp-flow"))
+    }
+
+    /// Builds an example of ours, and says where it is.
+    pub(crate) fn build_example(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let built = self.build(&["-p", "mcp-flow-examples", "--example", name])?;
+        Ok(built.join("examples").join(name))
+    }
+
+    /// Builds what is measured with the profile of this program, which holds the rivals.
+    fn build(&self, what: &[&str]) -> anyhow::Result<PathBuf> {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let status = Command::new(cargo)
-            .args(["build", "--release", "-p", "mcp-flow-cli", "--bin", "mcp-flow"])
+            .args(["build", "--profile", &self.profile])
+            .args(what)
             .arg("--target-dir")
             .arg(&self.directory)
             .current_dir(WORKSPACE)
             .status()
-            .context("cannot run cargo to build mcp-flow")?;
+            .context("cannot run cargo")?;
         ensure!(
             status.success(),
-            "mcp-flow does not build, so there is nothing to measure; cargo says why above \
-             (--mcp-flow PATH measures another program)"
+            "there is nothing to measure, because `cargo build {}` failed; its output is above \
+             (--mcp-flow PATH measures another program)",
+            what.join(" ")
         );
-        Ok(self.directory.join("release/mcp-flow"))
+        Ok(self.directory.join(&self.profile))
     }
 }
 
-impl Target {
-    /// Builds an example of ours, and says where it is.
-    pub(crate) fn build_example(&self, name: &str) -> anyhow::Result<PathBuf> {
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let status = Command::new(cargo)
-            .args(["build", "--release", "-p", "mcp-flow-examples", "--example", name])
-            .arg("--target-dir")
-            .arg(&self.directory)
-            .current_dir(WORKSPACE)
-            .status()
-            .context("cannot run cargo to build an example")?;
-        ensure!(status.success(), "the example {name} does not build; cargo says why above");
-        Ok(self.directory.join("release/examples").join(name))
-    }
+/// Returns the cargo profile this program was built with, which names its directory.
+pub(crate) fn profile() -> anyhow::Result<String> {
+    let benches = env::current_exe().context("cannot find this program on disk")?;
+    let name = benches.parent().and_then(Path::file_name);
+    Ok(name.context("this program is not in a build directory")?.to_string_lossy().into_owned())
 }
 
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");

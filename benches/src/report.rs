@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::binary::Target;
+use crate::binary::{self, Target};
 
 /// A number to hold: what was measured must not be beyond the limit.
 #[derive(Debug, Serialize)]
@@ -54,10 +54,11 @@ impl fmt::Display for Hold {
     }
 }
 
-/// The machine and the compiler, without which numbers cannot be compared later.
+/// The machine, the compiler and the profile, without which numbers cannot be compared later.
 #[derive(Debug, Serialize)]
 pub(crate) struct Environment {
     rustc: String,
+    profile: String,
     cores: usize,
 }
 
@@ -67,6 +68,7 @@ impl Environment {
         let version = version.context("cannot ask rustc for its version")?;
         Ok(Self {
             rustc: String::from_utf8_lossy(&version.stdout).trim().to_owned(),
+            profile: binary::profile()?,
             cores: thread::available_parallelism()?.get(),
         })
     }
@@ -74,7 +76,7 @@ impl Environment {
 
 impl fmt::Display for Environment {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} on {} cores", self.rustc, self.cores)
+        write!(formatter, "{}, profile {}, on {} cores", self.rustc, self.profile, self.cores)
     }
 }
 

@@ -1,7 +1,5 @@
 //! What the official conformance suite tries over Streamable HTTP, tried over everything else.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::net::SocketAddr;
 
 use mcp_flow::{ConnectionInfo, Revision, Server};

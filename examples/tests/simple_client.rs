@@ -1,7 +1,5 @@
 //! The example client, started as a user starts it, on the example server.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::process::Command;
 
 /// MCP-096: the simple client connects to a server, names its tools and shows what they return.

@@ -1,7 +1,5 @@
 //! The example program, started as a user starts it.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use mcp_flow::Revision;
 use mcp_flow_testkit::process::Program;
 use serde_json::json;

@@ -1,7 +1,5 @@
 //! The official conformance suite, run against the everything example.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 

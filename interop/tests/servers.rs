@@ -1,7 +1,5 @@
 //! Our client against servers of other makers.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Stdio;

@@ -1,12 +1,8 @@
 //! The real program, killed at 200 random points of each kind of conversation.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-#[path = "support/control_stream.rs"]
-mod control_stream;
-
 use std::path::Path;
 
+use crate::support::control_stream;
 use mcp_flow_testkit::crash::{Asked, Heard, Pushed, Rounds, Talk, survive};
 use serde_json::Value;
 

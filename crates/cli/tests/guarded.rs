@@ -1,17 +1,12 @@
 //! Identity, permissions and configuration, with the real program.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-#[path = "support/served.rs"]
-mod served;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
+use crate::support::served::{Served, command};
 use serde_json::{Value, json};
-use served::{Served, command};
 use tempfile::TempDir;
 
 const ADA: &str = "ada-0123456789abcdef";

@@ -1,19 +1,13 @@
 //! Logging in from the terminal, as people and scripts do.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-#[path = "../../oauth/tests/support/town.rs"]
-#[allow(dead_code, reason = "not every test needs everything")]
-mod town;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use crate::support::town::{CLIENT_SECRET, CODE, Town};
 use serde_json::Value;
-use town::{CLIENT_SECRET, CODE, Town};
 use url::Url;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");

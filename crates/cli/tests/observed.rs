@@ -1,7 +1,5 @@
 //! What the real program tells of its calls: in the log, at `/metrics` and at `/readyz`.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};

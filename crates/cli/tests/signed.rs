@@ -1,17 +1,12 @@
 //! Signed messages with the real program at both ends, and somebody in between (MCP-073).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-#[path = "support/served.rs"]
-mod served;
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use served::{Served, command};
+use crate::support::served::{Served, command};
 use tempfile::TempDir;
 
 /// What is asked and what is answered, in digits that occur nowhere else.

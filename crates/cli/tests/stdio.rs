@@ -1,7 +1,5 @@
 //! `mcp-flow stdio`, the real program, over real pipes.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
 

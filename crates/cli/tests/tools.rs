@@ -1,7 +1,5 @@
 //! The example tools, as the real program serves them.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use mcp_flow::Revision;
 use mcp_flow_testkit::Peer;
 use mcp_flow_testkit::process::Program;

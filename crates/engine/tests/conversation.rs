@@ -1,11 +1,10 @@
 //! Conversations as users have them.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{
+    NoParams, answer, builder, ended, engine, fault, forgetful, me, open, params, result, start,
+};
 use mcp_flow_engine::{
     Definition, EngineError, Flow, FlowResult, Limits, Notice, Reply, Response, Standing,
 };
@@ -14,9 +13,6 @@ use mcp_flow_flow::question::{confirm, text};
 use mcp_flow_flow::session::Bounds;
 use mcp_flow_flow::{MemoryStore, Owner, SessionId, State, Timestamp};
 use serde_json::{Value, json};
-use support::{
-    NoParams, answer, builder, ended, engine, fault, forgetful, me, open, params, result, start,
-};
 use tokio::sync::Notify;
 
 /// INT-075, INT-076, INT-058, INT-060, INT-031: the wizard, and what can be seen of it.

@@ -1,19 +1,17 @@
 //! Time, rates and numbers: what a session may take, and how it ends when it takes more.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{
+    NoParams, StillClock, answer, builder, ended, fault, forgetful, me, open, start,
+};
 use mcp_flow_engine::{Definition, EngineError, Flow, FlowResult, Limits, Notice, Rate};
 use mcp_flow_flow::event::{Ending, FaultName, Limit};
 use mcp_flow_flow::question::confirm;
 use mcp_flow_flow::store::{Append, Page, Phase};
 use mcp_flow_flow::{Event, MemoryStore, Owner, Session, State, Store};
 use serde_json::json;
-use support::{NoParams, StillClock, answer, builder, ended, fault, forgetful, me, open, start};
 
 /// INT-071, INT-072, INT-022: five minutes without an answer, counted anew after each.
 #[tokio::test]

@@ -1,21 +1,17 @@
 //! Flows that are interrupted, and go on as if they had not been.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::support::{
+    CrashStore, NoParams, answer, builder, ended, fault, forgetful, me, open, result, start,
+};
 use futures_util::future::join;
 use mcp_flow_engine::{Definition, Engine, EngineError, Flow, FlowResult, Reply, Standing};
 use mcp_flow_flow::event::FaultName;
 use mcp_flow_flow::question::{confirm, text};
 use mcp_flow_flow::{MemoryStore, SessionId, State, Store};
 use serde_json::{Value, json};
-use support::{
-    CrashStore, NoParams, answer, builder, ended, fault, forgetful, me, open, result, start,
-};
 use tokio::sync::Notify;
 
 /// Every flow comes to the same end, in memory all along or rebuilt at every turn.

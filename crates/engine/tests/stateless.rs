@@ -1,12 +1,9 @@
 //! Sessions that the client keeps.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{StillClock, builder, me, open, result, start};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_flow_engine::{BadToken, EngineError, Reply, Stateless};
@@ -14,7 +11,6 @@ use mcp_flow_flow::event::Limit;
 use mcp_flow_flow::{MemoryStore, Owner, State};
 use mcp_flow_seal::{Key, KeyRing};
 use serde_json::{Value, json};
-use support::{StillClock, builder, me, open, result, start};
 
 /// INT-003, INT-129, INT-131: each turn in a process that has never seen the session.
 #[tokio::test]

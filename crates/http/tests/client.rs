@@ -1,9 +1,5 @@
 //! MCP-031, MCP-033, PAT-003: the client over every transport here, against a real server.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 
 use mcp_flow_client::transport::Connector;

@@ -1,9 +1,5 @@
 //! Servers over HTTP that are not what they should be, that go away, or that nobody should trust.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -1,18 +1,14 @@
 //! What is too large for a message, fetched by its link.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::path::Path;
 use std::time::Duration;
 
+use crate::support::{Running, alone, call, in_session, start, start_with, start_with_options};
 use mcp_flow_http::Options;
 use mcp_flow_server::resource::Roots;
 use mcp_flow_server::{Bulk, Context, Server, Tool};
 use mcp_flow_testkit::http::{Connection, Request, Response};
 use serde_json::{Value, json};
-use support::{Running, alone, call, in_session, start, start_with, start_with_options};
 
 const SIZE: usize = 3 * 1024 * 1024 + 5;
 

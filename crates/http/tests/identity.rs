@@ -1,12 +1,9 @@
 //! Tokens over HTTP: what clients without a good one are told, and when a good one ends (C-46).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crate::support::{Running, alone, call, in_session, initialize, start_with};
 use mcp_flow_http::{Options, Verifier};
 use mcp_flow_server::identity::{Refused, Terms, Verifying};
 use mcp_flow_server::permissions::{Names, Rule};
@@ -14,7 +11,6 @@ use mcp_flow_server::{Bulk, Context, Permissions, Principal, Server, TokenHash, 
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Connection, Request};
 use serde_json::{Value, json};
-use support::{Running, alone, call, in_session, initialize, start_with};
 
 /// Knows a few tokens, and tells clients where to get others.
 #[derive(Debug)]

@@ -1,15 +1,11 @@
 //! The transport of 2024-11-05.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::collections::HashSet;
 
+use crate::support::{Running, call, start};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Request, Response};
 use serde_json::json;
-use support::{Running, call, start};
 
 /// MCP-041, MCP-042, MCP-021: the stream opens, and its first event says where to post to. No two
 /// of a thousand are told the same.

@@ -1,13 +1,9 @@
 //! Pages that speak to the server from a browser.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
+use crate::support::{Running, initialize, start_with};
 use mcp_flow_http::{Options, Tokens};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::Request;
-use support::{Running, initialize, start_with};
 
 const PAGE: &str = "https://app.example";
 

@@ -1,18 +1,14 @@
 //! What a client does wrong is answered by a status that programs understand and a body that
 //! people do, and nobody else has to wait for it.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Running, alone, call, in_session, initialize, start, start_with};
 use mcp_flow_http::{Options, Tokens};
 use mcp_flow_server::{Limits, Rate};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Connection, Request};
 use serde_json::{Value, json};
-use support::{Running, alone, call, in_session, initialize, start, start_with};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 

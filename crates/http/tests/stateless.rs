@@ -1,15 +1,11 @@
 //! Requests of 2026-07-28, each on its own.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
+use crate::support::{alone, start};
 use mcp_flow_server::{Context, Tool};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::Request;
 use mcp_flow_testkit::scenario::stateless;
 use serde_json::{Value, json};
-use support::{alone, start};
 
 /// Headers must say what the body says; what they miss or contradict is -32020 with 400.
 #[tokio::test]

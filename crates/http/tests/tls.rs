@@ -1,21 +1,17 @@
 //! MCP-071: HTTP over TLS, with a certificate that can be renewed.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::support::{Running, initialize, start_with};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use mcp_flow_http::{Options, Tls};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::Connection;
 use rcgen::CertifiedKey;
-use support::{Running, initialize, start_with};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;

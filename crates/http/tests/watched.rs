@@ -1,15 +1,11 @@
 //! What operators ask for: figures, and whether the server can do its work.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::support::start_with;
 use mcp_flow_server::Server;
 use mcp_flow_testkit::http::Request;
-use support::start_with;
 
 /// Issue (observability): readiness tells what does not work, and when it works again; being alive is
 /// something else.

@@ -1,18 +1,14 @@
 //! WebSocket at `/ws` (PAT-003).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Running, call, start, start_with_options};
 use futures_util::{FutureExt, SinkExt, StreamExt};
 use mcp_flow_http::Options;
 use mcp_flow_server::{Context, Limits, Tool};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::Request;
 use serde_json::{Value, json};
-use support::{Running, call, start, start_with_options};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Bytes, Message};

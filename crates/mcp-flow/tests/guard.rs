@@ -1,8 +1,6 @@
 //! C-33, PAT-028, PAT-049 to PAT-056: policies, reviews, rates, and two stub models: a command and
 //! a chat endpoint.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

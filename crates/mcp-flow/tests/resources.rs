@@ -1,7 +1,5 @@
 //! `#[resource]`, as a user writes it and as a client sees it.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use mcp_flow::completion::Resolved;
 use mcp_flow::prelude::*;
 use mcp_flow::{Revision, Server};

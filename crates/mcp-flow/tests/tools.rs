@@ -1,7 +1,5 @@
 //! `#[tool]` and its kin, as a user writes them and as a client sees them.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mcp_flow::prelude::*;

@@ -1,19 +1,15 @@
 //! Logging in to an honest town, and staying logged in.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::support::town::{Answer, CLIENT_SECRET, Town};
+use crate::support::{account, list, settings};
 use mcp_flow_client::Error;
 use mcp_flow_client::transport::TransportError;
 use mcp_flow_oauth::{Returned, Settings, Tokens};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
 use serde_json::json;
-use support::town::{Answer, CLIENT_SECRET, Town};
-use support::{account, list, settings};
 
 /// MCP-089: what the server asks for is found out, asked for and shown, and kept for the next
 /// process, which does not have to ask anybody.

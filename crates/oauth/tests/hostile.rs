@@ -1,20 +1,16 @@
 //! Offices that are not to be trusted: bounded, refused, and told nothing.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::town::{Answer, Asked, CLIENT_SECRET, CODE, Town};
+use crate::support::{account, settings};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hyper::Request;
 use mcp_flow_http::client::{Addresses, Fetch, HttpOptions};
 use mcp_flow_oauth::{Tokens, Visitor};
 use serde_json::{Value, json};
-use support::town::{Answer, Asked, CLIENT_SECRET, CODE, Town};
-use support::{account, settings};
 use url::Url;
 
 const RESOURCE: &str = "/.well-known/oauth-protected-resource/mcp";

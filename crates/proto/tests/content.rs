@@ -1,7 +1,5 @@
 //! Content, both ways: every form, every revision, both encodings.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use mcp_flow_proto::model::{
     Annotations, Audience, Content, ContentForm, ResourceContents, ResourceLink,
 };

@@ -1,7 +1,5 @@
 //! The walk through JSON text agrees with serde_json on every text.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use mcp_flow_proto::{Encoding, Incoming, Message, Raw};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 use serde::de::IgnoredAny;

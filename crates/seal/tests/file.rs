@@ -1,7 +1,5 @@
 //! Keys on disk, and whom they are shown to.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::path::Path;
 
 use mcp_flow_seal::file::{KeyFileError, load, load_or_create, rotate};

@@ -1,7 +1,5 @@
 //! What must hold of every seal: it opens for what it was made for, and for nothing else.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use mcp_flow_seal::{BadKeys, Key, KeyRing, Seal, Unsealed};
 use proptest::prelude::*;
 

@@ -1,7 +1,5 @@
 //! Whose state it is: callers, servers and keys.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::{
     AskError, ConnectionInfo, Context, Elicited, Handler, Principal, Prompt, Reply,

@@ -1,7 +1,5 @@
 //! What a host application sees of its connections, and what it can stop.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::sync::{Arc, Mutex};
 
 use mcp_flow_proto::Revision;

@@ -1,7 +1,5 @@
 //! Limits in time and number, on a paused clock.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::time::Duration;
 
 use mcp_flow_proto::Revision;

@@ -1,7 +1,5 @@
 //! The scenario suite over the memory transport, in both encodings.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 /// JSON messages.
 mod json {
     mcp_flow_testkit::suite!(|server| async move { mcp_flow_testkit::memory::connect(&server) });

@@ -1,7 +1,5 @@
 //! A trace goes on from a call to what the client is asked for it.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use mcp_flow_proto::Revision;
 use mcp_flow_server::{Context, Server, Tool};
 use mcp_flow_testkit::memory::{connect, connect_cbor};

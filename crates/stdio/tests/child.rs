@@ -1,7 +1,5 @@
 //! MCP-032, MCP-034: servers that are spawned: how they start, fail, leave and are replaced.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use mcp_flow_client::{Client, Error, ErrorKind, Event};
 use mcp_flow_stdio::client::Program;
 use mcp_flow_testkit::fixture::Fixture;

@@ -1,7 +1,5 @@
 //! MCP-032: the client over pipes, sockets and in one process.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::sync::Arc;
 
 use mcp_flow_client::transport::Connector;

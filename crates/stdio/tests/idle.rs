@@ -1,7 +1,5 @@
 //! A client that has nothing to say for a long time.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::time::Duration;
 
 use mcp_flow_proto::Revision;

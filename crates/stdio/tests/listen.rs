@@ -1,7 +1,5 @@
 //! PAT-002: the scenario suite over plain TCP, and what sockets have of their own.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 

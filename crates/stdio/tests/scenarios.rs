@@ -1,8 +1,6 @@
 //! MCP-020, MCP-050: the scenario suite over newline-delimited streams, with the very handlers
 //! that the memory transport has.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use mcp_flow_server::{ConnectionInfo, Server};
 use mcp_flow_testkit::{Peer, lines};
 

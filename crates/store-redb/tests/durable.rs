@@ -1,18 +1,14 @@
 //! What was acknowledged is there, whatever happens to the process, the disk or the file.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Disk, keys, occurrences};
 use mcp_flow_flow::store::{Append, Filter, Page, Phase};
 use mcp_flow_flow::{SessionId, State, Store, StoreError, Timestamp};
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_store_redb::{OpenError, RedbStore};
 use mcp_flow_testkit::store::crash::Witness;
 use mcp_flow_testkit::store::{Opened, append, id, noted, started, summary};
-use support::{Disk, keys, occurrences};
 
 /// Stopped after any number of operations on its disk, a store that is opened again has all it
 /// acknowledged, and nothing by halves.

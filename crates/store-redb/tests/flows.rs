@@ -1,19 +1,15 @@
 //! Flows on a disk that is unplugged at any moment.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{Disk, keys};
 use mcp_flow_engine::model::question::{confirm, text};
 use mcp_flow_engine::model::{Owner, SessionId};
 use mcp_flow_engine::{Definition, Engine, EngineError, Flow, FlowResult, Reply, Standing, Start};
 use mcp_flow_store_redb::{OpenError, RedbStore};
 use serde_json::{Value, json};
-use support::{Disk, keys};
 
 /// What the world outside saw: which payments were made, and under which keys.
 type World = Arc<Mutex<Vec<String>>>;

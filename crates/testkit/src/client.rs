@@ -16,11 +16,7 @@ use mcp_flow_client::transport::Connector;
 use mcp_flow_client::{Client, ClientBuilder, Revision, Speak};
 use mcp_flow_server::Server;
 
-pub use basics::*;
 pub use host::Scripted;
-pub use questions::*;
-pub use signing::*;
-pub use watching::*;
 
 /// Starts a server, and says how it is reached over the transport under test.
 pub type Reach =
@@ -42,12 +38,40 @@ pub async fn client_by(
     builder.connect_by(reach(server.clone()).await).await.unwrap()
 }
 
+/// Every scenario, each with its future boxed, which compiles it once, in this crate.
+pub mod boxed {
+    use std::pin::Pin;
+
+    use super::Reach;
+
+    /// All that is in the modules beside this one.
+    mod scenarios {
+        pub(crate) use super::super::basics::*;
+        pub(crate) use super::super::questions::*;
+        pub(crate) use super::super::signing::*;
+        pub(crate) use super::super::watching::*;
+    }
+
+    crate::client_suite! { @handshake functions () }
+    crate::client_suite! { @stateless functions () }
+}
+
 /// Makes one test of every scenario for one transport; after `handshake`, of those for a transport
 /// that wants one.
 #[macro_export]
 macro_rules! client_suite {
     (handshake; $reach:expr) => {
-        $crate::client_suite! { @tests $reach;
+        $crate::client_suite! { @handshake tests ($reach) }
+    };
+    ($reach:expr) => {
+        $crate::client_suite! { @handshake tests ($reach) }
+        $crate::client_suite! { @stateless tests ($reach) }
+    };
+    (@stateless $then:ident $context:tt) => {
+        $crate::client_suite! { @$then $context; the_newest_revision_is_found }
+    };
+    (@handshake $then:ident $context:tt) => {
+        $crate::client_suite! { @$then $context;
             every_revision_is_spoken
             responses_find_their_requests
             progress_and_logs_are_streams
@@ -70,16 +94,20 @@ macro_rules! client_suite {
             touched_messages_are_refused
         }
     };
-    (@tests $reach:expr; $($scenario:ident)*) => {
+    (@functions (); $($scenario:ident)*) => {
         $(
-            #[tokio::test]
-            async fn $scenario() {
-                $crate::client::$scenario(&|server| Box::pin(($reach)(server))).await;
+            #[allow(missing_docs, reason = "the function itself is documented")]
+            pub fn $scenario(reach: &Reach) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+                Box::pin(scenarios::$scenario(reach))
             }
         )*
     };
-    ($reach:expr) => {
-        $crate::client_suite! { @tests $reach; the_newest_revision_is_found }
-        $crate::client_suite! { handshake; $reach }
+    (@tests ($reach:expr); $($scenario:ident)*) => {
+        $(
+            #[tokio::test]
+            async fn $scenario() {
+                $crate::client::boxed::$scenario(&|server| Box::pin(($reach)(server))).await;
+            }
+        )*
     };
 }

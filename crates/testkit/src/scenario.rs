@@ -32,27 +32,45 @@ use mcp_flow_server::Server;
 
 use crate::peer::Peer;
 
-pub use asking::*;
-pub use bulk::*;
-pub use calls::*;
-pub use cancelling::*;
-pub use changes::*;
-pub use completion::*;
-pub use content::*;
-pub use conversing::*;
-pub use direct::*;
-pub use ending::*;
-pub use errors::*;
-pub use handshake::*;
-pub use limits::*;
-pub use notices::*;
-pub use permissions::*;
-pub use prompts::*;
-pub use resources::*;
-pub use watching::*;
+pub(crate) use handshake::stateless;
 
 /// Connects a peer to a server over the transport under test.
 pub type Connect = dyn Fn(Server) -> Pin<Box<dyn Future<Output = Peer> + Send>> + Send + Sync;
+
+/// Every scenario, each with its future boxed.
+///
+/// The body of an async function is compiled where it is first polled. Boxing it here compiles it
+/// once, in this crate, instead of once for every transport.
+pub mod boxed {
+    use std::pin::Pin;
+
+    use super::Connect;
+
+    /// All that is in the modules beside this one.
+    mod scenarios {
+        pub(crate) use super::super::asking::*;
+        pub(crate) use super::super::bulk::*;
+        pub(crate) use super::super::calls::*;
+        pub(crate) use super::super::cancelling::*;
+        pub(crate) use super::super::changes::*;
+        pub(crate) use super::super::completion::*;
+        pub(crate) use super::super::content::*;
+        pub(crate) use super::super::conversing::*;
+        pub(crate) use super::super::direct::*;
+        pub(crate) use super::super::ending::*;
+        pub(crate) use super::super::errors::*;
+        pub(crate) use super::super::handshake::*;
+        pub(crate) use super::super::limits::*;
+        pub(crate) use super::super::notices::*;
+        pub(crate) use super::super::permissions::*;
+        pub(crate) use super::super::prompts::*;
+        pub(crate) use super::super::resources::*;
+        pub(crate) use super::super::watching::*;
+    }
+
+    crate::suite! { @apart functions () }
+    crate::suite! { @ordered functions () }
+}
 
 /// Makes one test of every scenario for one transport.
 ///
@@ -61,15 +79,21 @@ pub type Connect = dyn Fn(Server) -> Pin<Box<dyn Future<Output = Peer> + Send>> 
 #[macro_export]
 macro_rules! suite {
     ($connect:expr) => {
-        $crate::suite! { apart: $connect }
-        $crate::suite! { @tests $connect;
+        $crate::suite! { @apart tests ($connect) }
+        $crate::suite! { @ordered tests ($connect) }
+    };
+    (apart: $connect:expr) => {
+        $crate::suite! { @apart tests ($connect) }
+    };
+    (@ordered $then:ident $context:tt) => {
+        $crate::suite! { @$then $context;
             in_order_means_in_order
             a_waiting_stateless_call_can_be_cancelled
             subscriptions_of_a_connection_are_bounded
         }
     };
-    (apart: $connect:expr) => {
-        $crate::suite! { @tests $connect;
+    (@apart $then:ident $context:tt) => {
+        $crate::suite! { @$then $context;
             requests_before_the_handshake_are_refused
             the_handshake_takes_three_messages
             versions_are_negotiated
@@ -177,11 +201,19 @@ macro_rules! suite {
             shutdown_is_answered_though_asked_for_twice
         }
     };
-    (@tests $connect:expr; $($scenario:ident)*) => {
+    (@functions (); $($scenario:ident)*) => {
+        $(
+            #[allow(missing_docs, reason = "the function itself is documented")]
+            pub fn $scenario(connect: &Connect) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+                Box::pin(scenarios::$scenario(connect))
+            }
+        )*
+    };
+    (@tests ($connect:expr); $($scenario:ident)*) => {
         $(
             #[tokio::test]
             async fn $scenario() {
-                $crate::scenario::$scenario(&|server| Box::pin(($connect)(server))).await;
+                $crate::scenario::boxed::$scenario(&|server| Box::pin(($connect)(server))).await;
             }
         )*
     };

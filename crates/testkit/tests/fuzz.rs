@@ -4,8 +4,6 @@
 //! `MCP_FLOW_FUZZ_SEED` makes other inputs and `MCP_FLOW_FUZZ_RUNS` more of them. An input that
 //! fails is shown; put it into `fuzz/corpus` when the fault is mended.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::path::Path;
 
 use mcp_flow_testkit::fuzz::generate::{Random, input};

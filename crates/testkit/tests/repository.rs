@@ -1,8 +1,6 @@
 //! The house rules a machine can check: who may depend on whom, how long files are, under which
 //! licences dependencies come, and that the map in ARCHITECTURE.md is true.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

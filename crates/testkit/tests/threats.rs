@@ -1,7 +1,5 @@
 //! The table of threats in `docs/security.md`: whatever holds a threat off is really there.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::path::{Path, PathBuf};
 
 /// Every row names at least one file with tests, and every test it names is in one of its files.

@@ -1,7 +1,5 @@
 //! Nothing in an audit log can be changed unseen, and it goes on whatever ends its server.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::path::{Path, PathBuf};
 
 use mcp_flow_proto::Revision;

@@ -1,7 +1,5 @@
 //! Figures that tell the truth, in a bounded number of series.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use mcp_flow_proto::Revision;
 use mcp_flow_server::{Context, Failure, Server, Tool};
 use mcp_flow_testkit::memory::connect;

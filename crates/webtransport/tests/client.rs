@@ -1,18 +1,14 @@
 //! The client against a server that does not keep to the rules (WT-017, WT-045 to WT-047, WT-055).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{Caller, read, within};
 use mcp_flow_proto::webtransport::write_frame;
 use mcp_flow_tls::Tls;
 use mcp_flow_webtransport::client::{self, Event, Settings, Trust};
 use rustls::version::TLS13;
 use serde_json::{Value, json};
-use support::{Caller, read, within};
 use web_transport_quinn::quinn::crypto::rustls::QuicServerConfig;
 use web_transport_quinn::quinn::{Endpoint, ServerConfig};
 use web_transport_quinn::{ALPN, RecvStream, Request, SendStream, Session};

@@ -1,14 +1,10 @@
 //! The control stream: handshake, encodings, refusals and the end (WT-001 to WT-015, WT-029 to
 //! WT-044, WT-062 to WT-065).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
+use crate::support::{Running, start};
 use mcp_flow_proto::Encoding;
 use mcp_flow_testkit::fixture::Fixture;
 use serde_json::{Value, json};
-use support::{Running, start};
 
 /// WT-004, WT-030, WT-031, WT-034, WT-035: the answer to `initialize` is JSON and says all five
 /// things; everything after it is in the encoding chosen.

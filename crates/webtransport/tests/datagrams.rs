@@ -1,11 +1,8 @@
 //! Datagrams: progress, log and sound that may be lost (WT-019 to WT-028, WT-048, WT-061).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Caller, Running, start};
 use mcp_flow_proto::model::LogLevel;
 use mcp_flow_proto::webtransport::{AudioChunk, Channel};
 use mcp_flow_proto::{Encoding, Raw};
@@ -14,7 +11,6 @@ use mcp_flow_server::{Context, Server, Tool};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_webtransport::client::{Event, Settings};
 use serde_json::{Value, json};
-use support::{Caller, Running, start};
 
 /// WT-025, WT-028, C-45, C-15: what is on the way comes as datagrams about its request in the
 /// encoding agreed on; the last comes as a message, before the result.

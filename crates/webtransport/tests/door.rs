@@ -1,11 +1,8 @@
 //! Who is let in: path, origin, host, token, certificate and version of TLS (WT-009, WT-067, WT-068).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{options, start, start_with};
 use mcp_flow_server::Server;
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_tls::Tls;
@@ -13,7 +10,6 @@ use mcp_flow_webtransport::client::{self, ConnectError, Settings, Trust};
 use mcp_flow_webtransport::{Options, bind};
 use rcgen::{CertificateParams, Issuer, KeyPair};
 use serde_json::json;
-use support::{options, start, start_with};
 use web_transport_quinn::ClientBuilder;
 
 /// WT-009, WT-068: only the right path and no foreign page, and the status says which.

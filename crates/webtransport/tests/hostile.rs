@@ -1,12 +1,9 @@
 //! Clients that do not keep to the rules, or go without a word (WT-006, WT-069).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{Running, options, start, start_with, within};
 use futures_util::FutureExt;
 use mcp_flow_proto::Encoding;
 use mcp_flow_proto::webtransport::{FrameDecoder, write_frame};
@@ -16,7 +13,6 @@ use mcp_flow_testkit::relay::{Quality, Relay};
 use mcp_flow_webtransport::client;
 use rustls::version::TLS13;
 use serde_json::{Value, json};
-use support::{Running, options, start, start_with, within};
 use web_transport_quinn::Session;
 use web_transport_quinn::proto::ConnectRequest;
 use web_transport_quinn::quinn::crypto::rustls::QuicClientConfig;

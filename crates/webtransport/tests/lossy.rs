@@ -1,11 +1,8 @@
 //! Over a path that delays packets and loses some: slower, and in nothing else different.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Caller, Running, options};
 use mcp_flow_proto::Encoding;
 use mcp_flow_proto::webtransport::Channel;
 use mcp_flow_server::{Bulk, Context, Limits, Tool};
@@ -13,7 +10,6 @@ use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::relay::{Quality, Relay};
 use mcp_flow_webtransport::client::{Event, Settings};
 use serde_json::{Value, json};
-use support::{Caller, Running, options};
 
 /// WT-049, WT-052, WT-053, WT-055: results arrive whole, on streams and as messages, and pings are
 /// answered meanwhile.

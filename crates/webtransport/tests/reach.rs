@@ -1,13 +1,11 @@
 //! MCP-032, MCP-033: the client over WebTransport, as over every other transport, and what only this
 //! one has: streams and datagrams (WT-050 to WT-056, WT-025 to WT-027).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::bulky::{self, payload};
+use crate::support::{Running, start, start_with, within};
 use futures_util::StreamExt;
 use mcp_flow_client::transport::Connector;
 use mcp_flow_client::{Client, ErrorKind, Event, Revision};
@@ -20,8 +18,6 @@ use mcp_flow_tls::Tls;
 use mcp_flow_webtransport::bind;
 use mcp_flow_webtransport::client::{Settings, Trust, WebTransport, server, sounds};
 use serde_json::{Value, json};
-use support::bulky::{self, payload};
-use support::{Running, start, start_with, within};
 use tokio::io::AsyncReadExt;
 use tokio::sync::oneshot;
 

@@ -1,10 +1,6 @@
 //! PAT-003, MCP-005, WT-036: the scenario suite over WebTransport, with the very handlers that the
 //! memory transport has, in either encoding.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use mcp_flow_proto::Encoding;
 use mcp_flow_proto::webtransport::ClientTransport;
 use mcp_flow_server::Server;

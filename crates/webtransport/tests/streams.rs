@@ -1,17 +1,13 @@
 //! Execution streams: results of any size beside their messages (WT-045 to WT-057, WT-061, WT-063,
 //! WT-064, WT-066).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::bulky::{SMALL, payload, server};
+use crate::support::{Caller, Running, options, read, start, start_with};
 use mcp_flow_proto::Encoding;
 use mcp_flow_server::{Limits, Server};
 use serde_json::json;
-use support::bulky::{SMALL, payload, server};
-use support::{Caller, Running, options, read, start, start_with};
 
 /// WT-050, WT-051, WT-054: one call has three streams and two calls stream at once; nothing mixes.
 #[tokio::test]

@@ -1,7 +1,5 @@
 //! What must hold for any text and any context.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::collections::HashSet;
 
 use mcp_flow_workflow::next::{Next, guidance, in_round, next};

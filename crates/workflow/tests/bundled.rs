@@ -1,8 +1,6 @@
 //! The bundled workflows: each is good, and can be walked to its end by an agent that keeps its own
 //! books. `runs/bundled.rs` walks them as enforced runs.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::collections::HashSet;
 
 use mcp_flow_workflow::next::{Next, guidance, in_round, next};

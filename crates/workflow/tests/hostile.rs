@@ -1,8 +1,6 @@
 //! Small files that would cost much: they are refused, with the reason, or cost little. Most of
 //! these tests would not come to an end, or take all memory, if they were read as they stand.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use mcp_flow_workflow::next::guidance;
 use mcp_flow_workflow::{Condition, Format, Reading, Step, Verdict};
 use serde_json::{Map, Value, json};

@@ -8,11 +8,11 @@ use mcp_flow::webtransport::client;
 use mcp_flow_testkit::http::{Connection, Request};
 use serde_json::json;
 
-use crate::book::Book;
-use crate::raw::{Socket, first_status, frame};
-use crate::target::Target;
-use crate::way::{Transport, Way, begin, connect};
-use crate::webtransport::{settings, url};
+use crate::attack::book::Book;
+use crate::attack::raw::{Socket, first_status, frame};
+use crate::attack::target::Target;
+use crate::attack::way::{Transport, Way, begin, connect};
+use crate::attack::webtransport::{settings, url};
 
 /// PAT-024: connections past the number there may be are refused, and there is room again when they
 /// have gone; of sessions the oldest go.
@@ -37,7 +37,7 @@ async fn connections_and_sessions_are_bounded() {
     let served = open.iter().flatten().count();
     book.check("20 sessions by WebTransport", served <= 8, format_args!("{served} are open"));
     drop(open);
-    let is_free = crate::health::within(Duration::from_secs(20), async || {
+    let is_free = crate::attack::health::within(Duration::from_secs(20), async || {
         first_status(&target, &Request::get("/healthz").bytes()).await == Some(200)
     });
     book.check("room again", is_free.await, "there is none");
@@ -53,7 +53,7 @@ async fn connections_and_sessions_are_bounded() {
     }
     book.note("60 sessions", known, 20);
     book.close(5);
-    let settled = crate::health::within(Duration::from_secs(20), async || {
+    let settled = crate::attack::health::within(Duration::from_secs(20), async || {
         client::connect(url(&target), settings(&target, None)).await.is_ok()
     });
     assert!(settled.await, "there is no room for a session by WebTransport");

@@ -2,9 +2,9 @@
 
 use mcp_flow_testkit::http::Request;
 
-use crate::book::Book;
-use crate::raw::{Socket, frame, upgrade};
-use crate::target::Target;
+use crate::attack::book::Book;
+use crate::attack::raw::{Socket, frame, upgrade};
+use crate::attack::target::Target;
 
 /// INT-106, PAT-024: frames that break the rules end the conversation with the number that says why.
 #[tokio::test]

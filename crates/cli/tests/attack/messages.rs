@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::book::Book;
-use crate::target::Target;
-use crate::way::{Heard, Transport, Way, connect};
+use crate::attack::book::Book;
+use crate::attack::target::Target;
+use crate::attack::way::{Heard, Transport, Way, connect};
 
 /// INT-106: what is no message of JSON-RPC is refused with the code that says why, over every
 /// transport, and the connection goes on.

@@ -7,9 +7,9 @@ use mcp_flow_testkit::scripted::{Asked, http};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::book::Book;
-use crate::target::{PROGRAM, Target};
-use crate::way::{Transport, Way};
+use crate::attack::book::Book;
+use crate::attack::target::{PROGRAM, Target};
+use crate::attack::way::{Transport, Way};
 
 /// INT-106, PAT-035: a schema of a hostile server cannot keep its client busy, whatever its patterns
 /// would do to others.

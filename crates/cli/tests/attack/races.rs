@@ -4,9 +4,9 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::book::Book;
-use crate::target::Target;
-use crate::way::{Transport, Way, connect};
+use crate::attack::book::Book;
+use crate::attack::target::Target;
+use crate::attack::way::{Transport, Way, connect};
 
 /// Those that reach one server.
 const SHARED: [Transport; 8] = [

@@ -2,8 +2,8 @@
 
 use mcp_flow_testkit::http::{Connection, Request};
 
-use crate::target::Target;
-use crate::way::by;
+use crate::attack::target::Target;
+use crate::attack::way::by;
 
 /// A good request for a WebSocket.
 pub(crate) fn upgrade() -> Request {

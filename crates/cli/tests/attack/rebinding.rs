@@ -5,11 +5,11 @@ use mcp_flow_testkit::http::Request;
 use web_transport_quinn::Session;
 use web_transport_quinn::proto::ConnectRequest;
 
-use crate::book::Book;
-use crate::raw::upgrade;
-use crate::target::Target;
-use crate::way::initialize;
-use crate::webtransport::{dial, settings, url};
+use crate::attack::book::Book;
+use crate::attack::raw::upgrade;
+use crate::attack::target::Target;
+use crate::attack::way::initialize;
+use crate::attack::webtransport::{dial, settings, url};
 
 /// Every room of the server, and who asks there.
 fn rooms() -> Vec<(&'static str, Request)> {

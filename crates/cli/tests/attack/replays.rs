@@ -6,12 +6,12 @@ use mcp_flow::webtransport::client;
 use mcp_flow_testkit::http::Request;
 use serde_json::{Value, json};
 
-use crate::book::Book;
-use crate::health::within;
-use crate::raw::Socket;
-use crate::target::{ADA, BOB, Target};
-use crate::way::{Transport, Way, begin, by};
-use crate::webtransport::{settings, url};
+use crate::attack::book::Book;
+use crate::attack::health::within;
+use crate::attack::raw::Socket;
+use crate::attack::target::{ADA, BOB, Target};
+use crate::attack::way::{Transport, Way, begin, by};
+use crate::attack::webtransport::{settings, url};
 
 /// INT-103, INT-116: the sealed state of a request is good for its principal, its tool and its
 /// arguments, as it was given out and not otherwise.
@@ -138,9 +138,9 @@ async fn a_token_that_is_taken_back_opens_nothing() {
     for (name, request) in [
         ("its session", Request::post("/mcp", &ping).header("mcp-session-id", &session)),
         ("its stream", Request::post(&endpoint, &ping)),
-        ("a new session", crate::way::initialize()),
+        ("a new session", crate::attack::way::initialize()),
         ("a new stream", Request::get("/sse")),
-        ("a new socket", crate::raw::upgrade()),
+        ("a new socket", crate::attack::raw::upgrade()),
         (
             "the end of its session",
             Request::new("DELETE", "/mcp").header("mcp-session-id", &session),

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use mcp_flow_testkit::http::Request;
 use serde_json::{Value, json};
 
-use crate::book::Book;
-use crate::target::{ADA, BOB, Target};
-use crate::way::{Transport, Way, begin, by, initialize};
+use crate::attack::book::Book;
+use crate::attack::target::{ADA, BOB, Target};
+use crate::attack::way::{Transport, Way, begin, by, initialize};
 
 /// INT-103, INT-116: whoever knows the id of another's session has nothing; it is as unknown as one
 /// that was made up. A client cannot choose the id of its own.

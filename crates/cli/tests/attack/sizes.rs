@@ -3,11 +3,11 @@
 use mcp_flow::webtransport::client;
 use serde_json::{Value, json};
 
-use crate::book::Book;
-use crate::raw::first_status;
-use crate::target::Target;
-use crate::way::{Transport, Way};
-use crate::webtransport::{settings, url};
+use crate::attack::book::Book;
+use crate::attack::raw::first_status;
+use crate::attack::target::Target;
+use crate::attack::way::{Transport, Way};
+use crate::attack::webtransport::{settings, url};
 
 const SMALL: &str = "[limits]\nframe_bytes = 65536\nbatch = 10\n";
 

@@ -8,10 +8,10 @@ use mcp_flow_testkit::http::Connection;
 use web_transport_quinn::Session;
 use web_transport_quinn::proto::ConnectRequest;
 
-use crate::book::Book;
-use crate::raw::{Socket, frame};
-use crate::target::Target;
-use crate::webtransport::{dial, url};
+use crate::attack::book::Book;
+use crate::attack::raw::{Socket, frame};
+use crate::attack::target::Target;
+use crate::attack::webtransport::{dial, url};
 
 /// INT-106: whoever does not go on in time is hung up on, or told so, while others are served.
 #[tokio::test]

@@ -2,9 +2,9 @@
 
 use futures_util::future::join_all;
 
-use crate::book::Book;
-use crate::raw::statuses;
-use crate::target::Target;
+use crate::attack::book::Book;
+use crate::attack::raw::statuses;
+use crate::attack::target::Target;
 
 /// INT-106: a request whose end or whose meaning depends on who reads it is refused, and what is
 /// hidden behind it is never taken for a request of its own.

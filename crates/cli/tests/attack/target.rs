@@ -11,8 +11,8 @@ use mcp_flow_testkit::signer::{Signer, keys};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::health::{Health, within};
-use crate::way::{Transport, Way};
+use crate::attack::health::{Health, within};
+use crate::attack::way::{Transport, Way};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 

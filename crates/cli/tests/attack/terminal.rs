@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use mcp_flow_testkit::scripted::{Asked, http};
 use serde_json::{Value, json};
 
-use crate::book::Book;
-use crate::target::PROGRAM;
+use crate::attack::book::Book;
+use crate::attack::target::PROGRAM;
 
 /// PAT-023, PAT-035: nothing that a server says acts on the terminal, hides from the eye or passes for
 /// something the program says, be it a name, a description, a result, an error or a resource.

@@ -8,11 +8,11 @@ use mcp_flow_testkit::process::Program;
 use mcp_flow_testkit::signer::{Signer, unsigned};
 use serde_json::{Value, json};
 
-use crate::book::Book;
-use crate::raw::upgrade;
-use crate::target::{ADA, AUDIENCE, ISSUER, PROGRAM, Target};
-use crate::way::{by, initialize, mirrored};
-use crate::webtransport::{settings, url};
+use crate::attack::book::Book;
+use crate::attack::raw::upgrade;
+use crate::attack::target::{ADA, AUDIENCE, ISSUER, PROGRAM, Target};
+use crate::attack::way::{by, initialize, mirrored};
+use crate::attack::webtransport::{settings, url};
 
 /// INT-115, INT-117, MCP-072, C-46: no token but a good one opens any door, over any transport that
 /// asks.
@@ -47,7 +47,7 @@ async fn no_door_opens_for_a_bad_token() {
             &format!("\r\nAuthorization: Bearer {ADA}\r\n"),
             1,
         );
-        let first = crate::raw::first_status(&target, twice.as_bytes()).await;
+        let first = crate::attack::raw::first_status(&target, twice.as_bytes()).await;
         book.note(format!("two tokens, {door}"), first, Some(401));
     }
     for (name, token, status) in forged(signer) {

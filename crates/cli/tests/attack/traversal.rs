@@ -3,9 +3,9 @@
 use mcp_flow_testkit::http::Connection;
 use serde_json::json;
 
-use crate::book::Book;
-use crate::target::{SECRET, Target};
-use crate::way::{Heard, Transport, Way};
+use crate::attack::book::Book;
+use crate::attack::target::{SECRET, Target};
+use crate::attack::way::{Heard, Transport, Way};
 
 /// PAT-019, PAT-021, PAT-058: no spelling of a URI reads or watches what is outside, and what is
 /// there cannot be told from what is not.

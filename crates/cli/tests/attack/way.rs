@@ -10,9 +10,9 @@ use mcp_flow_testkit::{Peer, lines, sse, websocket};
 use serde_json::{Value, json};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::health::Health;
-use crate::target::{PROGRAM, Target};
-use crate::webtransport;
+use crate::attack::health::Health;
+use crate::attack::target::{PROGRAM, Target};
+use crate::attack::webtransport;
 
 /// How messages travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use web_transport_quinn::quinn::crypto::rustls::QuicClientConfig;
 use web_transport_quinn::quinn::{ClientConfig, Connection, ConnectionError, Endpoint};
 
-use crate::target::Target;
+use crate::attack::target::Target;
 
 /// How a good client reaches the target.
 pub(crate) fn settings(target: &Target, token: Option<&str>) -> Settings {

@@ -3,8 +3,8 @@
 use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 
-use crate::assignment::{Assignment, Manner};
-use crate::{counted, typed};
+use crate::soak::assignment::{Assignment, Manner};
+use crate::soak::{counted, typed};
 
 /// Works until the input ends. Whatever is not as it must be is a panic, which the conductor sees.
 pub(crate) async fn run(assignment: Assignment) {

@@ -11,11 +11,11 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-use crate::assignment::{Assignment, Kind};
-use crate::figures::Figures;
-use crate::files;
-use crate::server::Server;
-use crate::tally::Tally;
+use crate::soak::assignment::{Assignment, Kind};
+use crate::soak::figures::Figures;
+use crate::soak::files;
+use crate::soak::server::Server;
+use crate::soak::tally::Tally;
 
 pub(crate) struct Conductor {
     places: Value,
@@ -121,7 +121,7 @@ async fn succession(
 fn start(assignment: &Assignment) -> Child {
     let (name, value) = assignment.variable();
     Command::new(std::env::current_exe().unwrap())
-        .args(["--nocapture", "--test-threads=1"])
+        .args(["soak::clients_come_and_go", "--nocapture", "--test-threads=1"])
         .env(name, value)
         // What a client that is killed leaves lying about goes with the run.
         .env("TMPDIR", files::stdio_folder(&assignment.folder))

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::assignment::{Assignment, Transport};
-use crate::client::Leave;
-use crate::control_stream;
-use crate::server::{IDLE, PROGRAM};
-use crate::tally::Tally;
+use crate::soak::assignment::{Assignment, Transport};
+use crate::soak::client::Leave;
+use crate::soak::server::{IDLE, PROGRAM};
+use crate::soak::tally::Tally;
+use crate::support::control_stream;
 
 pub(crate) async fn run(assignment: &Assignment, leave: Leave) {
     let mut random = fastrand::Rng::with_seed(assignment.seed);

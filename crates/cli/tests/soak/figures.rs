@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use mcp_flow_testkit::usage::Usage;
 
-use crate::tally::Tally;
+use crate::soak::tally::Tally;
 
 /// What is known of one run.
 pub(crate) struct Figures {

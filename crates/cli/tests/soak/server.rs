@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdout};
 
-use crate::figures::Figures;
-use crate::{files, typed};
+use crate::soak::figures::Figures;
+use crate::soak::{files, typed};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 

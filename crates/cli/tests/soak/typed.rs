@@ -15,11 +15,12 @@ use mcp_flow::webtransport;
 use mcp_flow_testkit::http::Request;
 use serde_json::{Value, json};
 
-use crate::assignment::{Assignment, Transport};
-use crate::client::Leave;
-use crate::server::{IDLE, PROGRAM};
-use crate::tally::Tally;
-use crate::{control_stream, files};
+use crate::soak::assignment::{Assignment, Transport};
+use crate::soak::client::Leave;
+use crate::soak::files;
+use crate::soak::server::{IDLE, PROGRAM};
+use crate::soak::tally::Tally;
+use crate::support::control_stream;
 
 pub(crate) async fn run(assignment: &Assignment, leave: Leave) {
     let speak = match assignment.kind.transport {

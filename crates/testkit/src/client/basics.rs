@@ -12,7 +12,7 @@ use super::{Reach, client};
 use crate::fixture::Fixture;
 
 /// MCP-031, MCP-032, MCP-036, MCP-040: connect, list, call, in every revision.
-pub async fn every_revision_is_spoken(reach: &Reach) {
+pub(crate) async fn every_revision_is_spoken(reach: &Reach) {
     for revision in Revision::ALL {
         let client = client(reach, &Fixture::new().server, revision).await;
         let server = client.server().await.unwrap();
@@ -31,14 +31,14 @@ pub async fn every_revision_is_spoken(reach: &Reach) {
 }
 
 /// Without being told, the newest revision of both is spoken.
-pub async fn the_newest_revision_is_found(reach: &Reach) {
+pub(crate) async fn the_newest_revision_is_found(reach: &Reach) {
     let connector = reach(Fixture::new().server).await;
     let client = Client::builder().connect_by(connector).await.unwrap();
     assert_eq!(client.server().await.unwrap().revision, Revision::V2026_07_28);
 }
 
 /// MCP-038: responses come in any order, and each caller gets its own.
-pub async fn responses_find_their_requests(reach: &Reach) {
+pub(crate) async fn responses_find_their_requests(reach: &Reach) {
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         let fixture = Fixture::new();
         let client = client(reach, &fixture.server, revision).await;
@@ -57,7 +57,7 @@ pub async fn responses_find_their_requests(reach: &Reach) {
 }
 
 /// C-45, MCP-039: progress that rises is a stream, and log messages are another.
-pub async fn progress_and_logs_are_streams(reach: &Reach) {
+pub(crate) async fn progress_and_logs_are_streams(reach: &Reach) {
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         let client = client(reach, &Fixture::new().server, revision).await;
         let mut events = client.events();
@@ -79,7 +79,7 @@ pub async fn progress_and_logs_are_streams(reach: &Reach) {
 }
 
 /// A call that is dropped stops at the server, and the connection goes on.
-pub async fn a_dropped_call_is_cancelled(reach: &Reach) {
+pub(crate) async fn a_dropped_call_is_cancelled(reach: &Reach) {
     for revision in [Revision::V2025_06_18, Revision::V2026_07_28] {
         let fixture = Fixture::new();
         let client = client(reach, &fixture.server, revision).await;
@@ -92,7 +92,7 @@ pub async fn a_dropped_call_is_cancelled(reach: &Reach) {
 }
 
 /// MCP-035: what is not answered in time is an error, and the server is told to stop.
-pub async fn a_call_has_a_time_limit(reach: &Reach) {
+pub(crate) async fn a_call_has_a_time_limit(reach: &Reach) {
     for revision in [Revision::V2025_06_18, Revision::V2026_07_28] {
         let fixture = Fixture::new();
         let client = client(reach, &fixture.server, revision).await;
@@ -105,7 +105,7 @@ pub async fn a_call_has_a_time_limit(reach: &Reach) {
 
 /// MCP-039, C-24: errors of the server reach the caller with number, name and data; a failed tool
 /// is an outcome.
-pub async fn errors_are_passed_on(reach: &Reach) {
+pub(crate) async fn errors_are_passed_on(reach: &Reach) {
     for revision in Revision::ALL {
         let client = client(reach, &Fixture::new().server, revision).await;
         let error = client.call_tool("missing", json!({})).await.unwrap_err();
@@ -123,7 +123,7 @@ pub async fn errors_are_passed_on(reach: &Reach) {
 }
 
 /// PAT-015: a list is one stream, however many pages it has.
-pub async fn lists_come_whole_from_pages(reach: &Reach) {
+pub(crate) async fn lists_come_whole_from_pages(reach: &Reach) {
     for revision in [Revision::V2024_11_05, Revision::V2026_07_28] {
         let fixture = Fixture::with(|builder| {
             let resources =
@@ -144,7 +144,7 @@ pub async fn lists_come_whole_from_pages(reach: &Reach) {
 }
 
 /// PAT-039, PAT-046: prompts are listed, got with their content, and their arguments completed.
-pub async fn prompts_are_got_and_completed(reach: &Reach) {
+pub(crate) async fn prompts_are_got_and_completed(reach: &Reach) {
     for revision in [Revision::V2025_03_26, Revision::V2026_07_28] {
         let client = client(reach, &Fixture::with_prompts().server, revision).await;
         let prompts = client.prompts().all().await.unwrap();
@@ -164,7 +164,7 @@ pub async fn prompts_are_got_and_completed(reach: &Reach) {
 }
 
 /// Any method can be asked for, with `_meta` of its own.
-pub async fn a_server_can_be_asked_anything(reach: &Reach) {
+pub(crate) async fn a_server_can_be_asked_anything(reach: &Reach) {
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         let tool = Tool::builder("mirror").quick(|_: &mcp_flow_server::Context, it: Value| {
             mcp_flow_server::ToolOutput::structured(it)

@@ -14,7 +14,7 @@ async fn with(host: impl Host, reach: &Reach, fixture: &Fixture, revision: Revis
 
 /// PAT-009, PAT-047, PAT-048, PAT-052: forms, models and roots are answered by the host, as
 /// requests of the server or in rounds.
-pub async fn questions_are_answered_by_the_host(reach: &Reach) {
+pub(crate) async fn questions_are_answered_by_the_host(reach: &Reach) {
     for revision in Revision::ALL {
         let host = Scripted::default();
         let client = with(host.clone(), reach, &Fixture::new(), revision).await;
@@ -40,7 +40,7 @@ pub async fn questions_are_answered_by_the_host(reach: &Reach) {
 
 /// C-33, PAT-047: a client without a person declares nothing, and a server that asks anyway is
 /// told no.
-pub async fn nobody_denies_everything(reach: &Reach) {
+pub(crate) async fn nobody_denies_everything(reach: &Reach) {
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         let client = client(reach, &Fixture::new().server, revision).await;
         for tool in ["ask_name", "sample_text", "list_roots"] {
@@ -54,7 +54,7 @@ pub async fn nobody_denies_everything(reach: &Reach) {
 }
 
 /// A request goes on round by round, and its state goes back as it came.
-pub async fn rounds_go_on_until_the_server_is_content(reach: &Reach) {
+pub(crate) async fn rounds_go_on_until_the_server_is_content(reach: &Reach) {
     let client = with(Scripted::default(), reach, &Fixture::new(), Revision::V2026_07_28).await;
     let outcome = client.call_tool("count_rounds", json!({})).await.unwrap();
     assert!(outcome.text().contains("file:///work"), "{}", outcome.text());
@@ -64,7 +64,7 @@ pub async fn rounds_go_on_until_the_server_is_content(reach: &Reach) {
 
 /// INT-087, INT-093, INT-096: a whole conversation, with an answer that is checked here, one that
 /// is only refused at the server, and the end.
-pub async fn a_conversation_is_held(reach: &Reach) {
+pub(crate) async fn a_conversation_is_held(reach: &Reach) {
     for revision in Revision::ALL {
         let fixture = Fixture::conversing();
         let host = Scripted::answering(["Ada", "no address", "ada@a.example"]);
@@ -88,7 +88,7 @@ pub async fn a_conversation_is_held(reach: &Reach) {
 }
 
 /// A conversation that is left stays at the server, and is taken up from another client.
-pub async fn a_conversation_is_left_and_taken_up(reach: &Reach) {
+pub(crate) async fn a_conversation_is_left_and_taken_up(reach: &Reach) {
     let fixture = Fixture::conversing();
     let first = client(reach, &fixture.server, Revision::V2025_11_25).await;
     let mut conversation = first.begin("wizard", Map::new()).await.unwrap();
@@ -113,7 +113,7 @@ pub async fn a_conversation_is_left_and_taken_up(reach: &Reach) {
 }
 
 /// INT-099, INT-100: a server without conversations gets one call, after everything was asked for.
-pub async fn without_conversations_everything_is_asked_upfront(reach: &Reach) {
+pub(crate) async fn without_conversations_everything_is_asked_upfront(reach: &Reach) {
     for revision in [Revision::V2025_06_18, Revision::V2026_07_28] {
         let host = Scripted::answering([json!(2), json!("three"), json!(3)]);
         let client = with(host.clone(), reach, &Fixture::new(), revision).await;

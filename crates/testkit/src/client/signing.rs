@@ -43,7 +43,7 @@ async fn connect(
 
 /// MCP-073: with a key at both ends everything goes on as without, in both directions, and keys
 /// can be exchanged on the way.
-pub async fn signed_messages_are_believed(reach: &Reach) {
+pub(crate) async fn signed_messages_are_believed(reach: &Reach) {
     for revision in Revision::ALL {
         let old = ring(1);
         let signing = Signing::new(&old);
@@ -78,7 +78,7 @@ pub async fn signed_messages_are_believed(reach: &Reach) {
 
 /// MCP-073: who does not sign, or has another key, is told so; and a client that signs believes
 /// nobody who does not.
-pub async fn unsigned_messages_are_refused(reach: &Reach) {
+pub(crate) async fn unsigned_messages_are_refused(reach: &Reach) {
     for revision in [Revision::V2024_11_05, Revision::V2025_11_25, Revision::V2026_07_28] {
         let connector = reach(server(Some(&ring(1))).server).await;
         let error = connect(connector, revision, None).await.unwrap_err();
@@ -97,7 +97,7 @@ pub async fn unsigned_messages_are_refused(reach: &Reach) {
 }
 
 /// MCP-073: a changed byte is refused and a message is good once, whoever is in between.
-pub async fn touched_messages_are_refused(reach: &Reach) {
+pub(crate) async fn touched_messages_are_refused(reach: &Reach) {
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         for (touch, expected) in [(Touch::Change, 0), (Touch::Repeat, 1)] {
             let calls = Arc::new(AtomicUsize::new(0));

@@ -9,7 +9,7 @@ use super::{Reach, client};
 use crate::fixture::Fixture;
 
 /// PAT-057: whoever listens for tools is told that they changed, in either era.
-pub async fn changes_are_told(reach: &Reach) {
+pub(crate) async fn changes_are_told(reach: &Reach) {
     for revision in [Revision::V2024_11_05, Revision::V2025_11_25, Revision::V2026_07_28] {
         let fixture = Fixture::new();
         let client = client(reach, &fixture.server, revision).await;
@@ -31,7 +31,7 @@ pub async fn changes_are_told(reach: &Reach) {
 }
 
 /// PAT-060: after a change the resource is read again and holds the new content.
-pub async fn a_resource_is_read_again_after_a_change(reach: &Reach) {
+pub(crate) async fn a_resource_is_read_again_after_a_change(reach: &Reach) {
     for revision in [Revision::V2025_06_18, Revision::V2026_07_28] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap();

@@ -12,7 +12,7 @@ use crate::fixture::Fixture;
 use crate::peer::Peer;
 
 /// C-06, MCP-005: a tool asks a person, in every revision, and is told what they did.
-pub async fn a_person_is_asked_in_every_revision(connect: &Connect) {
+pub(crate) async fn a_person_is_asked_in_every_revision(connect: &Connect) {
     for revision in Revision::ALL {
         let mut peer = ready(connect, revision, everything()).await;
         for tool in ["ask_name", "ask_blocking", "ask_in_task"] {
@@ -45,7 +45,7 @@ pub async fn a_person_is_asked_in_every_revision(connect: &Connect) {
 }
 
 /// PAT-047, PAT-048: a tool asks the client's model, in every revision.
-pub async fn a_model_is_asked_in_every_revision(connect: &Connect) {
+pub(crate) async fn a_model_is_asked_in_every_revision(connect: &Connect) {
     for revision in Revision::ALL {
         let mut peer = ready(connect, revision, everything()).await;
         let reply = converse(&mut peer, revision, "sample_text", json!({}), |method, params| {
@@ -61,7 +61,7 @@ pub async fn a_model_is_asked_in_every_revision(connect: &Connect) {
 }
 
 /// PAT-009: roots are asked for where they are declared, and begin with `file://`.
-pub async fn roots_are_asked_for_in_every_revision(connect: &Connect) {
+pub(crate) async fn roots_are_asked_for_in_every_revision(connect: &Connect) {
     for revision in Revision::ALL {
         let mut peer = ready(connect, revision, everything()).await;
         for (uri, text) in [
@@ -79,7 +79,7 @@ pub async fn roots_are_asked_for_in_every_revision(connect: &Connect) {
 }
 
 /// C-33: a person who says no to sampling fails the tool, which says so.
-pub async fn a_refusal_is_told_apart_from_a_failure(connect: &Connect) {
+pub(crate) async fn a_refusal_is_told_apart_from_a_failure(connect: &Connect) {
     for revision in Revision::ALL {
         let mut peer = ready(connect, revision, everything()).await;
         let reply = converse(
@@ -101,7 +101,7 @@ pub async fn a_refusal_is_told_apart_from_a_failure(connect: &Connect) {
 
 /// C-06, PAT-009, PAT-047: only what was declared is asked; what is missing is named, by -32021
 /// where the revision has that. A tool that can do without does.
-pub async fn nothing_is_asked_that_was_not_declared(connect: &Connect) {
+pub(crate) async fn nothing_is_asked_that_was_not_declared(connect: &Connect) {
     for revision in Revision::ALL {
         let url_only = json!({"elicitation": {"url": {}}, "sampling": {}});
         for (declared, tool, arguments, missing) in [
@@ -132,7 +132,7 @@ pub async fn nothing_is_asked_that_was_not_declared(connect: &Connect) {
 }
 
 /// C-06: whatever a client answers is checked, and what cannot be used fails the call alone.
-pub async fn answers_are_not_believed(connect: &Connect) {
+pub(crate) async fn answers_are_not_believed(connect: &Connect) {
     for revision in Revision::ALL {
         let mut peer = ready(connect, revision, everything()).await;
         for (tool, answer, word) in [
@@ -160,7 +160,7 @@ pub async fn answers_are_not_believed(connect: &Connect) {
 }
 
 /// C-06: a person is sent to a URL, which is named where the revision wants it to be.
-pub async fn a_person_is_sent_to_a_url(connect: &Connect) {
+pub(crate) async fn a_person_is_sent_to_a_url(connect: &Connect) {
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         let mut peer = ready(connect, revision, everything()).await;
         for (action, text) in
@@ -185,7 +185,7 @@ pub async fn a_person_is_sent_to_a_url(connect: &Connect) {
 const URL_PARAMS: (Option<&str>, Option<&str>) = (Some("url"), Some("https://a.example/key"));
 
 /// C-06: what a tool asks at the same time reaches a stateless client in one round.
-pub async fn questions_at_once_are_asked_together(connect: &Connect) {
+pub(crate) async fn questions_at_once_are_asked_together(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     let first = call(&mut peer, "ask_all", json!({}), json!({})).await["result"].clone();
     assert_eq!(first["resultType"], "input_required");
@@ -206,7 +206,7 @@ pub async fn questions_at_once_are_asked_together(connect: &Connect) {
 
 /// C-06: what a client leaves out it is asked for again, what it adds is ignored, and what is no
 /// answer at all is refused.
-pub async fn what_is_missing_is_asked_again(connect: &Connect) {
+pub(crate) async fn what_is_missing_is_asked_again(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     let named = |name: &str| json!({"action": "accept", "content": {"name": name}});
     let mut state = Value::Null;
@@ -253,7 +253,7 @@ pub async fn what_is_missing_is_asked_again(connect: &Connect) {
 }
 
 /// C-06, C-43: a state that was changed, has expired or belongs to another request is refused.
-pub async fn a_request_state_is_good_for_one_request(connect: &Connect) {
+pub(crate) async fn a_request_state_is_good_for_one_request(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     let first = call(&mut peer, "ask_name", json!({"a": 1, "b": 2}), json!({})).await;
     let state = first["result"]["requestState"].as_str().unwrap().to_owned();
@@ -302,7 +302,7 @@ pub async fn a_request_state_is_good_for_one_request(connect: &Connect) {
 }
 
 /// An answer is taken for the question it was given to, and for no other.
-pub async fn a_changed_question_is_noticed(connect: &Connect) {
+pub(crate) async fn a_changed_question_is_noticed(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     let first = call(&mut peer, "ask_otherwise", json!({}), json!({})).await;
     let answers = json!({"elicitation": {"action": "accept", "content": {"name": "Al"}}});
@@ -313,7 +313,7 @@ pub async fn a_changed_question_is_noticed(connect: &Connect) {
 }
 
 /// C-06: a handler can keep its own state where the client carries it.
-pub async fn a_handler_keeps_its_own_state(connect: &Connect) {
+pub(crate) async fn a_handler_keeps_its_own_state(connect: &Connect) {
     let mut peer = ready(connect, Revision::V2025_11_25, everything()).await;
     let reply = converse(
         &mut peer,

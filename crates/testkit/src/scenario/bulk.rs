@@ -12,7 +12,7 @@ use crate::fixture::Fixture;
 
 /// MCP-079: whatever a tool returns to be read is delivered: inline if it is small, and as the
 /// transport can if it is not, in the form of each revision.
-pub async fn bulk_is_delivered(connect: &Connect) {
+pub(crate) async fn bulk_is_delivered(connect: &Connect) {
     for revision in Revision::ALL {
         let fixture = Fixture::with(|builder| builder.tools(tools()));
         let mut peer = connect(fixture.server).await;
@@ -44,7 +44,7 @@ pub async fn bulk_is_delivered(connect: &Connect) {
 
 /// PAT-024: what is larger than a result may be is linked to or refused, with the limit, and a
 /// resource likewise.
-pub async fn bulk_has_a_limit(connect: &Connect) {
+pub(crate) async fn bulk_has_a_limit(connect: &Connect) {
     for revision in Revision::ALL {
         let fixture = Fixture::with(|builder| {
             let large = Resource::builder("x:/large")
@@ -86,7 +86,7 @@ pub async fn bulk_has_a_limit(connect: &Connect) {
 }
 
 /// MCP-087: what a tool says while it works reaches the caller before its result.
-pub async fn partial_output_comes_before_the_result(connect: &Connect) {
+pub(crate) async fn partial_output_comes_before_the_result(connect: &Connect) {
     for revision in Revision::ALL {
         let (said, go_on) = (std::sync::Arc::new(tokio::sync::Notify::new()), "go on");
         let gate = said.clone();

@@ -9,7 +9,7 @@ use crate::fixture::Fixture;
 
 /// MCP-008, MCP-016, MCP-017, MCP-018, MCP-026, PAT-026, PAT-029, C-30: what is listed can be
 /// called, in every revision.
-pub async fn a_tool_is_listed_and_called(connect: &Connect) {
+pub(crate) async fn a_tool_is_listed_and_called(connect: &Connect) {
     for revision in Revision::handshake() {
         let mut peer = connect(Fixture::new().server).await;
         peer.initialize(revision).await;
@@ -32,7 +32,7 @@ pub async fn a_tool_is_listed_and_called(connect: &Connect) {
 }
 
 /// MCP-019, MCP-028, C-24: a tool's own failure is a result that says so.
-pub async fn a_failing_tool_is_a_result(connect: &Connect) {
+pub(crate) async fn a_failing_tool_is_a_result(connect: &Connect) {
     for revision in Revision::handshake() {
         let mut peer = connect(Fixture::new().server).await;
         peer.initialize(revision).await;
@@ -46,7 +46,7 @@ pub async fn a_failing_tool_is_a_result(connect: &Connect) {
 }
 
 /// MCP-028: a panic, wherever it happens, is an error of its own call that reveals nothing.
-pub async fn a_panic_stays_in_its_call(connect: &Connect) {
+pub(crate) async fn a_panic_stays_in_its_call(connect: &Connect) {
     let fixture = Fixture::new();
     let mut peer = connect(fixture.server.clone()).await;
     peer.initialize(Revision::V2025_11_25).await;
@@ -62,7 +62,7 @@ pub async fn a_panic_stays_in_its_call(connect: &Connect) {
 }
 
 /// MCP-052, C-17: calls run at the same time and replies leave when they are ready.
-pub async fn a_quick_call_overtakes_a_slow_one(connect: &Connect) {
+pub(crate) async fn a_quick_call_overtakes_a_slow_one(connect: &Connect) {
     let fixture = Fixture::new();
     let mut peer = connect(fixture.server.clone()).await;
     peer.initialize(Revision::V2025_11_25).await;
@@ -77,7 +77,7 @@ pub async fn a_quick_call_overtakes_a_slow_one(connect: &Connect) {
 }
 
 /// MCP-027, C-24, C-31: arguments that break the schema are an error or a result, by revision.
-pub async fn bad_arguments_follow_the_revision(connect: &Connect) {
+pub(crate) async fn bad_arguments_follow_the_revision(connect: &Connect) {
     for revision in Revision::handshake() {
         let mut peer = connect(Fixture::new().server).await;
         peer.initialize(revision).await;
@@ -105,7 +105,7 @@ pub async fn bad_arguments_follow_the_revision(connect: &Connect) {
 }
 
 /// MCP-010, MCP-011: the id comes back, of the same type.
-pub async fn ids_come_back_as_they_were_sent(connect: &Connect) {
+pub(crate) async fn ids_come_back_as_they_were_sent(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     for id in [json!("7"), json!(7), json!(""), json!(-1), json!(0), json!(u64::MAX), json!(1.5)] {
         peer.send(json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
@@ -114,7 +114,7 @@ pub async fn ids_come_back_as_they_were_sent(connect: &Connect) {
 }
 
 /// C-22, C-53, PAT-011: who calls is what the transport knows, not what the client claims.
-pub async fn the_caller_is_known(connect: &Connect) {
+pub(crate) async fn the_caller_is_known(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     let info = json!({"name": "root", "version": "1"});
     peer.call("initialize", json!({"protocolVersion": "2025-11-25", "clientInfo": info})).await;
@@ -128,7 +128,7 @@ pub async fn the_caller_is_known(connect: &Connect) {
 }
 
 /// A result that is not what the tool's output schema says is never sent; the tool failed.
-pub async fn a_result_keeps_to_its_schema(connect: &Connect) {
+pub(crate) async fn a_result_keeps_to_its_schema(connect: &Connect) {
     let schema = json!({"type": "object", "properties": {"x": {"type": "number"}}});
     let tool = Tool::builder("give")
         .output_schema(schema)

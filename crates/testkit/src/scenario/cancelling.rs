@@ -7,7 +7,7 @@ use super::Connect;
 use crate::fixture::Fixture;
 
 /// C-51, MCP-010: an id in use is refused without harm to the first, and free again afterwards.
-pub async fn a_duplicate_id_is_refused(connect: &Connect) {
+pub(crate) async fn a_duplicate_id_is_refused(connect: &Connect) {
     let fixture = Fixture::new();
     let mut peer = connect(fixture.server.clone()).await;
     peer.initialize(Revision::V2025_11_25).await;
@@ -26,7 +26,7 @@ pub async fn a_duplicate_id_is_refused(connect: &Connect) {
 }
 
 /// MCP-086, C-12: the official cancel stops the work and is not answered.
-pub async fn a_cancelled_call_stops_and_is_silent(connect: &Connect) {
+pub(crate) async fn a_cancelled_call_stops_and_is_silent(connect: &Connect) {
     let fixture = Fixture::new();
     let mut peer = connect(fixture.server.clone()).await;
     peer.initialize(Revision::V2025_11_25).await;
@@ -38,7 +38,7 @@ pub async fn a_cancelled_call_stops_and_is_silent(connect: &Connect) {
 }
 
 /// C-02, C-12: `$/cancel` stops the work and is answered.
-pub async fn a_cancel_by_the_other_name_is_answered(connect: &Connect) {
+pub(crate) async fn a_cancel_by_the_other_name_is_answered(connect: &Connect) {
     let fixture = Fixture::new();
     let mut peer = connect(fixture.server.clone()).await;
     peer.initialize(Revision::V2025_11_25).await;
@@ -53,7 +53,7 @@ pub async fn a_cancel_by_the_other_name_is_answered(connect: &Connect) {
 }
 
 /// MCP-056, C-12: a function that blocks a thread is told, and its place is free when it is done.
-pub async fn a_blocking_call_is_told_to_stop(connect: &Connect) {
+pub(crate) async fn a_blocking_call_is_told_to_stop(connect: &Connect) {
     let fixture = Fixture::new();
     let mut peer = connect(fixture.server.clone()).await;
     peer.initialize(Revision::V2025_11_25).await;
@@ -65,7 +65,7 @@ pub async fn a_blocking_call_is_told_to_stop(connect: &Connect) {
 }
 
 /// C-12: unknown, finished and odd ids are ignored.
-pub async fn what_cannot_be_cancelled_is_ignored(connect: &Connect) {
+pub(crate) async fn what_cannot_be_cancelled_is_ignored(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     peer.initialize(Revision::V2025_11_25).await;
     let done = peer.ask("ping", json!({}));

@@ -11,7 +11,7 @@ use crate::peer::Peer;
 
 /// Who has shaken hands is told that tools changed, once for changes made together, and
 /// finds the change when listing again.
-pub async fn a_burst_of_changes_is_told_once(connect: &Connect) {
+pub(crate) async fn a_burst_of_changes_is_told_once(connect: &Connect) {
     for revision in Revision::handshake() {
         let server = Fixture::new().server;
         let mut peer = connect(server.clone()).await;
@@ -39,7 +39,7 @@ pub async fn a_burst_of_changes_is_told_once(connect: &Connect) {
 
 /// A client of the stateless era is told what it listens for, marked with the request
 /// that asked for it, until it cancels or the connection ends.
-pub async fn a_stateless_client_listens_for_changes(connect: &Connect) {
+pub(crate) async fn a_stateless_client_listens_for_changes(connect: &Connect) {
     let server = Fixture::new().server;
     let mut peer = connect(server.clone()).await;
     let wanted = json!({"toolsListChanged": true, "resourceSubscriptions": ["file:///a"]});
@@ -68,7 +68,7 @@ pub async fn a_stateless_client_listens_for_changes(connect: &Connect) {
 }
 
 /// What is no filter is refused, and what cannot happen is not agreed to.
-pub async fn what_cannot_be_listened_for_is_left_out(connect: &Connect) {
+pub(crate) async fn what_cannot_be_listened_for_is_left_out(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     let refused = peer.call("subscriptions/listen", json!({"_meta": stateless()})).await;
     assert_eq!(refused["error"]["code"], -32602);
@@ -81,7 +81,7 @@ pub async fn what_cannot_be_listened_for_is_left_out(connect: &Connect) {
 }
 
 /// A subscription whose turn comes when the connection is ending is refused, and holds up nothing.
-pub async fn nobody_begins_to_listen_at_the_end(connect: &Connect) {
+pub(crate) async fn nobody_begins_to_listen_at_the_end(connect: &Connect) {
     let fixture = Fixture::with_limits(Limits { concurrency: 1, ..Limits::default() });
     let mut peer = connect(fixture.server.clone()).await;
     peer.ask("tools/call", json!({"name": "wait", "_meta": stateless()}));
@@ -100,7 +100,7 @@ pub async fn nobody_begins_to_listen_at_the_end(connect: &Connect) {
 }
 
 /// One connection cannot hold any number of subscriptions.
-pub async fn subscriptions_of_a_connection_are_bounded(connect: &Connect) {
+pub(crate) async fn subscriptions_of_a_connection_are_bounded(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     let params = json!({"_meta": stateless(), "notifications": {"toolsListChanged": true}});
     for _ in 0..64 {

@@ -11,7 +11,7 @@ use crate::fixture::{Fixture, prompts};
 
 /// Values are suggested out of lists and by functions, at most a hundred at once, for arguments of
 /// prompts and variables of templates.
-pub async fn arguments_are_completed(connect: &Connect) {
+pub(crate) async fn arguments_are_completed(connect: &Connect) {
     let first_hundred: Vec<_> = (0..100).map(|number| number.to_string()).collect();
     for revision in Revision::ALL {
         let mut peer = open(connect, &fixture(), revision).await;
@@ -48,7 +48,7 @@ pub async fn arguments_are_completed(connect: &Connect) {
 }
 
 /// What cannot be completed is explained.
-pub async fn wrong_completions_are_explained(connect: &Connect) {
+pub(crate) async fn wrong_completions_are_explained(connect: &Connect) {
     let revision = Revision::V2025_11_25;
     let mut peer = open(connect, &fixture(), revision).await;
     let argument = json!({"name": "language", "value": "r"});

@@ -13,7 +13,7 @@ use crate::peer::Peer;
 
 /// MCP-058, MCP-059, MCP-060, MCP-061, C-25, C-26, C-40: each revision gets the content it has,
 /// and the nearest to what it lacks.
-pub async fn content_follows_the_revision(connect: &Connect) {
+pub(crate) async fn content_follows_the_revision(connect: &Connect) {
     let image = json!({"type": "image", "data": "AQ==", "mimeType": "image/png"});
     let with_url =
         json!({"type": "image", "data": "AQ==", "mimeType": "image/png", "url": "x:/a.png"});
@@ -52,7 +52,7 @@ pub async fn content_follows_the_revision(connect: &Connect) {
 
 /// MCP-059, MCP-060, MCP-061, C-25, C-26: a server told to follow seed 002 does so in every
 /// revision.
-pub async fn content_in_the_forms_of_seed_002(connect: &Connect) {
+pub(crate) async fn content_in_the_forms_of_seed_002(connect: &Connect) {
     for revision in Revision::ALL {
         let fixture = Fixture::with(|builder| {
             builder.tools(returning(everything)).content_form(ContentForm::Seed002)
@@ -73,7 +73,7 @@ pub async fn content_in_the_forms_of_seed_002(connect: &Connect) {
 
 /// MCP-019, MCP-028, C-24: however a tool fails, its first content says why, and so does
 /// `errorMessage` in its place.
-pub async fn odd_failures_tell_their_message(connect: &Connect) {
+pub(crate) async fn odd_failures_tell_their_message(connect: &Connect) {
     let broken = || ToolOutput {
         is_error: true,
         ..ToolOutput::content([Content::image([1], "image/png"), Content::text("broken")])
@@ -93,7 +93,7 @@ pub async fn odd_failures_tell_their_message(connect: &Connect) {
 
 /// PAT-035: what the server is told to take out of output reaches no client, in a quick text, a
 /// failure or anything else, and filters run in their order.
-pub async fn output_is_filtered(connect: &Connect) {
+pub(crate) async fn output_is_filtered(connect: &Connect) {
     let dirty = "\u{1b}[31mred\u{1b}[0m\u{7}\n";
     for revision in Revision::ALL {
         for tool in [
@@ -123,7 +123,7 @@ pub async fn output_is_filtered(connect: &Connect) {
 }
 
 /// PAT-035, MCP-028: a filter that panics fails the call whose output it was given, and no other.
-pub async fn a_panic_in_a_filter_stays_in_its_call(connect: &Connect) {
+pub(crate) async fn a_panic_in_a_filter_stays_in_its_call(connect: &Connect) {
     let fixture = Fixture::with(|builder| {
         builder.filter_output(|_, output| {
             let text = &output.content[0];
@@ -144,7 +144,7 @@ pub async fn a_panic_in_a_filter_stays_in_its_call(connect: &Connect) {
 
 /// PAT-035: a result past the limit is not sent, and its place is taken by a failure that says
 /// how large it was, how large it may be and what to do.
-pub async fn a_result_too_large_to_send_is_a_failure(connect: &Connect) {
+pub(crate) async fn a_result_too_large_to_send_is_a_failure(connect: &Connect) {
     let limits = || Limits { result_bytes: 10_000, ..Limits::default() };
     for revision in Revision::ALL {
         for (tool, fits) in [

@@ -12,10 +12,10 @@ use super::Connect;
 use crate::fixture::Fixture;
 use crate::peer::Peer;
 
-pub use tools::*;
+pub(crate) use tools::*;
 
 /// C-10, INT-091 to INT-098, INT-001: one declaration in three places, and none where it is off.
-pub async fn the_declaration_is_the_same_everywhere(connect: &Connect) {
+pub(crate) async fn the_declaration_is_the_same_everywhere(connect: &Connect) {
     let mut peer = connect(Fixture::conversing().server).await;
     let early = peer.call("capabilities", Value::Null).await["result"].clone();
     assert_eq!(early["interactive"], true);
@@ -35,7 +35,7 @@ pub async fn the_declaration_is_the_same_everywhere(connect: &Connect) {
 
 /// INT-075, INT-002, INT-009, INT-016 to INT-026, INT-039, INT-047 to INT-049, C-05: start, respond,
 /// complete, in every revision that can be sent requests.
-pub async fn a_simple_conversation_takes_three_exchanges(connect: &Connect) {
+pub(crate) async fn a_simple_conversation_takes_three_exchanges(connect: &Connect) {
     for revision in Revision::handshake() {
         let mut peer = ready(connect, revision).await;
         let params = json!({"toolName": "simple", "initialParams": {"x": 1}, "timeout": 1e300,
@@ -67,7 +67,7 @@ pub async fn a_simple_conversation_takes_three_exchanges(connect: &Connect) {
 
 /// INT-004 to INT-006, INT-076 to INT-078, INT-028 to INT-031, INT-040: the wizard of the document
 /// over whichever transport this is, the retry in it, and the reply always ahead of what it leads to.
-pub async fn a_wizard_asks_one_question_after_another(connect: &Connect) {
+pub(crate) async fn a_wizard_asks_one_question_after_another(connect: &Connect) {
     let mut peer = ready(connect, Revision::V2025_11_25).await;
     // Four replies in each, all of which lead to something.
     for _ in 0..1000 / 4 {
@@ -102,7 +102,7 @@ pub async fn a_wizard_asks_one_question_after_another(connect: &Connect) {
 
 /// INT-027, INT-043 to INT-046, INT-062 to INT-065, C-09: what takes time is told of, and a question
 /// after work comes by another request than one that follows directly.
-pub async fn work_between_questions_is_told(connect: &Connect) {
+pub(crate) async fn work_between_questions_is_told(connect: &Connect) {
     let fixture = Fixture::conversing();
     let mut peer = ready_for(connect, &fixture, Revision::V2025_11_25).await;
     let started = start(&mut peer, "thinks", json!({})).await;
@@ -133,7 +133,7 @@ pub async fn work_between_questions_is_told(connect: &Connect) {
 }
 
 /// C-06, C-09, INT-010: clients that want or need it so are never sent a request.
-pub async fn a_poller_finds_everything_in_results(connect: &Connect) {
+pub(crate) async fn a_poller_finds_everything_in_results(connect: &Connect) {
     for revision in Revision::ALL {
         let fixture = Fixture::conversing();
         let mut peer = connect(fixture.server.clone()).await;
@@ -178,7 +178,7 @@ pub async fn a_poller_finds_everything_in_results(connect: &Connect) {
 
 /// INT-014, INT-036 to INT-038, INT-056 to INT-061, INT-101, INT-114, C-11: what a session has become, and
 /// what is left of it at the end.
-pub async fn the_state_of_a_session_is_told(connect: &Connect) {
+pub(crate) async fn the_state_of_a_session_is_told(connect: &Connect) {
     let mut peer = ready(connect, Revision::V2025_11_25).await;
     let id = start(&mut peer, "kinds", json!({})).await["sessionId"].clone();
     let other = start(&mut peer, "kinds", json!({})).await["sessionId"].clone();
@@ -216,7 +216,7 @@ pub async fn the_state_of_a_session_is_told(connect: &Connect) {
 
 /// INT-018, INT-041, INT-050, INT-053, INT-054, INT-067 to INT-069, INT-079 to INT-086, C-01, C-08,
 /// C-42, C-44: each refusal has its number, its name and its session.
-pub async fn what_cannot_be_done_to_a_session_is_named(connect: &Connect) {
+pub(crate) async fn what_cannot_be_done_to_a_session_is_named(connect: &Connect) {
     let mut peer = ready(connect, Revision::V2025_11_25).await;
     for unknown in ["session_abc123", "", "x", "session_00000000000000000000000000000abc"] {
         for method in ["respond", "continue", "complete", "cancel", "getState"] {
@@ -309,7 +309,7 @@ pub async fn what_cannot_be_done_to_a_session_is_named(connect: &Connect) {
 
 /// INT-007, INT-011, INT-017, INT-023, INT-042: what is malformed is refused by the name of its
 /// field, and changes nothing.
-pub async fn malformed_requests_name_their_field(connect: &Connect) {
+pub(crate) async fn malformed_requests_name_their_field(connect: &Connect) {
     let mut peer = ready(connect, Revision::V2025_11_25).await;
     let id = start(&mut peer, "simple", json!({})).await["sessionId"].clone();
     for (method, params, field) in [
@@ -354,7 +354,7 @@ pub async fn malformed_requests_name_their_field(connect: &Connect) {
 }
 
 /// INT-104 to INT-106, INT-036, INT-120: no answer does harm, and the question stays open.
-pub async fn hostile_answers_are_rejected(connect: &Connect) {
+pub(crate) async fn hostile_answers_are_rejected(connect: &Connect) {
     let mut peer = ready(connect, Revision::V2025_11_25).await;
     let id = start(&mut peer, "simple", json!({})).await["sessionId"].clone();
     let mut nested = json!(1);
@@ -384,7 +384,7 @@ pub async fn hostile_answers_are_rejected(connect: &Connect) {
 }
 
 /// C-53, MCP-094: whoever started a session takes it up from another connection.
-pub async fn a_session_outlives_its_connection(connect: &Connect) {
+pub(crate) async fn a_session_outlives_its_connection(connect: &Connect) {
     let fixture = Fixture::conversing();
     let mut first = ready_for(connect, &fixture, Revision::V2025_11_25).await;
     let id = start(&mut first, "simple", json!({})).await["sessionId"].clone();
@@ -397,7 +397,7 @@ pub async fn a_session_outlives_its_connection(connect: &Connect) {
 }
 
 /// INT-034, C-41: a client that listens and says nothing does not hold a session for ever.
-pub async fn a_prompt_nobody_takes_note_of_ends_its_session(connect: &Connect) {
+pub(crate) async fn a_prompt_nobody_takes_note_of_ends_its_session(connect: &Connect) {
     let short = Limits { client_request_time: Duration::from_millis(50), ..Limits::default() };
     let fixture = Fixture::conversing_limited(short);
     let mut peer = ready_for(connect, &fixture, Revision::V2025_11_25).await;

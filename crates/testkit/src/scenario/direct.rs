@@ -15,7 +15,7 @@ use crate::fixture::Fixture;
 
 /// C-18, C-19, C-54, WFL-059: every tool can be a method: its arguments are the params, its output is
 /// the result, and a failure is an error. No method of the protocol is shadowed.
-pub async fn every_tool_can_be_a_method(connect: &Connect) {
+pub(crate) async fn every_tool_can_be_a_method(connect: &Connect) {
     for revision in Revision::ALL {
         let fixture = Fixture::with(|server| {
             let data = |_: &Context, given: Value| ToolOutput::structured(json!({"given": given}));
@@ -49,7 +49,7 @@ pub async fn every_tool_can_be_a_method(connect: &Connect) {
 
 /// C-18, MCP-091: a tool that is called as a method is subject to the same rules, and noted as the
 /// same call.
-pub async fn a_direct_call_is_a_call(connect: &Connect) {
+pub(crate) async fn a_direct_call_is_a_call(connect: &Connect) {
     for revision in [Revision::V2024_11_05, Revision::V2025_11_25, Revision::V2026_07_28] {
         let noted = Noted::default();
         let rule = Rule {

@@ -7,7 +7,7 @@ use super::Connect;
 use crate::fixture::Fixture;
 
 /// MCP-009, MCP-054: after the end of input what runs is answered, and the connection ends.
-pub async fn the_end_of_input_drains(connect: &Connect) {
+pub(crate) async fn the_end_of_input_drains(connect: &Connect) {
     let fixture = Fixture::new();
     let mut peer = connect(fixture.server.clone()).await;
     peer.initialize(Revision::V2025_11_25).await;
@@ -22,7 +22,7 @@ pub async fn the_end_of_input_drains(connect: &Connect) {
 
 /// C-20, PAT-008: `shutdown` is answered with null after everything before it; what comes after
 /// it is refused.
-pub async fn shutdown_is_answered_last(connect: &Connect) {
+pub(crate) async fn shutdown_is_answered_last(connect: &Connect) {
     let fixture = Fixture::new();
     let mut peer = connect(fixture.server.clone()).await;
     peer.initialize(Revision::V2025_11_25).await;
@@ -42,7 +42,7 @@ pub async fn shutdown_is_answered_last(connect: &Connect) {
 }
 
 /// C-20: a notification that says the same does not make a `shutdown` go unanswered.
-pub async fn shutdown_is_answered_though_asked_for_twice(connect: &Connect) {
+pub(crate) async fn shutdown_is_answered_though_asked_for_twice(connect: &Connect) {
     let fixture = Fixture::new();
     let mut peer = connect(fixture.server.clone()).await;
     peer.initialize(Revision::V2025_11_25).await;

@@ -8,7 +8,7 @@ use crate::fixture::Fixture;
 
 /// MCP-003, MCP-022, MCP-029, MCP-055, MCP-062, C-36: every unreadable message is answered, and
 /// the next one works.
-pub async fn what_is_no_message_is_answered(connect: &Connect) {
+pub(crate) async fn what_is_no_message_is_answered(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     peer.initialize(Revision::V2025_11_25).await;
     for (text, code, id) in [
@@ -34,7 +34,7 @@ pub async fn what_is_no_message_is_answered(connect: &Connect) {
 }
 
 /// MCP-017, MCP-029, PAT-032: params that do not fit are explained, on every method.
-pub async fn wrong_params_are_explained(connect: &Connect) {
+pub(crate) async fn wrong_params_are_explained(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     peer.initialize(Revision::V2025_11_25).await;
     for (method, params) in [
@@ -79,7 +79,7 @@ pub async fn wrong_params_are_explained(connect: &Connect) {
 }
 
 /// MCP-007, PAT-025, C-31: unknown methods and tools are told apart and named.
-pub async fn unknown_names_are_named(connect: &Connect) {
+pub(crate) async fn unknown_names_are_named(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     peer.initialize(Revision::V2025_11_25).await;
     let error = peer.call("no/such/method", json!({})).await["error"].clone();
@@ -94,7 +94,7 @@ pub async fn unknown_names_are_named(connect: &Connect) {
 }
 
 /// MCP-013: whatever a notification says, it is not answered.
-pub async fn notifications_are_never_answered(connect: &Connect) {
+pub(crate) async fn notifications_are_never_answered(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     peer.initialize(Revision::V2025_11_25).await;
     peer.notify("no/such/notification", json!({}));
@@ -108,7 +108,7 @@ pub async fn notifications_are_never_answered(connect: &Connect) {
 }
 
 /// MCP-004, C-52: batches are served where the revision has them and refused as a whole elsewhere.
-pub async fn batches_follow_the_revision(connect: &Connect) {
+pub(crate) async fn batches_follow_the_revision(connect: &Connect) {
     let ping = |id: i64| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
     let add = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call",
         "params": {"name": "math.add", "arguments": {"a": 1, "b": 2}}});

@@ -8,7 +8,7 @@ use crate::fixture::Fixture;
 
 /// PAT-001, C-21: before `initialize` only ping and stateless requests are served, and what is
 /// refused does no harm.
-pub async fn requests_before_the_handshake_are_refused(connect: &Connect) {
+pub(crate) async fn requests_before_the_handshake_are_refused(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     let refused = peer.call("tools/list", json!({})).await;
     assert_eq!(refused["error"]["code"], -32600);
@@ -23,7 +23,7 @@ pub async fn requests_before_the_handshake_are_refused(connect: &Connect) {
 
 /// MCP-001, MCP-006, MCP-015, PAT-004, PAT-005, PAT-007, PAT-013: silence, request, result,
 /// notification; and the result says what there is and no more.
-pub async fn the_handshake_takes_three_messages(connect: &Connect) {
+pub(crate) async fn the_handshake_takes_three_messages(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     let result = peer.initialize(Revision::V2025_11_25).await;
     assert_eq!(
@@ -42,7 +42,7 @@ pub async fn the_handshake_takes_three_messages(connect: &Connect) {
 
 /// MCP-014, C-04, C-22, C-23, C-37: whatever is asked for, a version is agreed on; what the
 /// revision has no place for is left out.
-pub async fn versions_are_negotiated(connect: &Connect) {
+pub(crate) async fn versions_are_negotiated(connect: &Connect) {
     for (requested, agreed) in [
         (json!("2024-11-05"), "2024-11-05"),
         (json!("2025-03-26"), "2025-03-26"),
@@ -74,7 +74,7 @@ pub async fn versions_are_negotiated(connect: &Connect) {
 }
 
 /// MCP-006: one handshake per connection.
-pub async fn a_second_handshake_is_refused(connect: &Connect) {
+pub(crate) async fn a_second_handshake_is_refused(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     peer.initialize(Revision::V2025_06_18).await;
     for params in [json!({"protocolVersion": "2024-11-05"}), json!({})] {
@@ -87,7 +87,7 @@ pub async fn a_second_handshake_is_refused(connect: &Connect) {
 
 /// C-21, MCP-002: a request that says its own version is served alone, before and beside a
 /// handshake.
-pub async fn both_eras_share_a_connection(connect: &Connect) {
+pub(crate) async fn both_eras_share_a_connection(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     let discovered = peer.call("server/discover", json!({"_meta": stateless()})).await;
     let result = &discovered["result"];
@@ -110,7 +110,7 @@ pub async fn both_eras_share_a_connection(connect: &Connect) {
 
 /// C-01, C-04, C-20: stateless requests have their own faults, and methods of the other era are
 /// unknown to them.
-pub async fn stateless_faults_have_their_own_codes(connect: &Connect) {
+pub(crate) async fn stateless_faults_have_their_own_codes(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     let version = "io.modelcontextprotocol/protocolVersion";
     let capabilities = "io.modelcontextprotocol/clientCapabilities";
@@ -142,7 +142,7 @@ pub async fn stateless_faults_have_their_own_codes(connect: &Connect) {
 }
 
 /// Sends a request as a client of this revision does.
-pub(super) async fn call(
+pub(crate) async fn call(
     peer: &mut crate::Peer,
     revision: Revision,
     method: &str,
@@ -155,7 +155,7 @@ pub(super) async fn call(
 }
 
 /// The `_meta` of a request that stands alone.
-pub fn stateless() -> Value {
+pub(crate) fn stateless() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},

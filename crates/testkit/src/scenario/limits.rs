@@ -8,7 +8,7 @@ use super::Connect;
 use crate::fixture::Fixture;
 
 /// C-17: beyond the cap calls wait, in order, while pings, cancels and answers go on.
-pub async fn calls_wait_for_a_place(connect: &Connect) {
+pub(crate) async fn calls_wait_for_a_place(connect: &Connect) {
     let fixture = Fixture::with_limits(Limits { concurrency: 2, ..Limits::default() });
     let mut peer = connect(fixture.server.clone()).await;
     peer.initialize(Revision::V2025_11_25).await;
@@ -34,7 +34,7 @@ pub async fn calls_wait_for_a_place(connect: &Connect) {
 }
 
 /// C-12: a call that has not begun can be cancelled too, and never begins.
-pub async fn a_waiting_call_can_be_cancelled(connect: &Connect) {
+pub(crate) async fn a_waiting_call_can_be_cancelled(connect: &Connect) {
     let fixture = Fixture::with_limits(Limits { concurrency: 1, ..Limits::default() });
     let mut peer = connect(fixture.server.clone()).await;
     peer.initialize(Revision::V2025_11_25).await;
@@ -53,7 +53,7 @@ pub async fn a_waiting_call_can_be_cancelled(connect: &Connect) {
 }
 
 /// C-12: the same for a call of the stateless era, which is told so in its own numbers.
-pub async fn a_waiting_stateless_call_can_be_cancelled(connect: &Connect) {
+pub(crate) async fn a_waiting_stateless_call_can_be_cancelled(connect: &Connect) {
     let fixture = Fixture::with_limits(Limits { concurrency: 1, ..Limits::default() });
     let mut peer = connect(fixture.server.clone()).await;
     peer.initialize(Revision::V2025_11_25).await;
@@ -67,7 +67,7 @@ pub async fn a_waiting_stateless_call_can_be_cancelled(connect: &Connect) {
 
 /// C-17: with one place everything is answered in the order it came, errors included, and ping
 /// alone goes ahead.
-pub async fn in_order_means_in_order(connect: &Connect) {
+pub(crate) async fn in_order_means_in_order(connect: &Connect) {
     let fixture = Fixture::with_limits(Limits { concurrency: 1, ..Limits::default() });
     let mut peer = connect(fixture.server.clone()).await;
     peer.initialize(Revision::V2025_11_25).await;
@@ -85,7 +85,7 @@ pub async fn in_order_means_in_order(connect: &Connect) {
 }
 
 /// PAT-036, INT-107: a burst is refused with a delay to wait, and others are served as before.
-pub async fn requests_that_come_too_often_are_refused(connect: &Connect) {
+pub(crate) async fn requests_that_come_too_often_are_refused(connect: &Connect) {
     let session_rate = Some(Rate { burst: 4, per_second: 0.01 });
     let fixture = Fixture::with_limits(Limits { session_rate, ..Limits::default() });
     let mut peer = connect(fixture.server.clone()).await;
@@ -111,7 +111,7 @@ pub async fn requests_that_come_too_often_are_refused(connect: &Connect) {
 }
 
 /// MCP-074: past what the server may hold for all, requests are refused and pings are not.
-pub async fn a_full_server_refuses_and_recovers(connect: &Connect) {
+pub(crate) async fn a_full_server_refuses_and_recovers(connect: &Connect) {
     let fixture = Fixture::with_limits(Limits { memory: 1024, ..Limits::default() });
     let mut peer = connect(fixture.server.clone()).await;
     peer.initialize(Revision::V2025_11_25).await;

@@ -10,7 +10,7 @@ use crate::fixture::Fixture;
 
 /// C-45: progress goes to the holder of a token, rises, and ends before the reply; without a
 /// token there is none.
-pub async fn progress_rises_and_ends_with_the_call(connect: &Connect) {
+pub(crate) async fn progress_rises_and_ends_with_the_call(connect: &Connect) {
     for revision in Revision::handshake() {
         let mut peer = connect(Fixture::new().server).await;
         peer.initialize(revision).await;
@@ -40,7 +40,7 @@ pub async fn progress_rises_and_ends_with_the_call(connect: &Connect) {
 
 /// MCP-056, MCP-087: what is sent before the reply, however large, and the reply both arrive, even
 /// if both are there before anything could be sent.
-pub async fn a_large_notice_is_not_taken_for_the_reply(connect: &Connect) {
+pub(crate) async fn a_large_notice_is_not_taken_for_the_reply(connect: &Connect) {
     let detail = "x".repeat(100_000);
     let told = detail.clone();
     let loud = Tool::builder("loud").quick(move |context: &Context, _: Value| {
@@ -70,7 +70,7 @@ pub async fn a_large_notice_is_not_taken_for_the_reply(connect: &Connect) {
 
 /// PAT-010: log messages at or above the level asked for: per connection, or per request in the
 /// stateless era, where none are sent unasked.
-pub async fn log_messages_follow_the_level(connect: &Connect) {
+pub(crate) async fn log_messages_follow_the_level(connect: &Connect) {
     for revision in Revision::handshake() {
         let mut peer = connect(Fixture::new().server).await;
         let opened = peer.initialize(revision).await;
@@ -108,7 +108,7 @@ pub async fn log_messages_follow_the_level(connect: &Connect) {
 }
 
 /// PAT-010: a level that is none is refused, wherever it is asked for.
-pub async fn log_levels_that_are_none_are_refused(connect: &Connect) {
+pub(crate) async fn log_levels_that_are_none_are_refused(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     peer.initialize(Revision::V2025_11_25).await;
     for level in [json!("loud"), json!("DEBUG"), json!(7), json!([])] {
@@ -130,7 +130,7 @@ fn levels(messages: &[Value]) -> Vec<&str> {
 
 /// MCP-005, C-06: a call asks the client and goes on with the answer, or with its refusal; a
 /// stateless call cannot.
-pub async fn the_client_is_asked_and_answers(connect: &Connect) {
+pub(crate) async fn the_client_is_asked_and_answers(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     peer.initialize(Revision::V2025_11_25).await;
     for (answer, expected) in [

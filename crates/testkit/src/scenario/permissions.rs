@@ -15,7 +15,7 @@ use crate::fixture::{Fixture, prompts};
 
 /// MCP-091, PAT-020, PAT-031, PAT-041, PAT-044, PAT-058: what a caller may not use is in no list,
 /// and asked for by name it is as unknown as what never was; no handler runs.
-pub async fn what_may_not_be_used_is_not_there(connect: &Connect) {
+pub(crate) async fn what_may_not_be_used_is_not_there(connect: &Connect) {
     for revision in Revision::ALL {
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = calls.clone();
@@ -85,7 +85,7 @@ pub async fn what_may_not_be_used_is_not_there(connect: &Connect) {
 
 /// MCP-091: other rules count at once for clients that are there, who are told to look again; of
 /// what they may not see they hear nothing.
-pub async fn rules_are_exchanged_while_clients_are_there(connect: &Connect) {
+pub(crate) async fn rules_are_exchanged_while_clients_are_there(connect: &Connect) {
     let permissions = Permissions::everything();
     let books = ["open", "other"].map(|name| Resource::builder(format!("book:/{name}")).text(name));
     let fixture = Fixture::with(|server| {
@@ -127,7 +127,7 @@ pub async fn rules_are_exchanged_while_clients_are_there(connect: &Connect) {
 
 /// MCP-091, INT-103: a flow is given by its own rules, as a tool and as a conversation, and without
 /// the flow there is no session of it either.
-pub async fn sessions_need_their_flow(connect: &Connect) {
+pub(crate) async fn sessions_need_their_flow(connect: &Connect) {
     let permissions = Permissions::new(vec![Rule {
         principals: Names::all(),
         tools: Names::all(),

@@ -11,7 +11,7 @@ use crate::fixture::{Fixture, prompts};
 use crate::peer::Peer;
 
 /// MCP-082, MCP-084, PAT-038, PAT-040: what is listed can be got, filled in, in every revision.
-pub async fn a_prompt_is_listed_and_got(connect: &Connect) {
+pub(crate) async fn a_prompt_is_listed_and_got(connect: &Connect) {
     for revision in Revision::ALL {
         let mut peer = open(connect, &Fixture::with_prompts(), revision).await;
         let listed = call(&mut peer, revision, "prompts/list", json!({})).await["result"].clone();
@@ -45,7 +45,7 @@ pub async fn a_prompt_is_listed_and_got(connect: &Connect) {
 }
 
 /// PAT-043, MCP-084: what an argument holds stays plain text in one message.
-pub async fn arguments_of_a_prompt_are_harmless(connect: &Connect) {
+pub(crate) async fn arguments_of_a_prompt_are_harmless(connect: &Connect) {
     let revision = Revision::V2025_11_25;
     let mut peer = open(connect, &Fixture::with_prompts(), revision).await;
     for data in [
@@ -65,7 +65,7 @@ pub async fn arguments_of_a_prompt_are_harmless(connect: &Connect) {
 }
 
 /// PAT-046, C-40: messages hold every kind of content, each in the form the revision has.
-pub async fn prompt_content_follows_the_revision(connect: &Connect) {
+pub(crate) async fn prompt_content_follows_the_revision(connect: &Connect) {
     for revision in Revision::ALL {
         let mut peer = open(connect, &Fixture::with_prompts(), revision).await;
         let params = json!({"name": "everything"});
@@ -85,7 +85,7 @@ pub async fn prompt_content_follows_the_revision(connect: &Connect) {
 }
 
 /// PAT-041, MCP-083: what cannot be got is explained, and so is why.
-pub async fn wrong_requests_for_prompts_are_explained(connect: &Connect) {
+pub(crate) async fn wrong_requests_for_prompts_are_explained(connect: &Connect) {
     for revision in Revision::ALL {
         let mut peer = open(connect, &Fixture::with_prompts(), revision).await;
         for (params, code, name, word) in [
@@ -118,7 +118,7 @@ pub async fn wrong_requests_for_prompts_are_explained(connect: &Connect) {
 }
 
 /// PAT-037: a server without prompts knows none of their methods and declares nothing.
-pub async fn prompts_need_their_capability(connect: &Connect) {
+pub(crate) async fn prompts_need_their_capability(connect: &Connect) {
     for revision in Revision::ALL {
         let fixture = Fixture::new();
         let mut peer = open(connect, &fixture, revision).await;
@@ -141,7 +141,7 @@ pub async fn prompts_need_their_capability(connect: &Connect) {
 }
 
 /// PAT-038, C-30: a long list comes in pages, and a cursor of someone else's making is refused.
-pub async fn prompts_come_in_pages(connect: &Connect) {
+pub(crate) async fn prompts_come_in_pages(connect: &Connect) {
     let limits = Limits { page: 2, ..Limits::default() };
     let fixture = Fixture::with(|builder| builder.prompts(prompts()).limits(limits));
     let mut peer = open(connect, &fixture, Revision::V2025_11_25).await;
@@ -162,7 +162,7 @@ pub async fn prompts_come_in_pages(connect: &Connect) {
 }
 
 /// PAT-041, PAT-044: who may not see a prompt finds nothing of it; who may only see it is told so.
-pub async fn hidden_prompts_are_not_there(connect: &Connect) {
+pub(crate) async fn hidden_prompts_are_not_there(connect: &Connect) {
     for revision in Revision::ALL {
         let fixture = Fixture::with(|builder| {
             builder.prompts(prompts()).prompt_access(|caller, name| match name {
@@ -195,7 +195,7 @@ pub async fn hidden_prompts_are_not_there(connect: &Connect) {
 }
 
 /// Prompts come and go while the server runs, and who wants to know is told.
-pub async fn changes_of_prompts_are_told(connect: &Connect) {
+pub(crate) async fn changes_of_prompts_are_told(connect: &Connect) {
     let late = || Prompt::builder("late").template("Better than never.");
     let is_change = |message: &Value| message["method"] == "notifications/prompts/list_changed";
     let server = Fixture::with_prompts().server;
@@ -223,7 +223,7 @@ pub async fn changes_of_prompts_are_told(connect: &Connect) {
 }
 
 /// Connects as a client of this revision.
-pub(super) async fn open(connect: &Connect, fixture: &Fixture, revision: Revision) -> Peer {
+pub(crate) async fn open(connect: &Connect, fixture: &Fixture, revision: Revision) -> Peer {
     let mut peer = connect(fixture.server.clone()).await;
     if !revision.is_stateless() {
         peer.initialize(revision).await;

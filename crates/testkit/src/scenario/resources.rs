@@ -13,7 +13,7 @@ use crate::peer::Peer;
 
 /// MCP-078, PAT-014, PAT-017, PAT-018, C-32: resources are listed as each revision has them and
 /// read as text or bytes; what is not there is named; where there are none, there is no method.
-pub async fn resources_are_listed_and_read(connect: &Connect) {
+pub(crate) async fn resources_are_listed_and_read(connect: &Connect) {
     for revision in Revision::ALL {
         let mut peer = connect(library().server).await;
         let shown = Shown::of(&mut peer, revision).await;
@@ -75,7 +75,7 @@ pub async fn resources_are_listed_and_read(connect: &Connect) {
 
 /// PAT-015, PAT-016, PAT-024: a long list comes in pages, each entry once; a cursor that was
 /// altered is refused.
-pub async fn resources_come_in_pages(connect: &Connect) {
+pub(crate) async fn resources_come_in_pages(connect: &Connect) {
     let numbers = || {
         let one = |number| Resource::builder(format!("number:/{number}")).text("");
         (0..250).map(one).collect::<Vec<_>>()
@@ -99,7 +99,7 @@ pub async fn resources_come_in_pages(connect: &Connect) {
 }
 
 /// MCP-080: templates are listed, and what they stand for is read by typed variables.
-pub async fn templates_are_listed_and_read(connect: &Connect) {
+pub(crate) async fn templates_are_listed_and_read(connect: &Connect) {
     #[derive(serde::Deserialize)]
     struct Square {
         number: u32,
@@ -137,7 +137,7 @@ pub async fn templates_are_listed_and_read(connect: &Connect) {
 
 /// PAT-019, PAT-020, PAT-058, C-32: what one may not see does not exist, and what one may see may
 /// still not be readable.
-pub async fn resources_have_rules(connect: &Connect) {
+pub(crate) async fn resources_have_rules(connect: &Connect) {
     let books = || {
         ["open", "shown", "secret"]
             .map(|name| Resource::builder(format!("book:/{name}")).text(name))
@@ -186,7 +186,7 @@ pub async fn resources_have_rules(connect: &Connect) {
 }
 
 /// MCP-078, PAT-021, PAT-022, PAT-024: files under a root are resources, and nothing else is.
-pub async fn files_are_resources(connect: &Connect) {
+pub(crate) async fn files_are_resources(connect: &Connect) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap().join("root");
     std::fs::create_dir_all(root.join("sub")).unwrap();
@@ -236,7 +236,7 @@ pub async fn files_are_resources(connect: &Connect) {
 }
 
 /// C-26: where there are no links, a small resource of the server's own stands in for one.
-pub async fn small_links_are_embedded(connect: &Connect) {
+pub(crate) async fn small_links_are_embedded(connect: &Connect) {
     for revision in Revision::ALL {
         let tool = Tool::builder("refer").quick(|_: &Context, _: Value| {
             vec![
@@ -291,7 +291,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) async fn of(peer: &mut Peer, revision: Revision) -> Self {
+    pub(crate) async fn of(peer: &mut Peer, revision: Revision) -> Self {
         let shown = if revision.is_stateless() {
             let params = json!({"_meta": stateless()});
             peer.call("server/discover", params).await["result"].clone()
@@ -302,7 +302,7 @@ impl Shown {
     }
 }
 
-pub(super) async fn read(peer: &mut Peer, revision: Revision, uri: &str) -> Value {
+pub(crate) async fn read(peer: &mut Peer, revision: Revision, uri: &str) -> Value {
     call(peer, revision, "resources/read", json!({"uri": uri})).await
 }
 

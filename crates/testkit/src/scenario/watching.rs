@@ -12,7 +12,7 @@ use crate::fixture::Fixture;
 
 /// PAT-057, PAT-058, PAT-059, PAT-061, MCP-081, C-34: who has subscribed to a resource is told
 /// once for a burst of changes, and nobody else is, until it has had enough.
-pub async fn a_subscriber_is_told_of_changes(connect: &Connect) {
+pub(crate) async fn a_subscriber_is_told_of_changes(connect: &Connect) {
     for revision in Revision::handshake() {
         let server = library().server;
         let (mut peer, mut other) = (connect(server.clone()).await, connect(server.clone()).await);
@@ -47,7 +47,7 @@ pub async fn a_subscriber_is_told_of_changes(connect: &Connect) {
 
 /// PAT-059, PAT-060: a file that is written, or replaced as editors do, is told of, and reading it
 /// gives the new content.
-pub async fn a_changed_file_is_told_of(connect: &Connect) {
+pub(crate) async fn a_changed_file_is_told_of(connect: &Connect) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap();
     for name in ["a.txt", "b.txt"] {
@@ -78,7 +78,7 @@ pub async fn a_changed_file_is_told_of(connect: &Connect) {
 
 /// C-34, PAT-057: a client of the stateless era listens for resources; what it may not have is left
 /// out of what is agreed to, and all it is told is marked.
-pub async fn a_stateless_client_listens_for_resources(connect: &Connect) {
+pub(crate) async fn a_stateless_client_listens_for_resources(connect: &Connect) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap();
     std::fs::write(path.join("a.txt"), "old").unwrap();
@@ -116,7 +116,7 @@ pub async fn a_stateless_client_listens_for_resources(connect: &Connect) {
 
 /// MCP-078: resources that come and go are told of, once for a burst, those added by hand and files
 /// of a directory that was listed.
-pub async fn a_changed_list_of_resources_is_told_of(connect: &Connect) {
+pub(crate) async fn a_changed_list_of_resources_is_told_of(connect: &Connect) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap();
     std::fs::write(path.join("a.txt"), "").unwrap();
@@ -141,7 +141,7 @@ pub async fn a_changed_list_of_resources_is_told_of(connect: &Connect) {
 }
 
 /// PAT-024: one connection cannot be subscribed to any number of resources.
-pub async fn resource_subscriptions_are_bounded(connect: &Connect) {
+pub(crate) async fn resource_subscriptions_are_bounded(connect: &Connect) {
     let limits = Limits { resource_subscriptions: 2, ..Limits::default() };
     let fixture = Fixture::with(|builder| {
         let one = |number| Resource::builder(format!("number:/{number}")).text("");

@@ -10,7 +10,7 @@ use crate::scenario::Connect;
 
 /// C-06, INT-100: clients that can show forms are asked by one after another, with the rules of each
 /// question, and again when an answer breaks them.
-pub async fn a_flow_is_asked_by_forms(connect: &Connect) {
+pub(crate) async fn a_flow_is_asked_by_forms(connect: &Connect) {
     for revision in [Revision::V2025_06_18, Revision::V2025_11_25] {
         let mut peer = connect(Fixture::conversing().server).await;
         peer.initialize_with(revision, json!({"elicitation": {}})).await;
@@ -65,7 +65,7 @@ pub async fn a_flow_is_asked_by_forms(connect: &Connect) {
 /// C-06, INT-128: under 2026-07-28 each round asks one question. An answer that is repeated leads to
 /// the same question or end; another answer to the same question is refused, and so is a state that
 /// was tampered with.
-pub async fn a_flow_is_asked_in_rounds(connect: &Connect) {
+pub(crate) async fn a_flow_is_asked_in_rounds(connect: &Connect) {
     let mut peer = connect(Fixture::conversing().server).await;
     let first = round(&mut peer, None, Value::Null).await["result"].clone();
     assert_eq!(first["resultType"], "input_required", "{first}");
@@ -116,7 +116,7 @@ pub async fn a_flow_is_asked_in_rounds(connect: &Connect) {
 
 /// C-06, C-11: to decline answers the open question only; what was answered stays answered, and a
 /// decline that is repeated leads to the same end.
-pub async fn only_an_open_question_can_be_declined(connect: &Connect) {
+pub(crate) async fn only_an_open_question_can_be_declined(connect: &Connect) {
     let mut peer = connect(Fixture::conversing().server).await;
     let first = round(&mut peer, None, Value::Null).await["result"].clone();
     let second = round(&mut peer, Some(&first), filled("name", json!("Ada"))).await;
@@ -140,7 +140,7 @@ pub async fn only_an_open_question_can_be_declined(connect: &Connect) {
 
 /// C-06, C-11, C-14: a custom question of flat members is a form, and the last answer can be
 /// repeated however it was given: as the text of a choice, or by leaving it to the default.
-pub async fn the_last_answer_can_be_repeated_in_any_form(connect: &Connect) {
+pub(crate) async fn the_last_answer_can_be_repeated_in_any_form(connect: &Connect) {
     let mut peer = connect(Fixture::conversing().server).await;
     for (answer, size) in [(json!({"size": "2"}), 2), (json!({}), 1), (json!({"size": ""}), 1)] {
         let first = round_of(&mut peer, "places", None, Value::Null).await["result"].clone();
@@ -161,7 +161,7 @@ pub async fn the_last_answer_can_be_repeated_in_any_form(connect: &Connect) {
 
 /// INT-099, INT-100: clients that cannot be asked give everything at once, and are told what is
 /// missing and how to give it.
-pub async fn a_flow_takes_everything_upfront(connect: &Connect) {
+pub(crate) async fn a_flow_takes_everything_upfront(connect: &Connect) {
     for revision in Revision::handshake() {
         let mut peer = ready(connect, revision).await;
         let listed = peer.call("tools/list", json!({})).await;
@@ -198,7 +198,7 @@ pub async fn a_flow_takes_everything_upfront(connect: &Connect) {
 
 /// C-06: under 2026-07-28 whoever cannot show forms is told what it would take to be asked, and what
 /// is missing; with everything given nothing is.
-pub async fn a_round_without_forms_needs_everything(connect: &Connect) {
+pub(crate) async fn a_round_without_forms_needs_everything(connect: &Connect) {
     let mut peer = connect(Fixture::conversing().server).await;
     let call = |arguments: Value| json!({"name": "wizard", "arguments": arguments, "_meta": stateless(json!({}))});
     let reply = peer.call("tools/call", call(json!({"name": "Ada"}))).await;
@@ -216,7 +216,7 @@ pub async fn a_round_without_forms_needs_everything(connect: &Connect) {
 }
 
 /// C-44, INT-085: a server may have flows and no conversations.
-pub async fn conversations_can_be_switched_off(connect: &Connect) {
+pub(crate) async fn conversations_can_be_switched_off(connect: &Connect) {
     let fixture = Fixture::conversing_with(mcp_flow_interaction::InteractionBuilder::disabled);
     let mut peer = connect(fixture.server).await;
     peer.initialize(Revision::V2025_11_25).await;

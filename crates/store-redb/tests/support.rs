@@ -1,7 +1,5 @@
 //! A disk that can be unplugged, or full, at any moment.
 
-#![allow(dead_code, unreachable_pub, reason = "every test uses some of it")]
-
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};

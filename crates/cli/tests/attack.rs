@@ -4,8 +4,6 @@
 //! every family good calls still work, handles are back at the start, and memory has stayed within a
 //! bound. `docs/security.md` says which threat is held by which of them.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 mod book;
 mod floods;
 mod frames;

@@ -1,7 +1,5 @@
 //! What the tests of the engine share: a clock that stands still, a store that breaks, flows.
 
-#![allow(dead_code, unreachable_pub, reason = "every test uses some of it")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;

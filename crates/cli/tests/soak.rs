@@ -11,13 +11,9 @@
 //! `MCP_FLOW_SOAK_SECONDS` says for how long, 30 if it is not set. `MCP_FLOW_SOAK_SEED` makes the same
 //! choices again as an earlier run, which has printed its seed.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 mod assignment;
 mod client;
 mod conductor;
-#[path = "../support/control_stream.rs"]
-mod control_stream;
 mod counted;
 mod figures;
 mod files;

@@ -3,8 +3,6 @@
 //! Two groups: what the protocol says (handshake, discovery, errors) and what the schemas say
 //! (inputs, outputs, examples), as the document asks for (WFL-064).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 mod protocol;
 mod schemas;
 

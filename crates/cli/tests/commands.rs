@@ -1,7 +1,5 @@
 //! The real program, as scripts call it.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 mod calls;
 mod downloads;
 mod hostile;

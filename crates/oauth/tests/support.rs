@@ -1,7 +1,5 @@
 //! Who logs in to a town.
 
-#![allow(dead_code, reason = "not every test needs everything")]
-
 pub(crate) mod town;
 
 use std::sync::Arc;

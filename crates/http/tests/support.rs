@@ -1,7 +1,5 @@
 //! A server on a port of its own, for as long as a test needs it.
 
-#![allow(dead_code, reason = "each test file uses what it needs")]
-
 use std::net::SocketAddr;
 
 use mcp_flow_http::{Bound, Options, bind};

@@ -1,7 +1,5 @@
 //! Enforced runs against a fake agent that cheats.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 mod bundled;
 mod conditions;
 

@@ -1,7 +1,5 @@
 //! A server on a free port, and a client that is spoken by hand.
 
-#![allow(dead_code, reason = "no test uses all of it")]
-
 pub(crate) mod bulky;
 
 use std::collections::VecDeque;

@@ -1,7 +1,5 @@
 //! A person at a terminal, with the real program in a pseudo-terminal.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 mod conversations;
 mod interrupting;
 

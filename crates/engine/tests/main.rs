@@ -1,0 +1,9 @@
+//! Integration tests, in one binary: every binary more would link the whole crate again.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod conversation;
+mod limits;
+mod replay;
+mod stateless;
+mod support;
