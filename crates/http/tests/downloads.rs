@@ -7,8 +7,8 @@ mod support;
 use std::path::Path;
 use std::time::Duration;
 
+use mcp_flow_files::{Roots, ServeFiles};
 use mcp_flow_http::Options;
-use mcp_flow_server::resource::Roots;
 use mcp_flow_server::{Bulk, Context, Server, Tool};
 use mcp_flow_testkit::http::{Connection, Request, Response};
 use serde_json::{Value, json};
