@@ -8,7 +8,7 @@ use hyper::Request;
 use hyper::header::LOCATION;
 use mcp_flow::client::HttpOptions;
 use mcp_flow::http::client::Fetch;
-use mcp_flow_oauth::{Account, OAuthError, Settings, Tokens, Visitor};
+use mcp_flow::oauth::{Account, OAuthError, Settings, Tokens, Visitor};
 use serde_json::Value;
 use url::Url;
 

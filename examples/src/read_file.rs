@@ -2,8 +2,8 @@
 
 use std::io;
 
+use mcp_flow::files::Roots;
 use mcp_flow::prelude::*;
-use mcp_flow::resource::Roots;
 use mcp_flow::{BadTool, Bulk, IntoTools};
 
 /// Reads files of some directories, and of nothing else.
@@ -49,7 +49,7 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::Files;
-    use mcp_flow::resource::Roots;
+    use mcp_flow::files::Roots;
     use mcp_flow::{Revision, Server};
     use mcp_flow_testkit::memory;
     use serde_json::json;

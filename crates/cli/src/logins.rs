@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use mcp_flow::client::Trust;
-use mcp_flow_oauth::{Account, OAuthError, Settings, Tokens};
+use mcp_flow::oauth::{Account, OAuthError, Settings, Tokens};
 
 use crate::exit::{Exit, Failure};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use mcp_flow::engine::{self, Rate};
-use mcp_flow::resource::Roots;
+use mcp_flow::files::{Roots, ServeFiles};
 use mcp_flow::session::Store;
 use mcp_flow::workflow::{Form as Described, LookupTools, SERVER_VERSION};
 use mcp_flow::{

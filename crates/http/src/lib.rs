@@ -14,6 +14,7 @@
 
 mod answer;
 mod body;
+#[cfg(feature = "client")]
 pub mod client;
 mod cors;
 mod departures;

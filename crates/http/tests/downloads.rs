@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::support::{Running, alone, call, in_session, start, start_with, start_with_options};
+use mcp_flow_files::{Roots, ServeFiles};
 use mcp_flow_http::Options;
-use mcp_flow_server::resource::Roots;
 use mcp_flow_server::{Bulk, Context, Server, Tool};
 use mcp_flow_testkit::http::{Connection, Request, Response};
 use serde_json::{Value, json};

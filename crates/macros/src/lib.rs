@@ -83,6 +83,7 @@ pub fn resources(functions: TokenStream) -> TokenStream {
 pub fn flow(options: TokenStream, item: TokenStream) -> TokenStream {
     let item = syn::parse_macro_input!(item as Item);
     finish(match item {
+        Item::Fn(function) if !cfg!(feature = "flows") => Err(needs_flows(&function.sig.ident)),
         Item::Fn(function) => flow::expand(options.into(), function),
         other => Err(syn::Error::new_spanned(other, "a flow is a function")),
     })
@@ -91,13 +92,23 @@ pub fn flow(options: TokenStream, item: TokenStream) -> TokenStream {
 /// Lists functions that are flows, by name or path: `flows![register, trips::book_trip]`.
 #[proc_macro]
 pub fn flows(functions: TokenStream) -> TokenStream {
-    finish(flow::list(functions.into()))
+    let functions = proc_macro2::TokenStream::from(functions);
+    finish(match cfg!(feature = "flows") {
+        true => flow::list(functions),
+        false => Err(needs_flows(functions)),
+    })
 }
 
 /// Makes a type one that tools can take and return. See the guide in the `mcp-flow` crate.
 #[proc_macro_attribute]
 pub fn data(options: TokenStream, item: TokenStream) -> TokenStream {
     finish(data::expand(options.into(), item.into()))
+}
+
+fn needs_flows(tokens: impl quote::ToTokens) -> syn::Error {
+    let message = "flows need the feature `flows` of the crate mcp-flow; \
+                   enable it by `cargo add mcp-flow --features flows`";
+    syn::Error::new_spanned(tokens, message)
 }
 
 fn finish(expanded: syn::Result<proc_macro2::TokenStream>) -> TokenStream {

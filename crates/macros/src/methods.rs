@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::parse::Parser;
-use syn::{Attribute, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, LitStr, Meta};
+use syn::{Attribute, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, LitStr, Meta, ReceiverKind};
 
 use crate::kind::Kind;
 use crate::options::{ToolOptions, set};
@@ -12,7 +12,7 @@ use crate::tool::build;
 
 pub(crate) fn expand(options: TokenStream, mut block: ItemImpl) -> syn::Result<TokenStream> {
     let prefix = prefix(options)?;
-    if let Some((_, path, _)) = &block.trait_ {
+    if let Some((path, _)) = &block.trait_ {
         let message = "mark an `impl` block of the type itself, not of a trait";
         return Err(syn::Error::new_spanned(path, message));
     }
@@ -88,7 +88,7 @@ fn take_attribute(method: &mut ImplItemFn) -> syn::Result<Option<ToolOptions>> {
 fn tool(method: &mut ImplItemFn, options: &ToolOptions, prefix: &str) -> syn::Result<TokenStream> {
     let shares_self = match method.sig.inputs.first() {
         Some(FnArg::Receiver(receiver)) => {
-            if receiver.reference.is_none() || receiver.mutability.is_some() {
+            if !matches!(receiver.kind, ReceiverKind::Reference(_, _, None)) {
                 let message = "a tool is called by many at once: take `&self`, and keep what \
                                changes in a `Mutex` or an atomic";
                 return Err(syn::Error::new_spanned(receiver, message));

@@ -2,7 +2,9 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Attribute, Expr, ExprLit, FnArg, GenericParam, Lit, Meta, ReturnType, Signature, Type};
+use syn::{
+    Attribute, Expr, ExprLit, FnArg, GenericParam, Lit, Meta, ReturnType, Safety, Signature, Type,
+};
 
 use crate::kind::Kind;
 use crate::parameter::Parameter;
@@ -65,7 +67,7 @@ fn refuse_what_cannot_be_called(kind: Kind, signature: &Signature) -> syn::Resul
             format!("a {noun} cannot be generic; its schema needs one type for each argument");
         return Err(syn::Error::new_spanned(&signature.generics, message));
     }
-    if let Some(word) = &signature.unsafety {
+    if let Safety::Unsafe(word) = &signature.safety {
         let message = format!("a {noun} is called by anyone, so it cannot be unsafe");
         return Err(syn::Error::new_spanned(word, message));
     }

@@ -34,9 +34,7 @@ pub(crate) fn kind(bytes: &[u8]) -> Kind {
             | Type::Int,
         ) => Kind::Number,
         // Infinity and its like are no numbers anywhere else, and decode as something else.
-        Ok(Type::F16 | Type::F32 | Type::F64)
-            if Decoder::new(bytes).f64().is_ok_and(f64::is_finite) =>
-        {
+        Ok(Type::F16 | Type::F32 | Type::F64) if decode(bytes).is_ok_and(f64::is_finite) => {
             Kind::Number
         }
         _ => Kind::Other,

@@ -76,7 +76,7 @@ pub use permissions::{Granted, Permissions};
 pub use prompt::{AddPromptsError, BadPrompt, IntoPromptOutput, IntoPrompts, Prompt, PromptOutput};
 pub use resource::{AddResourcesError, BadResource, IntoResources, Resource, ResourceTemplate};
 pub use revision::{Dialect, VersionPolicy};
-pub use server::{BuildError, Server, ServerBuilder};
+pub use server::{BuildError, Server, ServerBuilder, WeakServer};
 pub use signing::{Opened, Signing};
 pub use tokens::{SHORTEST_TOKEN, TokenError, TokenHash, Tokens};
 pub use tool::{

@@ -1,8 +1,8 @@
 //! Resources: what clients can list, read and watch.
 //!
-//! `builder` describes one, `template` many at once, `roots` serves the files of a directory.
+//! `builder` describes one, `template` many at once, `provider` those that are found on request.
 //! `catalog` is all a server has of them: what is asked for is looked up there, after `access` has
-//! said who may. `subscribers` knows who wants to hear of a change, and `watch` sees files change.
+//! said who may. `subscribers` knows who wants to hear of a change.
 
 mod access;
 mod builder;
@@ -11,12 +11,11 @@ mod collection;
 mod completion;
 mod contents;
 mod functions;
-pub(crate) mod roots;
+pub(crate) mod provider;
 mod server;
 pub(crate) mod subscribers;
 mod template;
 mod variables;
-mod watch;
 
 use std::fmt;
 use std::pin::Pin;
@@ -32,7 +31,7 @@ pub use access::{Access, ResourceAccess};
 pub use builder::{BadResource, ResourceBuilder, TemplateBuilder};
 pub use collection::{IntoResources, Offered, ResourceCollection};
 pub use contents::{Contents, IntoContents, IntoReadError, ReadError};
-pub use roots::Roots;
+pub use provider::{ResourcePage, ResourceProvider, WatchGuard};
 pub use server::AddResourcesError;
 
 /// A resource: how it is listed, and what reading it gives.

@@ -45,13 +45,14 @@ pub struct Server {
 }
 
 /// A server that is not kept alive by this.
-#[derive(Clone)]
-pub(crate) struct WeakServer {
+#[derive(Clone, Debug)]
+pub struct WeakServer {
     inner: Weak<Inner>,
 }
 
 impl WeakServer {
-    pub(crate) fn upgrade(&self) -> Option<Server> {
+    /// Returns the server, unless it has gone.
+    pub fn upgrade(&self) -> Option<Server> {
         self.inner.upgrade().map(|inner| Server { inner })
     }
 }
@@ -106,7 +107,8 @@ impl Server {
         Connection::open(self.clone(), info)
     }
 
-    pub(crate) fn downgrade(&self) -> WeakServer {
+    /// Returns a reference that does not keep the server alive, for what the server itself owns.
+    pub fn downgrade(&self) -> WeakServer {
         WeakServer { inner: Arc::downgrade(&self.inner) }
     }
 

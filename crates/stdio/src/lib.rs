@@ -5,6 +5,7 @@
 //! process's pipes are read and written without a thread standing between. [`client`] is the other
 //! end of all of them.
 
+#[cfg(feature = "client")]
 pub mod client;
 pub mod lines;
 pub mod listen;

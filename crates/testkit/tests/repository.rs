@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 26] = [
+const MAY_USE: [(&str, &[&str]); 27] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-seal", &[]),
     ("mcp-flow-rate", &[]),
@@ -16,6 +17,7 @@ const MAY_USE: [(&str, &[&str]); 26] = [
     ("mcp-flow-engine", &["mcp-flow-flow", "mcp-flow-rate", "mcp-flow-seal"]),
     ("mcp-flow-store-redb", &["mcp-flow-flow", "mcp-flow-seal"]),
     ("mcp-flow-server", &["mcp-flow-proto", "mcp-flow-rate", "mcp-flow-seal"]),
+    ("mcp-flow-files", &["mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-client", &["mcp-flow-flow", "mcp-flow-proto", "mcp-flow-rate", "mcp-flow-seal"]),
     ("mcp-flow-stdio", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-tls", &[]),
@@ -51,6 +53,7 @@ const MAY_USE: [(&str, &[&str]); 26] = [
         &[
             "mcp-flow-client",
             "mcp-flow-engine",
+            "mcp-flow-files",
             "mcp-flow-flow",
             "mcp-flow-interaction",
             "mcp-flow-proto",
@@ -66,11 +69,13 @@ const MAY_USE: [(&str, &[&str]); 26] = [
             "mcp-flow-client",
             "mcp-flow-console",
             "mcp-flow-engine",
+            "mcp-flow-files",
             "mcp-flow-flow",
             "mcp-flow-http",
             "mcp-flow-identity",
             "mcp-flow-interaction",
             "mcp-flow-macros",
+            "mcp-flow-oauth",
             "mcp-flow-proto",
             "mcp-flow-seal",
             "mcp-flow-server",
@@ -83,7 +88,7 @@ const MAY_USE: [(&str, &[&str]); 26] = [
         ],
     ),
     ("mcp-flow-examples", &["mcp-flow"]),
-    ("mcp-flow-cli", &["mcp-flow", "mcp-flow-examples", "mcp-flow-oauth"]),
+    ("mcp-flow-cli", &["mcp-flow", "mcp-flow-examples"]),
     ("benches", &[]),
     ("interop", &[]),
 ];
@@ -92,6 +97,10 @@ const MAY_USE: [(&str, &[&str]); 26] = [
 const IMPURE: [&str; 7] = ["tokio", "futures", "rand", "chrono", "time", "rustix", "getrandom"];
 
 const LONGEST_FILE: usize = 600;
+
+/// Bounds the crates that a stdio server with one tool is built of, ours included. 41 of them are
+/// those of jsonschema.
+const MOST_CRATES: usize = 113;
 
 #[test]
 fn crates_depend_only_on_those_below_them() {
@@ -114,6 +123,23 @@ fn crates_depend_only_on_those_below_them() {
             assert!(!pure || !IMPURE.contains(&name), "{} may not use {name}", package.name);
         }
     }
+}
+
+/// Who uses the library with its default features pays for a stdio server, and for nothing else.
+#[test]
+fn a_stdio_server_is_built_of_few_crates() {
+    let tree = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--package", "mcp-flow", "--edges", "normal,build"])
+        .args(["--prefix", "none"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let tree = String::from_utf8(tree.stdout).unwrap();
+    let crates: BTreeSet<_> = tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
+    let count = crates.len();
+    assert!(count <= MOST_CRATES, "{count} crates, find the new one in {crates:#?}");
+    assert!(crates.iter().any(|name| name.starts_with("mcp-flow-stdio ")), "{crates:#?}");
 }
 
 #[test]

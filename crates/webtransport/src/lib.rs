@@ -8,6 +8,7 @@
 //! opens or sends that nobody asked for. How it all looks on the wire is
 //! [`proto::webtransport`](mcp_flow_proto::webtransport).
 
+#[cfg(feature = "client")]
 pub mod client;
 mod control;
 mod datagrams;

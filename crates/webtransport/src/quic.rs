@@ -25,6 +25,7 @@ pub(crate) fn server_transport(idle_time: Duration, datagrams: bool) -> Transpor
 }
 
 /// What the client's end of a connection may take and hold: so many execution streams.
+#[cfg(feature = "client")]
 pub(crate) fn client_transport(
     idle_time: Duration,
     datagrams: bool,

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use mcp_flow::resource::Roots;
+use mcp_flow::files::Roots;
 use mcp_flow::watch::audit::{Broken, Expected, VerifyError, verify};
 use serde::Serialize;
 

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
-use mcp_flow_oauth::{Account, Granted, Identity, Returned, Settings, Visitor};
+use mcp_flow::oauth::{Account, Granted, Identity, Returned, Settings, Visitor};
 use serde_json::json;
 
 use crate::configuration::Configuration;

@@ -5,7 +5,6 @@
 
 use std::fmt;
 
-use minicbor::Decoder;
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{
     self, DeserializeSeed, Deserializer, EnumAccess, Error as _, MapAccess, SeqAccess,
@@ -125,8 +124,8 @@ impl<'de> Reader<'de> {
             21 => visitor.visit_bool(true),
             22 => visitor.visit_unit(),
             25 => {
-                let half = Decoder::new(&self.bytes[self.at - 3..]).f16();
-                visitor.visit_f64(half.map_err(Misread::custom)?.into())
+                let bits = head.argument.unwrap_or_default();
+                visitor.visit_f64(half_float(u16::try_from(bits).unwrap_or_default()))
             }
             26 => {
                 let bits = head.argument.unwrap_or_default();
@@ -379,18 +378,49 @@ impl fmt::Display for Misread {
 
 impl std::error::Error for Misread {}
 
+/// Decodes a float of half precision (RFC 8949, appendix D).
+fn half_float(bits: u16) -> f64 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+    let magnitude = match exponent {
+        0 => fraction * 2f64.powi(-24),
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (fraction + 1024.0) * 2f64.powi(exponent - 25),
+    };
+    if bits >> 15 == 0 { magnitude } else { -magnitude }
+}
+
 const NULL: u8 = 0xf6;
 const BREAK: u8 = 0xff;
 
 #[cfg(test)]
 mod tests {
-    use super::Reader;
+    use super::{Reader, half_float};
     use serde::Deserialize;
     use serde_json::{Value, json};
     use std::collections::BTreeMap;
 
     fn read<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, String> {
         T::deserialize(&mut Reader::new(bytes)).map_err(|error| error.to_string())
+    }
+
+    /// The examples of RFC 8949, appendix A.
+    #[test]
+    fn floats_of_half_precision_are_exact() {
+        for (bits, expected) in [
+            (0x0000, 0.0),
+            (0x3c00, 1.0),
+            (0x3e00, 1.5),
+            (0x7bff, 65504.0),
+            (0x0001, 5.960_464_477_539_063e-8),
+            (0x0400, 0.000_061_035_156_25),
+            (0xc400, -4.0),
+            (0x7c00, f64::INFINITY),
+            (0xfc00, f64::NEG_INFINITY),
+        ] {
+            assert_eq!(half_float(bits), expected, "{bits:x}");
+        }
+        assert!(half_float(0x8000).is_sign_negative() && half_float(0x7e00).is_nan());
     }
 
     #[derive(Debug, PartialEq, Deserialize)]

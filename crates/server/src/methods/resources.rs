@@ -1,7 +1,5 @@
 //! `resources/list`, `resources/templates/list`, `resources/read`, and subscribing to one resource.
 
-use std::path::PathBuf;
-
 use mcp_flow_proto::error::PAYLOAD_TOO_LARGE;
 use mcp_flow_proto::model::{
     ListParams, ListResult, Meta, ReadResult, ResourceBody, ResourceContents, ResourceLink,
@@ -16,7 +14,7 @@ use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 use crate::resource::Contents;
 use crate::resource::catalog::refuse;
-use crate::resource::roots::{Files, Place};
+use crate::resource::provider::Position;
 use crate::resource::{Access, ReadError};
 
 pub(super) fn list(context: &Context, params: Params<'_>) -> Reply {
@@ -24,53 +22,43 @@ pub(super) fn list(context: &Context, params: Params<'_>) -> Reply {
         Ok(cursor) => cursor,
         Err(error) => return Reply::Ready(Err(error)),
     };
-    if context.server().catalog().roots().is_empty() {
+    if !context.server().catalog().has_providers() {
         return Reply::Ready(list_page(context, cursor.as_deref()));
     }
     let context = context.clone();
     Reply::Blocking(Box::new(move || list_page(&context, cursor.as_deref())))
 }
 
-/// One page: what is registered first, then the files of the roots.
+/// One page: what is registered first, then what providers have.
 fn list_page(context: &Context, cursor: Option<&str>) -> Outcome {
     let (server, revision) = (context.server(), context.revision());
     let (catalog, most) = (server.catalog(), server.limits().page.max(1));
     let is_visible = |uri: &str| catalog.access(context, uri) >= Access::See;
     let resources = catalog.resources();
-    let mut place = cursor.and_then(Place::from_cursor);
-    let mut files = Files::default();
+    let mut position = cursor.and_then(Position::from_cursor);
+    let mut provided = Vec::new();
     let (mut entries, mut next_cursor) = (Vec::new(), None);
-    if place.is_none() {
+    if position.is_none() {
         let page = resources
             .page(cursor, most, |resource| is_visible(&resource.definition().uri))
             .ok_or_else(bad_cursor)?;
         entries.extend(page.entries.iter().map(|resource| resource.definition().wire(revision)));
         next_cursor = page.next_cursor;
-        place = Some(Place::default()).filter(|_| next_cursor.is_none());
+        position = next_cursor.is_none().then(Position::default);
     }
-    if let Some(place) = place.filter(|_| !catalog.roots().is_empty()) {
-        files = match most - entries.len() {
-            0 => Files { next: Some(place), ..files },
-            room => catalog.roots().list(&place, room, &is_visible),
-        };
-        next_cursor = files.next.as_ref().map(Place::to_cursor);
-        watch_lists(context, files.directories);
+    if let Some(position) = position {
+        let (definitions, next) =
+            catalog.list_provided(server, position, most - entries.len(), &is_visible);
+        provided = definitions;
+        next_cursor = next.as_ref().map(Position::to_cursor);
     }
-    entries.extend(files.definitions.iter().map(|file| file.wire(revision)));
+    entries.extend(provided.iter().map(|resource| resource.wire(revision)));
     context.reply(&ListResult {
         name: "resources",
         entries,
         next_cursor,
         standing: standing(context, scope(context)),
     })
-}
-
-/// Who has seen a list is to be told when it changes.
-fn watch_lists(context: &Context, directories: Vec<PathBuf>) {
-    match context.server().catalog().watch(context.server()) {
-        Ok(watch) => watch.watch_lists(directories),
-        Err(error) => tracing::debug!(error, "files cannot be watched"),
-    }
 }
 
 pub(super) fn list_templates(context: &Context, params: Params<'_>) -> Reply {
@@ -141,7 +129,7 @@ pub(super) fn subscribe(context: &Context, params: Params<'_>) -> Reply {
         Ok(uri) => uri,
         Err(error) => return Reply::Ready(Err(error)),
     };
-    let may_block = context.server().catalog().may_be_file(&uri);
+    let may_block = context.server().catalog().is_provided(&uri);
     let context = context.clone();
     let subscribe = move || {
         let subscription = context.server().catalog().subscribe(&context, &uri)?;

@@ -221,14 +221,6 @@ pub enum BadResource {
         /// What is wrong with it.
         reason: String,
     },
-    /// A directory cannot be served.
-    #[error("the directory {} cannot be served", path.display())]
-    Root {
-        /// Which.
-        path: std::path::PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
 }
 
 #[cfg(test)]

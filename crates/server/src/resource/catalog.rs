@@ -1,19 +1,18 @@
 //! All the resources of a server, and what becomes of a request for one.
 
-use std::io;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::{ACCESS_DENIED, RATE_LIMITED};
-use mcp_flow_proto::model::ResourceContents;
+use mcp_flow_proto::model::{ResourceContents, ResourceDefinition};
 
 use super::contents::{Contents, ReadError};
-use super::roots::Roots;
+use super::provider::Position;
 use super::subscribers::{Subscribers, Subscription};
-use super::watch::{Change, Watch};
-use super::{Access, Offered, Reading, Resource, ResourceAccess, ResourceTemplate};
+use super::{
+    Access, Offered, Reading, Resource, ResourceAccess, ResourceProvider, ResourceTemplate,
+};
 use crate::context::Context;
 use crate::permissions::Kind;
 use crate::registry::{RegisterError, Registry};
@@ -24,11 +23,9 @@ use crate::server::Server;
 pub(crate) struct Catalog {
     resources: RwLock<Registry<Resource>>,
     templates: RwLock<Registry<ResourceTemplate>>,
-    roots: Roots,
+    providers: Vec<Arc<dyn ResourceProvider>>,
     access: Option<Box<dyn ResourceAccess>>,
     subscribers: Subscribers,
-    /// Started when a file is first subscribed to or listed.
-    watch: OnceLock<Result<Watch, String>>,
     /// Set with the first resource; what a server has once offered it does not take back.
     is_offered: AtomicBool,
     /// Set with the first template that suggests values.
@@ -41,10 +38,10 @@ impl Catalog {
         self.access = Some(access);
     }
 
-    /// Serves the files of these directories, too. To be called before anything is served.
-    pub(crate) fn add_roots(&mut self, roots: Roots) {
-        self.roots = std::mem::take(&mut self.roots).and(roots);
-        *self.is_offered.get_mut() |= !self.roots.is_empty();
+    /// Serves what this provides, too. To be called before anything is served.
+    pub(crate) fn add_provider(&mut self, provider: Arc<dyn ResourceProvider>) {
+        self.providers.push(provider);
+        *self.is_offered.get_mut() = true;
     }
 
     /// Adds resources and templates: all of them, or none.
@@ -118,8 +115,33 @@ impl Catalog {
         self.access.is_some()
     }
 
-    pub(crate) fn roots(&self) -> &Roots {
-        &self.roots
+    /// Whether listing may block, because there is more than what is registered.
+    pub(crate) fn has_providers(&self) -> bool {
+        !self.providers.is_empty()
+    }
+
+    /// Lists up to `most` visible resources of providers, and says where the next page begins.
+    pub(crate) fn list_provided(
+        &self,
+        server: &Server,
+        from: Position,
+        most: usize,
+        is_visible: &dyn Fn(&str) -> bool,
+    ) -> (Vec<ResourceDefinition>, Option<Position>) {
+        let (mut definitions, mut position) = (Vec::new(), from);
+        while let Some(provider) = self.providers.get(usize::from(position.provider)) {
+            let room = most - definitions.len();
+            if room == 0 {
+                return (definitions, Some(position));
+            }
+            let page = provider.list(server, &position.within, room, is_visible);
+            definitions.extend(page.definitions);
+            if let Some(within) = page.next {
+                return (definitions, Some(Position { within, ..position }));
+            }
+            position = Position { provider: position.provider + 1, within: Vec::new() };
+        }
+        (definitions, None)
     }
 
     pub(crate) fn subscribers(&self) -> &Subscribers {
@@ -134,19 +156,18 @@ impl Catalog {
                 Some(reading) => reading.map_err(|error| refuse(uri, error)),
                 None => Err(RpcError::resource_not_found(uri)),
             },
-            Found::File => {
-                let (roots, uri) = (self.roots.clone(), uri.to_owned());
+            Found::Provided(provider) => {
+                let uri = uri.to_owned();
                 Ok(Box::pin(async move {
-                    let opened = tokio::task::spawn_blocking(move || roots.open_uri(&uri));
-                    let opened = opened.await.map_err(ReadError::from)?;
-                    opened.map(Contents::Bulk).map_err(file_error)
+                    let opened = tokio::task::spawn_blocking(move || provider.open(&uri));
+                    opened.await.map_err(ReadError::from)?.map(Contents::Bulk)
                 }))
             }
         }
     }
 
-    /// Subscribes a caller to a resource that it may read. Blocks for as long as the file system
-    /// does, if it is a file.
+    /// Subscribes a caller to a resource that it may read. Blocks for as long as its provider does,
+    /// if it has one.
     pub(crate) fn subscribe(&self, caller: &Context, uri: &str) -> Result<Subscription, RpcError> {
         let server = caller.server();
         let refused = |details: String| {
@@ -156,52 +177,23 @@ impl Catalog {
         let found = self.check(caller, uri)?;
         let subscription = Subscription::new(server.clone(), uri.into(), caller.connection())
             .ok_or_else(|| refused("The server has too many subscriptions.".to_owned()))?;
-        let Found::File = found else { return Ok(subscription) };
-        let files = self.roots.find_uri(uri);
-        let files = files.map_err(|error| refuse(uri, file_error(error)))?;
-        self.watch_files(server, &files, subscription.uri())
-            .map_err(|details| refused(format!("This file cannot be watched: {details}.")))?;
-        Ok(subscription.watched_at(files))
+        let Found::Provided(provider) = found else { return Ok(subscription) };
+        match provider.watch(server, subscription.uri()) {
+            Ok(guard) => Ok(subscription.watched_by(guard)),
+            Err(ReadError::Failed(details)) => {
+                Err(refused(format!("This resource cannot be watched: {details}.")))
+            }
+            Err(error) => Err(refuse(uri, error)),
+        }
     }
 
     /// Whether subscribing to this may block.
-    pub(crate) fn may_be_file(&self, uri: &str) -> bool {
-        self.roots.may_have(uri)
+    pub(crate) fn is_provided(&self, uri: &str) -> bool {
+        self.provider(uri).is_some()
     }
 
-    fn watch_files(
-        &self,
-        server: &Server,
-        files: &[PathBuf],
-        uri: &Arc<str>,
-    ) -> Result<(), String> {
-        let watch = self.watch(server).map_err(str::to_owned)?;
-        for (index, file) in files.iter().enumerate() {
-            if let Err(error) = watch.watch(file, uri) {
-                files[..index].iter().for_each(|file| watch.release(file, uri));
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    /// What watches files, started if need be.
-    pub(crate) fn watch(&self, server: &Server) -> Result<&Watch, &str> {
-        let start = || {
-            let server = server.downgrade();
-            Watch::start(move |change| {
-                let Some(server) = server.upgrade() else { return };
-                match change {
-                    Change::Resource(uri) => server.resource_changed(uri),
-                    Change::List => server.resource_list_changed(Vec::new()),
-                }
-            })
-        };
-        self.watch.get_or_init(start).as_ref().map_err(String::as_str)
-    }
-
-    pub(super) fn running_watch(&self) -> Option<&Watch> {
-        self.watch.get()?.as_ref().ok()
+    fn provider(&self, uri: &str) -> Option<&Arc<dyn ResourceProvider>> {
+        self.providers.iter().find(|provider| provider.claims(uri))
     }
 
     /// Finds a resource that the caller may read.
@@ -216,14 +208,17 @@ impl Catalog {
         }
         let found = self.find(uri).ok_or_else(not_found)?;
         // A file answers to several spellings; the rules are about the one it is listed under.
-        if matches!(found, Found::File)
-            && self.roots.spellings(uri).any(|uri| !caller.may(Kind::Resource, &uri))
+        if let Found::Provided(provider) = &found
+            && provider.listed_uris(uri).iter().any(|uri| !caller.may(Kind::Resource, uri))
         {
             return Err(not_found());
         }
         if access == Access::See {
             // Only what is listed may be known to be there.
-            let is_there = !matches!(found, Found::File) || self.roots.open_uri(uri).is_ok();
+            let is_there = match &found {
+                Found::Provided(provider) => provider.open(uri).is_ok(),
+                Found::Resource(_) | Found::Template(_) => true,
+            };
             let denied = denied(uri, "You may see this resource, but not read it.");
             return Err(if is_there { denied } else { not_found() });
         }
@@ -237,7 +232,7 @@ impl Catalog {
         let templates = self.templates();
         let template = templates.iter().find(|template| template.matches(uri));
         let template = template.cloned().map(Found::Template);
-        template.or_else(|| self.roots.may_have(uri).then_some(Found::File))
+        template.or_else(|| self.provider(uri).cloned().map(Found::Provided))
     }
 
     /// What a resource holds, if that is little and known without waiting, and the caller may read
@@ -277,17 +272,8 @@ impl Catalog {
 enum Found {
     Resource(Arc<Resource>),
     Template(Arc<ResourceTemplate>),
-    /// Something beneath a root, if it is there.
-    File,
-}
-
-fn file_error(error: io::Error) -> ReadError {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            ReadError::Denied("The server may not read this file.".to_owned())
-        }
-        _ => error.into(),
-    }
+    /// Something this provider has, if it is there.
+    Provided(Arc<dyn ResourceProvider>),
 }
 
 /// The error a failed reading is told by.

@@ -1,8 +1,10 @@
 //! What a server can do with resources.
 
+use std::sync::Arc;
+
 use mcp_flow_proto::model::Topics;
 
-use super::{BadResource, IntoResources, ResourceAccess, Roots};
+use super::{BadResource, IntoResources, ResourceAccess, ResourceProvider};
 use crate::connections::Change;
 use crate::permissions::Kind;
 use crate::registry::RegisterError;
@@ -40,14 +42,19 @@ impl Server {
     }
 
     /// Says that a resource holds something else than before. Clients that have subscribed to it
-    /// are told, once for all that changes within a moment. Files under a root need not be spoken
-    /// for.
+    /// are told, once for all that changes within a moment. A [`ResourceProvider`] says so by
+    /// itself.
     pub fn resource_changed(&self, uri: &str) {
         self.catalog().subscribers().tell(uri);
     }
 
+    /// Announces that a [`ResourceProvider`] has other resources than it listed before.
+    pub fn resources_changed(&self) {
+        self.resource_list_changed(Vec::new());
+    }
+
     /// Tells those of a change who may see one of these; no names mean any.
-    pub(crate) fn resource_list_changed(&self, uris: Vec<&str>) {
+    fn resource_list_changed(&self, uris: Vec<&str>) {
         self.announce(&Change { topics: RESOURCES, names: Some((Kind::Resource, uris)) });
     }
 }
@@ -65,9 +72,10 @@ impl ServerBuilder {
         self
     }
 
-    /// Makes the files of directories resources.
-    pub fn resource_roots(mut self, roots: Roots) -> Self {
-        self.catalog.add_roots(roots);
+    /// Adds resources that are found on request. They are listed after those that are registered,
+    /// which come first for reading, too.
+    pub fn resource_provider(mut self, provider: impl ResourceProvider) -> Self {
+        self.catalog.add_provider(Arc::new(provider));
         self
     }
 

@@ -1,9 +1,10 @@
 //! Who wants to hear of changes of which resource: one registry behind both eras (C-34).
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use super::WatchGuard;
 use crate::connection::Shared;
 use crate::server::Server;
 
@@ -62,25 +63,24 @@ impl Subscribers {
 }
 
 /// One connection's wish to hear of one resource, for as long as this is kept.
-#[derive(Debug)]
 pub(crate) struct Subscription {
     uri: Arc<str>,
     connection: Weak<Shared>,
     server: Server,
-    /// Where on disk the resource is watched.
-    files: Vec<PathBuf>,
+    /// Keeps the resource watched, if a provider has it.
+    watched: Option<WatchGuard>,
 }
 
 impl Subscription {
     /// Begins one; `None` if the server has too many.
     pub(super) fn new(server: Server, uri: Arc<str>, connection: Weak<Shared>) -> Option<Self> {
         let added = server.catalog().subscribers().add(&uri, connection.clone());
-        added.then_some(Self { uri, connection, server, files: Vec::new() })
+        added.then_some(Self { uri, connection, server, watched: None })
     }
 
-    /// Notes where on disk the resource is watched, to be let go of with the subscription.
-    pub(super) fn watched_at(mut self, files: Vec<PathBuf>) -> Self {
-        self.files = files;
+    /// Keeps the resource watched for as long as the subscription is kept.
+    pub(super) fn watched_by(mut self, guard: WatchGuard) -> Self {
+        self.watched = Some(guard);
         self
     }
 
@@ -91,11 +91,13 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let catalog = self.server.catalog();
-        catalog.subscribers().remove(&self.uri, &self.connection);
-        if let Some(watch) = catalog.running_watch() {
-            self.files.iter().for_each(|file| watch.release(file, &self.uri));
-        }
+        self.server.catalog().subscribers().remove(&self.uri, &self.connection);
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Subscription({})", self.uri)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use futures_util::StreamExt;
 use mcp_flow_client::{Change, Revision, Watched};
+use mcp_flow_files::{Roots, ServeFiles};
 use mcp_flow_server::{Context, Tool};
 use serde_json::Value;
 
@@ -36,7 +37,7 @@ pub(crate) async fn a_resource_is_read_again_after_a_change(reach: &Reach) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap();
         std::fs::write(path.join("a.txt"), "old").unwrap();
-        let roots = mcp_flow_server::resource::Roots::directory(&path).unwrap();
+        let roots = Roots::directory(&path).unwrap();
         let fixture = Fixture::with(|builder| builder.resource_roots(roots));
         let client = client(reach, &fixture.server, revision).await;
         let uri = format!("file://{}/a.txt", path.display());

@@ -1,8 +1,9 @@
 //! Resources: listed, read, refused.
 
+use mcp_flow_files::{Roots, ServeFiles};
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{Annotations, Content};
-use mcp_flow_server::resource::{Access, ReadError, Roots};
+use mcp_flow_server::resource::{Access, ReadError};
 use mcp_flow_server::{Context, Limits, Resource, ResourceTemplate, Tool};
 use serde_json::{Value, json};
 

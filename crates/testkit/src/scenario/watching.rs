@@ -1,7 +1,7 @@
 //! Being told that resources change.
 
+use mcp_flow_files::{Roots, ServeFiles};
 use mcp_flow_proto::Revision;
-use mcp_flow_server::resource::Roots;
 use mcp_flow_server::{Limits, Resource, Server};
 use serde_json::{Value, json};
 

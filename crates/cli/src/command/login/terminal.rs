@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use mcp_flow_oauth::{Loopback, Visitor};
+use mcp_flow::oauth::{Loopback, Visitor};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use url::Url;
 

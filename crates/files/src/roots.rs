@@ -1,4 +1,4 @@
-//! Directories whose files are resources.
+//! Directories, and the files beneath them.
 //!
 //! A file is read through a handle of its root's directory, never by a path from outside: what a
 //! URI or a link says is resolved beneath that handle by the kernel, or by `cap-std` where the
@@ -17,10 +17,9 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use rustix::fs::OFlags;
 
-use super::BadResource;
-use crate::bulk::Bulk;
+use mcp_flow_server::Bulk;
 
-pub(crate) use listing::{Files, Place};
+pub(crate) use listing::Place;
 
 /// Directories whose files clients can list, read and watch. Cheap to clone.
 ///
@@ -28,7 +27,7 @@ pub(crate) use listing::{Files, Place};
 /// they are in, begins with a dot are not served.
 ///
 /// ```
-/// use mcp_flow_server::resource::Roots;
+/// use mcp_flow_files::{Roots, ServeFiles};
 /// use mcp_flow_server::Server;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -52,14 +51,14 @@ struct Root {
 
 impl Roots {
     /// Serves the files of a directory, and those in directories within it.
-    pub fn directory(path: impl AsRef<Path>) -> Result<Self, BadResource> {
+    pub fn directory(path: impl AsRef<Path>) -> Result<Self, RootError> {
         let path = path.as_ref();
         let open = || {
             let path = path.canonicalize()?;
             let directory = Dir::open_ambient_dir(&path, ambient_authority())?;
             Ok(Root { directory, path })
         };
-        let root = open().map_err(|source| BadResource::Root { path: path.to_owned(), source })?;
+        let root = open().map_err(|source| RootError { path: path.to_owned(), source })?;
         Ok(Self { all: vec![Arc::new(root)] })
     }
 
@@ -169,6 +168,16 @@ impl Root {
     fn uri(&self, path: &Path) -> String {
         uri::of_path(&self.path.join(path))
     }
+}
+
+/// A directory that cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[error("the directory {} cannot be served", path.display())]
+pub struct RootError {
+    /// Which.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
 }
 
 /// What kind of file one of this name usually is.

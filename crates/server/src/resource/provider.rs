@@ -1,0 +1,113 @@
+//! Resources that are found on request rather than registered one by one.
+
+use std::any::Any;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use mcp_flow_proto::model::ResourceDefinition;
+
+use super::ReadError;
+use crate::bulk::Bulk;
+use crate::server::Server;
+
+/// Provides resources that are found on request, such as the files of a directory.
+///
+/// Every function but [`claims`](Self::claims) may block; the server calls them where that is
+/// allowed. What a caller may see and read is the server's business.
+pub trait ResourceProvider: Send + Sync + 'static {
+    /// Returns whether a URI may name one of these resources, without looking. Of several
+    /// providers, the first that claims a URI serves it.
+    fn claims(&self, uri: &str) -> bool;
+
+    /// Returns the URIs that a resource with several spellings is listed under. A caller who may
+    /// not read one of them may not read the resource.
+    fn listed_uris(&self, uri: &str) -> Vec<String>;
+
+    /// Lists up to `most` visible resources, from behind where an earlier page ended. The first
+    /// page begins at an empty position. A change of the list is to be announced by
+    /// [`Server::resources_changed`] from then on.
+    fn list(
+        &self,
+        server: &Server,
+        position: &[u8],
+        most: usize,
+        is_visible: &dyn Fn(&str) -> bool,
+    ) -> ResourcePage;
+
+    /// Opens a resource.
+    fn open(&self, uri: &str) -> Result<Bulk, ReadError>;
+
+    /// Watches a resource until the returned guard is dropped. Every change from when this returns
+    /// is to be announced by [`Server::resource_changed`].
+    fn watch(&self, server: &Server, uri: &Arc<str>) -> Result<WatchGuard, ReadError>;
+}
+
+/// Ends the watching of a resource when it is dropped.
+pub type WatchGuard = Box<dyn Any + Send + Sync>;
+
+/// One page of the resources of a provider.
+#[derive(Debug, Default)]
+pub struct ResourcePage {
+    /// How the resources are listed.
+    pub definitions: Vec<ResourceDefinition>,
+    /// The position where the next page begins, if there may be more. It means something to the
+    /// provider alone.
+    pub next: Option<Vec<u8>>,
+}
+
+/// The position of a listing within the resources of all providers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Position {
+    pub(super) provider: u16,
+    pub(super) within: Vec<u8>,
+}
+
+impl Position {
+    /// Encodes the position as a cursor. It begins with a byte that no URI does.
+    pub(crate) fn to_cursor(&self) -> String {
+        let mut bytes = vec![0];
+        bytes.extend(self.checksum().to_be_bytes());
+        bytes.extend(self.provider.to_be_bytes());
+        bytes.extend(&self.within);
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// Decodes a cursor, if it is that of a position, and as it was given out (PAT-016).
+    pub(crate) fn from_cursor(cursor: &str) -> Option<Self> {
+        let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
+        let (checksum, rest) = bytes.strip_prefix(&[0])?.split_first_chunk()?;
+        let (provider, within) = rest.split_first_chunk()?;
+        let position = Self { provider: u16::from_be_bytes(*provider), within: within.to_vec() };
+        (position.checksum() == u64::from_be_bytes(*checksum)).then_some(position)
+    }
+
+    /// Against mistakes, not against malice: there is nothing to be had by making up a position.
+    fn checksum(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Position;
+
+    /// PAT-016: a cursor that was altered is refused.
+    #[test]
+    fn an_altered_cursor_is_refused() {
+        let position = Position { provider: 1, within: b"a/b".to_vec() };
+        let cursor = position.to_cursor();
+        assert_eq!(Position::from_cursor(&cursor), Some(position));
+        for index in 0..cursor.len() {
+            let mut altered = cursor.clone().into_bytes();
+            altered[index] = if altered[index] == b'A' { b'B' } else { b'A' };
+            let altered = String::from_utf8(altered).unwrap();
+            let position = Position::from_cursor(&altered);
+            assert!(position.is_none() || altered == cursor, "{altered}");
+        }
+        assert!(Position::from_cursor("").is_none() && Position::from_cursor("AA").is_none());
+    }
+}
