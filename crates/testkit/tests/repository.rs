@@ -10,14 +10,15 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 26] = [
+const MAY_USE: [(&str, &[&str]); 27] = [
     ("mcp-flow-proto", &[]),
+    ("mcp-flow-schema", &["mcp-flow-proto"]),
     ("mcp-flow-seal", &[]),
     ("mcp-flow-rate", &[]),
     ("mcp-flow-flow", &[]),
     ("mcp-flow-engine", &["mcp-flow-flow", "mcp-flow-rate", "mcp-flow-seal"]),
     ("mcp-flow-store-redb", &["mcp-flow-flow", "mcp-flow-seal"]),
-    ("mcp-flow-server", &["mcp-flow-proto", "mcp-flow-rate", "mcp-flow-seal"]),
+    ("mcp-flow-server", &["mcp-flow-proto", "mcp-flow-rate", "mcp-flow-schema", "mcp-flow-seal"]),
     ("mcp-flow-client", &["mcp-flow-flow", "mcp-flow-proto", "mcp-flow-rate", "mcp-flow-seal"]),
     ("mcp-flow-stdio", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-tls", &[]),
