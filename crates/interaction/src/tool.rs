@@ -14,7 +14,7 @@ use mcp_flow_proto::model::{ElicitAction, ElicitResult};
 use mcp_flow_proto::{RpcError, method};
 use mcp_flow_server::ask::Capability;
 use mcp_flow_server::input::InputRequired;
-use mcp_flow_server::tool::Violation as Argument;
+use mcp_flow_server::tool::{Violation as Argument, refuse_arguments};
 use mcp_flow_server::{Context, IntoToolOutput, Outcome, ToolOutput};
 use serde_json::{Map, Value};
 
@@ -72,7 +72,7 @@ impl IntoToolOutput for Called {
             Self::Done(output) => context.reply_output(&output),
             Self::Asks(asks) => asks.reply(context),
             Self::Refused(error) => Err(error),
-            Self::Wrong(argument) => argument.refuse(context),
+            Self::Wrong(argument) => refuse_arguments(context, &[argument]),
         }
     }
 }

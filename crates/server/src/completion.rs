@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 use crate::prompt::texts;
 use crate::revision::{add_server_info, result_type};
-use crate::tool::Violation;
+use crate::tool::arguments::violations_error;
 
 /// What an argument could be, best first.
 ///
@@ -71,7 +71,7 @@ pub struct Resolved {
 impl Resolved {
     /// Reads the arguments of these names; others are nobody's.
     pub(crate) fn read(arguments: Raw<'_>, names: &[&str]) -> Result<Self, RpcError> {
-        let texts = texts::read(arguments, names).map_err(|faults| Violation::error(&faults))?;
+        let texts = texts::read(arguments, names).map_err(|faults| violations_error(&faults))?;
         let settled = names.iter().zip(texts);
         Ok(settled.filter_map(|(name, text)| Some((*name, text?))).collect())
     }

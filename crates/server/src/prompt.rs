@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 use mcp_flow_proto::model::PromptDefinition;
 use mcp_flow_proto::{Raw, RpcError};
+use mcp_flow_schema::Fault;
 
 use crate::completion::{Resolved, nothing, unknown_argument};
 use crate::context::Context;
 use crate::handler::Reply;
-use crate::tool::Violation;
-use crate::tool::arguments::ArgumentFault;
+use crate::tool::arguments::violations_error;
 use shape::Shape;
 
 pub use argument::Argument;
@@ -36,9 +36,8 @@ pub struct Prompt {
 }
 
 /// Makes messages of texts, one for each argument.
-type Function = dyn Fn(&Context, &Arc<Shape>, Vec<Option<String>>) -> Result<Reply, ArgumentFault>
-    + Send
-    + Sync;
+type Function =
+    dyn Fn(&Context, &Arc<Shape>, Vec<Option<String>>) -> Result<Reply, Fault> + Send + Sync;
 
 impl Prompt {
     /// Begins a prompt.
@@ -70,12 +69,12 @@ impl Prompt {
     /// Checks the arguments and makes the messages. A fault in them is an error in every
     /// revision: there is no result that could tell of it.
     pub(crate) fn get(&self, context: &Context, arguments: Raw<'_>) -> Reply {
-        let texts = self.shape.read(arguments).map_err(ArgumentFault::Violations);
+        let texts = self.shape.read(arguments).map_err(Fault::Violations);
         let reply = texts.and_then(|texts| (self.function)(context, &self.shape, texts));
         reply.unwrap_or_else(|fault| {
             Reply::Ready(Err(match fault {
-                ArgumentFault::Violations(violations) => Violation::error(&violations),
-                ArgumentFault::Unreadable(error) => {
+                Fault::Violations(violations) => violations_error(&violations),
+                Fault::Unreadable(error) => {
                     RpcError::invalid_params(format!("the arguments cannot be read: {error}"))
                 }
             }))

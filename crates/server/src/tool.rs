@@ -10,7 +10,6 @@ mod failure;
 mod mirrored;
 mod output;
 pub(crate) mod registry;
-pub(crate) mod schema;
 mod server;
 mod structured;
 
@@ -18,15 +17,14 @@ use std::fmt;
 
 use mcp_flow_proto::model::ToolDefinition;
 use mcp_flow_proto::{DecodeError, Raw, RpcError};
+use mcp_flow_schema::{Fault, Schema};
 use serde_json::Value;
 
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 use crate::permissions::Kind;
-use arguments::ArgumentFault;
-use schema::Schema;
+use arguments::violations_error;
 
-pub use arguments::Violation;
 pub(crate) use builder::is_good_name;
 pub use builder::{BadTool, ToolBuilder};
 pub use collection::{IntoTools, ToolCollection};
@@ -34,6 +32,7 @@ pub use collection::{IntoTools, ToolCollection};
 pub use derived::check_argument;
 pub use derived::{Argument, argument_schema, result_schema};
 pub use failure::{Failure, IntoFailure};
+pub use mcp_flow_schema::Violation;
 pub use mirrored::Mirrored;
 pub use output::{IntoToolOutput, ToolOutput};
 pub use registry::{RegisterError, ToolNames};
@@ -51,7 +50,7 @@ pub struct Tool {
 }
 
 /// Decodes checked arguments and starts the work.
-type Function = dyn Fn(&Context, Raw<'_>) -> Result<Reply, ArgumentFault> + Send + Sync;
+type Function = dyn Fn(&Context, Raw<'_>) -> Result<Reply, Fault> + Send + Sync;
 
 impl Tool {
     /// Begins a tool; its arguments are any object until a schema is given.
@@ -95,8 +94,8 @@ impl Tool {
     /// Checks arguments against the tool's schema without calling it.
     pub fn check(&self, arguments: Raw<'_>) -> Result<(), Vec<Violation>> {
         self.schema.check(arguments).map_err(|fault| match fault {
-            ArgumentFault::Violations(violations) => violations,
-            ArgumentFault::Unreadable(error) => {
+            Fault::Violations(violations) => violations,
+            Fault::Unreadable(error) => {
                 let sentence = unreadable(&error);
                 vec![Violation { pointer: String::new(), sentence }]
             }
@@ -109,10 +108,10 @@ impl Tool {
         let checked = self.schema.check(arguments);
         match checked.and_then(|()| (self.function)(context, arguments)) {
             Ok(reply) => reply,
-            Err(ArgumentFault::Violations(violations)) => {
+            Err(Fault::Violations(violations)) => {
                 Reply::Ready(refuse_arguments(context, &violations))
             }
-            Err(ArgumentFault::Unreadable(error)) => {
+            Err(Fault::Unreadable(error)) => {
                 Reply::Ready(Err(RpcError::invalid_params(unreadable(&error))))
             }
         }
@@ -134,8 +133,10 @@ fn unreadable(error: &DecodeError) -> String {
     format!("the arguments cannot be read: {error}")
 }
 
-fn refuse_arguments(context: &Context, violations: &[Violation]) -> Outcome {
-    let error = Violation::error(violations);
+/// Refuses a call for its arguments, the way the caller's revision wants it told (C-31). For tools
+/// that know more of their arguments than a schema says.
+pub fn refuse_arguments(context: &Context, violations: &[Violation]) -> Outcome {
+    let error = violations_error(violations);
     if context.is_direct() || !context.revision().features().argument_faults_as_results {
         return Err(error);
     }

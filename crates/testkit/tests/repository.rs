@@ -9,14 +9,15 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 27] = [
+const MAY_USE: [(&str, &[&str]); 28] = [
     ("mcp-flow-proto", &[]),
+    ("mcp-flow-schema", &["mcp-flow-proto"]),
     ("mcp-flow-seal", &[]),
     ("mcp-flow-rate", &[]),
     ("mcp-flow-flow", &[]),
     ("mcp-flow-engine", &["mcp-flow-flow", "mcp-flow-rate", "mcp-flow-seal"]),
     ("mcp-flow-store-redb", &["mcp-flow-flow", "mcp-flow-seal"]),
-    ("mcp-flow-server", &["mcp-flow-proto", "mcp-flow-rate", "mcp-flow-seal"]),
+    ("mcp-flow-server", &["mcp-flow-proto", "mcp-flow-rate", "mcp-flow-schema", "mcp-flow-seal"]),
     ("mcp-flow-files", &["mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-client", &["mcp-flow-flow", "mcp-flow-proto", "mcp-flow-rate", "mcp-flow-seal"]),
     ("mcp-flow-stdio", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server"]),
@@ -100,7 +101,7 @@ const LONGEST_FILE: usize = 600;
 
 /// Bounds the crates that a stdio server with one tool is built of, ours included. 41 of them are
 /// those of jsonschema.
-const MOST_CRATES: usize = 113;
+const MOST_CRATES: usize = 90;
 
 #[test]
 fn crates_depend_only_on_those_below_them() {

@@ -2,6 +2,7 @@
 
 use mcp_flow_proto::model::{PromptArgument, PromptDefinition};
 use mcp_flow_proto::{DecodeError, Raw};
+use mcp_flow_schema::{Fault, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -10,8 +11,7 @@ use super::builder::{BadPrompt, check_name};
 use super::texts::{self, Reading, listed, to_json, violation};
 use crate::completion::Completer;
 use crate::tool::Violation;
-use crate::tool::arguments::{ArgumentFault, decode};
-use crate::tool::schema::Schema;
+use crate::tool::arguments::decode;
 
 /// How a prompt is listed, and how its arguments are read.
 #[derive(Debug)]
@@ -110,10 +110,7 @@ impl Shape {
     }
 
     /// Reads texts as the type a function takes.
-    pub(super) fn decode<T: DeserializeOwned>(
-        &self,
-        texts: &[Option<String>],
-    ) -> Result<T, ArgumentFault> {
+    pub(super) fn decode<T: DeserializeOwned>(&self, texts: &[Option<String>]) -> Result<T, Fault> {
         let named = self.definition.arguments.iter().zip(&self.rules).zip(texts);
         let json = to_json(named.map(|((argument, rule), text)| {
             (argument.name.as_str(), rule.reading, text.as_deref())
@@ -130,23 +127,23 @@ impl Shape {
     }
 
     /// The same fault, telling no value of a secret argument.
-    fn without_secrets(&self, fault: ArgumentFault) -> ArgumentFault {
+    fn without_secrets(&self, fault: Fault) -> Fault {
         let has_secrets = self.rules.iter().any(|rule| rule.secret);
         match fault {
-            ArgumentFault::Violations(mut violations) => {
+            Fault::Violations(mut violations) => {
                 for one in &mut violations {
                     let name = one.pointer.split('/').nth(1).unwrap_or_default();
                     if self.position(name).is_some_and(|position| self.is_secret(position)) {
                         one.sentence = format!("{name} cannot be used");
                     }
                 }
-                ArgumentFault::Violations(violations)
+                Fault::Violations(violations)
             }
-            ArgumentFault::Unreadable(_) if has_secrets => {
+            Fault::Unreadable(_) if has_secrets => {
                 let details = "one of them is not what it must be".to_owned();
-                ArgumentFault::Unreadable(DecodeError::Shape(details))
+                Fault::Unreadable(DecodeError::Shape(details))
             }
-            fault @ ArgumentFault::Unreadable(_) => fault,
+            fault @ Fault::Unreadable(_) => fault,
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use mcp_flow_proto::Raw;
 use mcp_flow_proto::model::FormSchema;
+use mcp_flow_schema::{Fault, Schema};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::arguments::{ArgumentFault, decode};
+use super::arguments::decode;
 use super::derived::{argument_schema, without_null};
-use super::schema::Schema;
 use super::unreadable;
 
 /// The schema a form is made from, out of the type its answer is decoded into.
@@ -29,8 +29,8 @@ pub(crate) fn read_form<T: DeserializeOwned>(
     let content = Raw::Json(&content);
     let schema = Schema::compile_with_formats(&form.to_schema())?;
     schema.check(content).and_then(|()| decode(content)).map_err(|fault| match fault {
-        ArgumentFault::Unreadable(error) => unreadable(&error),
-        ArgumentFault::Violations(violations) => {
+        Fault::Unreadable(error) => unreadable(&error),
+        Fault::Violations(violations) => {
             let sentences: Vec<_> = violations.into_iter().map(|one| one.sentence).collect();
             sentences.join("; ")
         }

@@ -1,58 +1,18 @@
 //! From encoded arguments to the type a tool's function takes.
 
-use mcp_flow_proto::{DecodeError, Raw, RpcError};
+use mcp_flow_proto::{Raw, RpcError};
+use mcp_flow_schema::{Fault, Violation, build, dotted, member};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::schema::dotted;
-use crate::context::Context;
-use crate::handler::Outcome;
-
-/// One way in which arguments break their schema.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Where, as a JSON Pointer into the arguments; empty for the whole.
-    pub pointer: String,
-    /// What is wrong and what would be right.
-    pub sentence: String,
-}
-
-impl Violation {
-    /// What is wrong with the argument of this name; with all of them, if it is empty.
-    pub fn named(name: &str, sentence: impl Into<String>) -> Self {
-        let pointer = match name {
-            "" => String::new(),
-            name => format!("/{}", name.replace('~', "~0").replace('/', "~1")),
-        };
-        Self { pointer, sentence: sentence.into() }
-    }
-
-    /// Refuses a call for this, the way the caller's revision wants it told (C-31). For tools that
-    /// know more of their arguments than a schema says.
-    pub fn refuse(self, context: &Context) -> Outcome {
-        super::refuse_arguments(context, &[self])
-    }
-
-    fn to_value(&self) -> Value {
-        json!({"pointer": self.pointer, "message": self.sentence})
-    }
-
-    /// The error that tells of all of them.
-    pub(crate) fn error(violations: &[Self]) -> RpcError {
-        let details: Vec<_> =
-            violations.iter().map(|violation| violation.sentence.as_str()).collect();
-        let list: Vec<_> = violations.iter().map(Self::to_value).collect();
-        RpcError::invalid_params(details.join("; ")).with("violations", list)
-    }
-}
-
-/// Why a tool is not called with the arguments it was given.
-#[derive(Debug)]
-pub(crate) enum ArgumentFault {
-    /// They cannot even be decoded; they nest too deep, for example.
-    Unreadable(DecodeError),
-    /// They break the schema.
-    Violations(Vec<Violation>),
+/// The error that tells of all violations.
+pub(crate) fn violations_error(violations: &[Violation]) -> RpcError {
+    let details: Vec<_> = violations.iter().map(|violation| violation.sentence.as_str()).collect();
+    let list: Vec<_> = violations
+        .iter()
+        .map(|violation| json!({"pointer": violation.pointer, "message": violation.sentence}))
+        .collect();
+    RpcError::invalid_params(details.join("; ")).with("violations", list)
 }
 
 /// Decodes arguments that keep to their schema.
@@ -60,12 +20,12 @@ pub(crate) enum ArgumentFault {
 /// To JSON Schema `5.0` is an integer, and some clients write all numbers that way; to a Rust
 /// integer it is not. So what does not fit at once is tried again with such a number written as an
 /// integer.
-pub(crate) fn decode<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, ArgumentFault> {
+pub(crate) fn decode<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, Fault> {
     arguments.decode().or_else(|_| decode_again(arguments))
 }
 
-fn decode_again<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, ArgumentFault> {
-    let mut value = build(arguments)?;
+fn decode_again<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, Fault> {
+    let mut value = build(arguments).map_err(Fault::Unreadable)?;
     // One by one, so that only those change that have to; all at once when there are many.
     for _ in 0..MOST_TRIES {
         let error = match serde_path_to_error::deserialize(&value) {
@@ -80,15 +40,6 @@ fn decode_again<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, ArgumentFa
     }
     write_whole_numbers_as_such(&mut value);
     serde_path_to_error::deserialize(&value).map_err(|error| explain(&value, &error))
-}
-
-/// Builds arguments in memory, if they are not too many.
-pub(super) fn build(arguments: Raw<'_>) -> Result<Value, ArgumentFault> {
-    if arguments.count() > MOST_VALUES {
-        let details = format!("they hold more than {MOST_VALUES} values");
-        return Err(ArgumentFault::Unreadable(DecodeError::Shape(details)));
-    }
-    arguments.decode().map_err(ArgumentFault::Unreadable)
 }
 
 /// The integer a number is, if it is written with a point and nothing is lost without.
@@ -112,10 +63,7 @@ fn write_whole_numbers_as_such(value: &mut Value) {
 }
 
 /// Says what a type did not take, though the schema allowed it.
-fn explain(
-    arguments: &Value,
-    error: &serde_path_to_error::Error<serde_json::Error>,
-) -> ArgumentFault {
+fn explain(arguments: &Value, error: &serde_path_to_error::Error<serde_json::Error>) -> Fault {
     let pointer = pointer(error.path());
     let name = match dotted(&pointer) {
         name if name.is_empty() => "the whole of the arguments".to_owned(),
@@ -127,7 +75,7 @@ fn explain(
         Some(value) => format!("{name} is too large a number: {value}"),
         None => format!("{name} cannot be used: {}", error.inner()),
     };
-    ArgumentFault::Violations(vec![Violation { pointer, sentence }])
+    Fault::Violations(vec![Violation { pointer, sentence }])
 }
 
 fn pointer(path: &serde_path_to_error::Path) -> String {
@@ -135,23 +83,21 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
     path.iter()
         .map(|segment| match segment {
             Segment::Seq { index } => format!("/{index}"),
-            Segment::Map { key } => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+            Segment::Map { key } => member("", key),
             // A variant is not a place in the arguments of its own.
             Segment::Enum { .. } | Segment::Unknown => String::new(),
         })
         .collect()
 }
 
-/// How many values arguments may hold that have to be built in memory.
-const MOST_VALUES: usize = 256 * 1024;
-
 /// How many numbers are converted one by one.
 const MOST_TRIES: usize = 16;
 
 #[cfg(test)]
 mod tests {
-    use super::{ArgumentFault, decode};
+    use super::decode;
     use mcp_flow_proto::{Encoding, Raw};
+    use mcp_flow_schema::Fault;
     use serde::Deserialize;
     use serde_json::{Value, json};
 
@@ -183,7 +129,7 @@ mod tests {
         for raw in [Raw::Json(&text), Raw::Cbor(&cbor)] {
             match (decode::<Order>(raw), &expected) {
                 (Ok(order), Ok(expected)) => assert_eq!(order, *expected),
-                (Err(ArgumentFault::Violations(violations)), Err(expected)) => {
+                (Err(Fault::Violations(violations)), Err(expected)) => {
                     let told = format!("{} {}", violations[0].pointer, violations[0].sentence);
                     assert!(told.starts_with(expected), "{told}");
                 }

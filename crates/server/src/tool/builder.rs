@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use mcp_flow_proto::Raw;
 use mcp_flow_proto::model::{ToolAnnotations, ToolDefinition};
+use mcp_flow_schema::Schema;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::arguments::decode;
 use super::derived::{argument_schema, without_null};
-use super::schema::Schema;
 use super::{Function, IntoToolOutput, Tool, mirrored};
 use crate::context::Context;
 use crate::handler::Reply;

@@ -15,7 +15,7 @@ use super::{Answer, is_deep, is_json, raw, take_answers};
 /// instead of the last with a handshake.
 pub fn run(data: &[u8]) {
     let Some((&letter, arguments)) = data.split_first() else { return };
-    let tool = usize::from(letter.wrapping_sub(1)) % VALIDATORS.len();
+    let tool = usize::from(letter.wrapping_sub(1) & 0x1f) % VALIDATORS.len();
     let revision = if letter & 0x20 == 0 { Revision::V2024_11_05 } else { Revision::V2025_11_25 };
     let json = Call { tool, revision, encoding: Encoding::Json };
     let cbor = Call { tool, revision, encoding: Encoding::Cbor };

@@ -2,9 +2,87 @@
 
 use serde_json::{Value, json};
 
-/// All schemas; the letter `a` chooses the first. The plain ones, which are checked without
-/// decoding, come before those that are left to the complete check.
-pub(super) fn all() -> [Value; 16] {
+/// All schemas; the letter `a` chooses the first, and `q` the first as it is derived from a type.
+pub(super) fn all() -> Vec<Value> {
+    let mut all = by_hand().to_vec();
+    all.extend(derived());
+    all
+}
+
+/// Schemas as types derive to them, which are checked without the jsonschema crate.
+fn derived() -> [Value; 6] {
+    let tagged = |kind: &str, name: &str, member: Value| {
+        let properties = json!({name: member, "kind": {"type": "string", "const": kind}});
+        json!({"type": "object", "properties": properties, "required": ["kind", name]})
+    };
+    let single = |name: &str, member: Value| object(json!({name: member}), &[name]);
+    let expression = json!({"$ref": "#/$defs/expression"});
+    let shape = json!({"anyOf": [{"$ref": "#/$defs/shape"}, {"type": "null"}]});
+    [
+        json!({
+            "type": "object",
+            "properties": {"a": expression},
+            "$defs": {"expression": {"oneOf": [
+                tagged("a", "list", json!({"type": "array", "items": expression})),
+                tagged("b", "a", expression),
+                tagged("c", "number", json!({"type": "number"})),
+            ]}},
+        }),
+        json!({
+            "type": "object",
+            "properties": {"a": shape, "b": {"type": "array", "items": shape}},
+            "$defs": {"shape": {"oneOf": [
+                single("a", json!({"type": "number"})),
+                single("b", shape),
+                {"type": "string", "const": "kind"},
+            ]}},
+        }),
+        json!({
+            "type": "object",
+            "properties": {
+                "table": {"type": "object", "additionalProperties": {"type": "integer"}},
+                "list": {
+                    "type": "object",
+                    "patternProperties": {"^-?\\d+$": {"type": "string"}},
+                    "additionalProperties": false,
+                },
+                "any": {"type": "array", "items": {"type": "integer"}, "uniqueItems": true},
+            },
+        }),
+        object(
+            json!({
+                "list": {
+                    "type": "array",
+                    "prefixItems": [{"type": "string"}, {"type": "number"}],
+                    "minItems": 2,
+                    "maxItems": 2,
+                },
+                "a": {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "boolean"}]},
+                "b": {"type": ["string", "number", "null"], "maxLength": 1, "minimum": 0},
+            }),
+            &["list"],
+        ),
+        object(
+            json!({
+                "a": {"exclusiveMinimum": 0, "exclusiveMaximum": 9_007_199_254_740_993_u64},
+                "b": {"enum": [1, "a", null, 0.5]},
+                "kind": {"const": 9_007_199_254_740_993_u64},
+                "text": {"type": "string", "pattern": "^\\w+[.-]\\d{2}$"},
+            }),
+            &[],
+        ),
+        json!({
+            "type": "object",
+            "allOf": [{"required": ["a"]}, {"properties": {"a": {"oneOf": [
+                {"type": "integer"}, {"type": "number", "minimum": 5},
+            ]}}}],
+            "maxProperties": 2,
+        }),
+    ]
+}
+
+/// The plain ones come before those that are left to the jsonschema crate.
+fn by_hand() -> [Value; 16] {
     [
         object(json!({"a": {"type": "number"}, "b": {"type": "number"}}), &["a", "b"]),
         json!({"type": "object"}),

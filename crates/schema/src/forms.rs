@@ -1,33 +1,21 @@
-//! What is wrong with a value that may have one of several forms: the one that was meant is
-//! explained, or, if that cannot be told, which there are.
+//! Explanation of a value that may have one of several forms: the one that was meant is explained,
+//! or, if that cannot be told, which there are.
 
-use jsonschema::ValidationError;
 use serde_json::Value;
 
-use super::{at, list, member, shorten, type_word};
-use crate::tool::Violation;
+use crate::Violation;
+use crate::sentence::{at, list, member, shorten, type_word};
 
-/// Explains a value that fits none of the forms an `anyOf` or `oneOf` allows.
-pub(super) fn explain(
-    schema: &Value,
-    arguments: &Value,
-    error: &ValidationError<'_>,
-    errors: &[Vec<ValidationError<'static>>],
+/// Explains a value that fits none of the forms an `anyOf` or `oneOf` allows. `violations_of` tells
+/// how it breaks the form at a position.
+pub(crate) fn explain(
+    forms: &[&Value],
+    value: &Value,
+    place: &str,
+    violations_of: impl FnOnce(usize) -> Vec<Violation>,
 ) -> Vec<Violation> {
-    let place = error.instance_path().as_str();
-    let forms = schema.pointer(error.schema_path().as_str()).and_then(Value::as_array);
-    let forms: Vec<&Value> =
-        forms.into_iter().flatten().map(|form| resolve(schema, form)).collect();
-    let value = error.instance();
-    match meant(&forms, value) {
-        Meant::Form(index) => match errors.get(index) {
-            Some(errors) => {
-                let explained =
-                    errors.iter().flat_map(|one| super::explain(schema, arguments, one));
-                explained.collect()
-            }
-            None => Vec::new(),
-        },
+    match meant(forms, value) {
+        Meant::Form(index) => violations_of(index),
         Meant::Tag { name, tags } => {
             let tags: Vec<_> = tags.iter().map(ToString::to_string).collect();
             let sentence = match value.get(name) {
@@ -38,10 +26,16 @@ pub(super) fn explain(
         }
         Meant::Unknown => {
             let given = shorten(&value.to_string());
-            let forms: Vec<_> = forms.into_iter().map(describe).collect();
+            let forms: Vec<_> = forms.iter().map(|form| describe(form)).collect();
             vec![at(place, &format!("must be {}, not {given}", one_of(&forms)))]
         }
     }
+}
+
+/// The forms listed at a place of a schema, each followed to its definition if it is a reference.
+pub(crate) fn listed<'a>(schema: &'a Value, place: &str) -> Vec<&'a Value> {
+    let forms = schema.pointer(place).and_then(Value::as_array);
+    forms.into_iter().flatten().map(|form| resolve(schema, form)).collect()
 }
 
 /// The form itself, if it is only referred to.
@@ -51,11 +45,11 @@ fn resolve<'a>(schema: &'a Value, form: &'a Value) -> &'a Value {
     place.and_then(|place| schema.pointer(place)).unwrap_or(form)
 }
 
-/// Which of several forms a value was meant to have.
+/// The form, of several, that a value was meant to have.
 enum Meant<'a> {
     /// The one at this position.
     Form(usize),
-    /// One of those that are told apart by a member, which is missing or unknown.
+    /// One of those told apart by a member, which is missing or unknown.
     Tag { name: &'a str, tags: Vec<&'a Value> },
     /// There is no telling.
     Unknown,

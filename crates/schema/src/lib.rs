@@ -1,0 +1,152 @@
+//! JSON Schema validation for the whole workspace.
+//!
+//! Nearly all schemas of tools are derived from Rust types and use few keywords. The [`plain`]
+//! check understands those, accepts most arguments without building them in memory and explains
+//! what is wrong with the others. The feature `complete` adds the jsonschema crate for every other
+//! schema; without it, such a schema is refused when it is compiled.
+
+// Tests compare the plain check with it, whatever the features.
+#[cfg(any(feature = "complete", test))]
+mod complete;
+mod forms;
+mod number;
+mod plain;
+mod sentence;
+
+use mcp_flow_proto::{DecodeError, Raw};
+use serde_json::Value;
+
+use plain::Plain;
+
+pub use sentence::{dotted, member};
+
+/// A compiled JSON Schema 2020-12.
+///
+/// Patterns run in linear time, references never leave the schema and the steps of a check are
+/// bounded, so neither the author of a schema nor a caller can make a check expensive.
+///
+/// ```
+/// use mcp_flow_proto::Raw;
+/// use mcp_flow_schema::{Fault, Schema};
+///
+/// let schema = serde_json::json!({"type": "object", "required": ["a"]});
+/// let schema = Schema::compile(&schema).unwrap();
+/// assert!(schema.check(Raw::Json(r#"{"a":1}"#)).is_ok());
+///
+/// let Err(Fault::Violations(violations)) = schema.check(Raw::Json("{}")) else { panic!() };
+/// assert_eq!(violations[0].sentence, "a is required");
+/// ```
+#[derive(Debug)]
+pub struct Schema {
+    source: Value,
+    check: Check,
+}
+
+#[derive(Debug)]
+enum Check {
+    Plain(Plain),
+    #[cfg(feature = "complete")]
+    Complete(Box<jsonschema::Validator>),
+}
+
+/// The reason arguments are refused.
+#[derive(Debug)]
+pub enum Fault {
+    /// They cannot be decoded; they nest too deep, for example.
+    Unreadable(DecodeError),
+    /// They break the schema.
+    Violations(Vec<Violation>),
+}
+
+/// One way in which arguments break their schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Where, as a JSON Pointer into the arguments; empty for the whole.
+    pub pointer: String,
+    /// What is wrong and what would be right.
+    pub sentence: String,
+}
+
+impl Violation {
+    /// Says what is wrong with the argument of this name; with all of them, if it is empty.
+    pub fn named(name: &str, sentence: impl Into<String>) -> Self {
+        let pointer = if name.is_empty() { String::new() } else { member("", name) };
+        Self { pointer, sentence: sentence.into() }
+    }
+}
+
+impl Schema {
+    /// Compiles a schema whose formats are annotations, as those of tools are.
+    pub fn compile(schema: &Value) -> Result<Self, String> {
+        let check = match Plain::compile(schema, false) {
+            Ok(plain) => Check::Plain(plain),
+            Err(reason) => compile_rest(schema, false, reason)?,
+        };
+        Ok(Self { source: schema.clone(), check })
+    }
+
+    /// Compiles a schema whose formats are enforced, as those of forms are.
+    pub fn compile_with_formats(schema: &Value) -> Result<Self, String> {
+        // The plain check knows the formats of forms, and is a little stricter about e-mail
+        // addresses; where both are at hand, the complete one decides.
+        let check = if cfg!(feature = "complete") {
+            compile_rest(schema, true, String::new())?
+        } else {
+            Check::Plain(Plain::compile(schema, true)?)
+        };
+        Ok(Self { source: schema.clone(), check })
+    }
+
+    /// Checks arguments that are still encoded.
+    pub fn check(&self, arguments: Raw<'_>) -> Result<(), Fault> {
+        if let Check::Plain(plain) = &self.check
+            && plain.accepts(arguments)
+        {
+            return Ok(());
+        }
+        let arguments = build(arguments).map_err(Fault::Unreadable)?;
+        let violations = match &self.check {
+            Check::Plain(plain) => plain.violations(&self.source, &arguments),
+            #[cfg(feature = "complete")]
+            Check::Complete(validator) => complete::violations(validator, &self.source, &arguments),
+        };
+        if violations.is_empty() { Ok(()) } else { Err(Fault::Violations(violations)) }
+    }
+
+    /// Returns whether a value keeps to the schema.
+    pub fn accepts(&self, value: &Value) -> bool {
+        match &self.check {
+            Check::Plain(plain) => plain.fits(&self.source, value),
+            #[cfg(feature = "complete")]
+            Check::Complete(validator) => validator.is_valid(value),
+        }
+    }
+}
+
+/// Builds arguments in memory, if they are not too many.
+pub fn build(arguments: Raw<'_>) -> Result<Value, DecodeError> {
+    if arguments.count() > MOST_VALUES {
+        return Err(DecodeError::Shape(format!("they hold more than {MOST_VALUES} values")));
+    }
+    arguments.decode()
+}
+
+/// Compiles a schema that the plain check does not understand for this reason.
+#[cfg(feature = "complete")]
+fn compile_rest(schema: &Value, formats: bool, _: String) -> Result<Check, String> {
+    complete::validator(schema, formats).map(|validator| Check::Complete(Box::new(validator)))
+}
+
+#[cfg(not(feature = "complete"))]
+fn compile_rest(_: &Value, _: bool, reason: String) -> Result<Check, String> {
+    Err(reason)
+}
+
+/// How many values arguments may hold that have to be built in memory.
+const MOST_VALUES: usize = 256 * 1024;
+
+/// How many violations are reported at once; the rest are reported on the next attempt.
+const MOST_VIOLATIONS: usize = 20;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! A check of our own for the schemas that Rust types derive to.
+//!
+//! One compiled form serves two ways of checking. [`scan`] runs on encoded arguments without
+//! building them in memory; it may fail to accept good arguments, such as a member given twice, but
+//! it never accepts bad ones. [`walk`] runs on values in memory; its verdict is exact, and it lists
+//! every violation.
+
+mod compile;
+mod format;
+mod options;
+mod pattern;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use mcp_flow_proto::Raw;
+use regex::Regex;
+use serde_json::{Number, Value};
+
+use crate::Violation;
+use format::Format;
+use options::Options;
+use scan::Scan;
+use walk::Walk;
+
+/// A compiled schema of the plain kind.
+#[derive(Debug)]
+pub(crate) struct Plain {
+    /// What references lead to; the whole schema comes first.
+    definitions: Vec<Check>,
+}
+
+impl Plain {
+    /// Compiles a schema; the error names what is wrong or not understood, and where.
+    pub(crate) fn compile(schema: &Value, formats: bool) -> Result<Self, String> {
+        compile::compile(schema, formats).map(|definitions| Self { definitions })
+    }
+
+    /// Returns whether encoded arguments are known to be good.
+    pub(crate) fn accepts(&self, arguments: Raw<'_>) -> bool {
+        Scan::new(self, arguments).accepts(&self.definitions[ROOT], arguments)
+    }
+
+    /// Returns whether a value keeps to the schema.
+    pub(crate) fn fits(&self, source: &Value, value: &Value) -> bool {
+        Walk::new(self, source).fits(value)
+    }
+
+    /// Lists how a value breaks the schema, which was compiled from this source.
+    pub(crate) fn violations(&self, source: &Value, value: &Value) -> Vec<Violation> {
+        Walk::new(self, source).violations(value)
+    }
+}
+
+/// The position of the whole schema among the definitions.
+const ROOT: usize = 0;
+
+/// The keywords of one schema. Each restricts values of its own type and leaves others alone.
+#[derive(Debug, Default)]
+struct Check {
+    types: Types,
+    /// `enum`.
+    options: Option<Options>,
+    /// `const`.
+    constant: Option<Options>,
+    bounds: Vec<Bound>,
+    text: Option<Box<Text>>,
+    list: Option<Box<List>>,
+    object: Option<Box<Object>>,
+    /// `$ref`, as a position among the definitions.
+    reference: Option<usize>,
+    /// `allOf`.
+    all: Vec<Check>,
+    /// `anyOf` and `oneOf`.
+    forms: Vec<Forms>,
+    /// Whether no keyword restricts anything.
+    is_anything: bool,
+}
+
+/// A set of the types of JSON, one bit for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Types(u8);
+
+impl Types {
+    const NONE: Self = Self(0);
+    const ALL: Self = Self(0x7f);
+    const NULL: Self = Self(1);
+    const BOOLEAN: Self = Self(2);
+    const INTEGER: Self = Self(4);
+    const NUMBER: Self = Self(8);
+    const STRING: Self = Self(16);
+    const ARRAY: Self = Self(32);
+    const OBJECT: Self = Self(64);
+
+    /// The names of the types, in the order sentences list them.
+    const NAMES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::NAMES.iter().position(|one| *one == name).map(|position| Self(1 << position))
+    }
+
+    fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    fn names(self) -> Vec<&'static str> {
+        let here = |position: &usize| self.has(Self(1 << position));
+        (0..Self::NAMES.len()).filter(here).map(|position| Self::NAMES[position]).collect()
+    }
+}
+
+impl Default for Types {
+    fn default() -> Self {
+        Self::ALL
+    }
+}
+
+/// A limit of a number.
+#[derive(Debug)]
+struct Bound {
+    side: Side,
+    limit: Number,
+    /// The limit as near as a float comes to it.
+    float: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    Minimum,
+    Maximum,
+    ExclusiveMinimum,
+    ExclusiveMaximum,
+}
+
+/// The limits of a length.
+#[derive(Clone, Copy, Debug, Default)]
+struct Length {
+    minimum: Option<u64>,
+    maximum: Option<u64>,
+}
+
+impl Length {
+    /// Returns whether a length is allowed, which is counted only if it matters.
+    fn holds(self, count: impl FnOnce() -> usize) -> bool {
+        if self.minimum.is_none() && self.maximum.is_none() {
+            return true;
+        }
+        let count = count() as u64;
+        self.minimum.is_none_or(|minimum| count >= minimum)
+            && self.maximum.is_none_or(|maximum| count <= maximum)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Text {
+    length: Length,
+    pattern: Option<Pattern>,
+    format: Option<Format>,
+}
+
+#[derive(Debug)]
+struct Pattern {
+    source: String,
+    regex: Regex,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    prefix: Vec<Check>,
+    /// What the items after the prefix must keep to.
+    items: Option<Check>,
+    length: Length,
+    unique: bool,
+}
+
+#[derive(Debug, Default)]
+struct Object {
+    names: Vec<String>,
+    /// One for each name.
+    checks: Vec<Check>,
+    required: Vec<String>,
+    /// One bit for each name that is required; none if a name has no bit.
+    required_bits: Option<u64>,
+    patterns: Vec<(Pattern, Check)>,
+    others: Others,
+    length: Length,
+}
+
+/// What is said of members that neither a name nor a pattern covers.
+#[derive(Debug, Default)]
+enum Others {
+    #[default]
+    Allowed,
+    Forbidden,
+    Checked(Check),
+}
+
+/// Alternatives, of which one must fit, or exactly one.
+#[derive(Debug)]
+struct Forms {
+    checks: Vec<Check>,
+    exactly_one: bool,
+    /// Where they are listed in the schema.
+    place: String,
+    /// The fixed texts they are, if they are nothing else and no two are the same.
+    texts: Option<Vec<String>>,
+    /// One for each form.
+    marks: Vec<Mark>,
+    /// The members that marks speak of.
+    names: Vec<String>,
+}
+
+/// What rules a form out at a glance, so that nested values are not checked against every form.
+#[derive(Debug)]
+struct Mark {
+    types: Types,
+    /// A member the form requires, as a position among the names.
+    required: Option<usize>,
+    /// A member that must be a fixed text, as a position among the names.
+    fixed: Option<(usize, String)>,
+}

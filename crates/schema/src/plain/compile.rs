@@ -1,0 +1,345 @@
+//! Schemas into checks, as far as they are of the plain kind.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value};
+
+use super::pattern::PatternError;
+use super::{Bound, Check, Format, Forms, Mark, Object, Options, Others, Pattern, Side, Types};
+use crate::{forms, member};
+
+/// Compiles a schema and all that references in it lead to; the schema itself comes first.
+pub(super) fn compile(schema: &Value, formats: bool) -> Result<Vec<Check>, String> {
+    let (places, definitions) = (HashMap::new(), Vec::new());
+    let mut compiler = Compiler { root: schema, formats, places, definitions, depth: 0 };
+    compiler.definition("")?;
+    let definitions = compiler.definitions;
+    for (place, position) in compiler.places {
+        if leads_back(&definitions, position) {
+            return Err(unsupported(&place, "a reference that leads back to itself"));
+        }
+    }
+    Ok(definitions)
+}
+
+struct Compiler<'s> {
+    root: &'s Value,
+    formats: bool,
+    /// The positions of definitions, by where they are in the schema.
+    places: HashMap<String, usize>,
+    definitions: Vec<Check>,
+    /// How many schemas are being compiled inside each other.
+    depth: usize,
+}
+
+impl Compiler<'_> {
+    /// Compiles what is at a place, once. One that is being compiled already has its position.
+    fn definition(&mut self, place: &str) -> Result<usize, String> {
+        if let Some(position) = self.places.get(place) {
+            return Ok(*position);
+        }
+        let schema = self.root.pointer(place);
+        let schema =
+            schema.ok_or_else(|| format!("a reference leads to {place:?}, where nothing is"))?;
+        let position = self.definitions.len();
+        self.places.insert(place.to_owned(), position);
+        self.definitions.push(Check::default());
+        self.definitions[position] = self.schema(schema, place)?;
+        Ok(position)
+    }
+
+    fn schema(&mut self, schema: &Value, place: &str) -> Result<Check, String> {
+        if self.depth == DEEPEST {
+            return Err(unsupported(place, "so deep a schema"));
+        }
+        self.depth += 1;
+        let check = self.keywords(schema, place);
+        self.depth -= 1;
+        check
+    }
+
+    fn keywords(&mut self, schema: &Value, place: &str) -> Result<Check, String> {
+        let keywords = match schema {
+            Value::Bool(true) => return Ok(Check { is_anything: true, ..Check::default() }),
+            Value::Bool(false) => return Ok(Check { types: Types::NONE, ..Check::default() }),
+            Value::Object(keywords) => keywords,
+            _ => return Err(bad(place, "a schema")),
+        };
+        let mut check = Check { is_anything: true, ..Check::default() };
+        for (keyword, value) in keywords {
+            if is_annotation(keyword, value, place, self.formats) {
+                continue;
+            }
+            let place = member(place, keyword);
+            if keyword == "$defs" {
+                for name in object(value, &place)?.keys() {
+                    self.definition(&member(&place, name))?;
+                }
+                continue;
+            }
+            check.is_anything = false;
+            self.keyword(&mut check, keyword, value, &place)?;
+        }
+        if let Some(object) = &mut check.object {
+            object.required_bits = object.find_required_bits();
+        }
+        Ok(check)
+    }
+
+    fn keyword(
+        &mut self,
+        check: &mut Check,
+        keyword: &str,
+        value: &Value,
+        place: &str,
+    ) -> Result<(), String> {
+        match keyword {
+            "type" => check.types = types(value).ok_or_else(|| bad(place, "types of JSON"))?,
+            "enum" => {
+                array(value, place)?;
+                check.options = Some(Options::Several(value.clone()));
+            }
+            "const" => check.constant = Some(Options::One(value.clone())),
+            "minimum" => check.bounds.push(bound(Side::Minimum, value, place)?),
+            "maximum" => check.bounds.push(bound(Side::Maximum, value, place)?),
+            "exclusiveMinimum" => check.bounds.push(bound(Side::ExclusiveMinimum, value, place)?),
+            "exclusiveMaximum" => check.bounds.push(bound(Side::ExclusiveMaximum, value, place)?),
+            "minLength" => check.text().length.minimum = Some(count(value, place)?),
+            "maxLength" => check.text().length.maximum = Some(count(value, place)?),
+            "pattern" => {
+                let source = value.as_str().ok_or_else(|| bad(place, "a text"))?;
+                check.text().pattern = Some(pattern(source, place)?);
+            }
+            "format" => {
+                let format = value.as_str().and_then(Format::named);
+                let format = format.ok_or_else(|| unsupported(place, "this format"))?;
+                check.text().format = Some(format);
+            }
+            "items" => check.list().items = Some(self.schema(value, place)?),
+            "prefixItems" => check.list().prefix = self.schemas(value, place)?,
+            "minItems" => check.list().length.minimum = Some(count(value, place)?),
+            "maxItems" => check.list().length.maximum = Some(count(value, place)?),
+            "uniqueItems" => {
+                check.list().unique = value.as_bool().ok_or_else(|| bad(place, "true or false"))?;
+            }
+            "properties" => {
+                for (name, schema) in object(value, place)? {
+                    let schema = self.schema(schema, &member(place, name))?;
+                    check.object().names.push(name.clone());
+                    check.object().checks.push(schema);
+                }
+            }
+            "patternProperties" => {
+                for (source, schema) in object(value, place)? {
+                    let place = member(place, source);
+                    let schema = self.schema(schema, &place)?;
+                    check.object().patterns.push((pattern(source, &place)?, schema));
+                }
+            }
+            "additionalProperties" => {
+                check.object().others = match value {
+                    Value::Bool(true) => Others::Allowed,
+                    Value::Bool(false) => Others::Forbidden,
+                    schema => Others::Checked(self.schema(schema, place)?),
+                };
+            }
+            "required" => check.object().required = names(value, place)?,
+            "minProperties" => check.object().length.minimum = Some(count(value, place)?),
+            "maxProperties" => check.object().length.maximum = Some(count(value, place)?),
+            "$ref" => {
+                let target = value.as_str().ok_or_else(|| bad(place, "a text"))?;
+                // Names in other documents, anchors and encoded characters are left alone.
+                let inside = target.strip_prefix('#').filter(|inside| !inside.contains('%'));
+                let inside = inside.filter(|inside| inside.is_empty() || inside.starts_with('/'));
+                let inside = inside.ok_or_else(|| unsupported(place, "this reference"))?;
+                check.reference = Some(self.definition(inside)?);
+            }
+            "allOf" => check.all = self.schemas(value, place)?,
+            "anyOf" | "oneOf" => {
+                let checks = self.schemas(value, place)?;
+                let sources = forms::listed(self.root, place);
+                check.forms.push(Forms::new(checks, &sources, keyword == "oneOf", place));
+            }
+            _ => return Err(unsupported(place, "this keyword")),
+        }
+        Ok(())
+    }
+
+    /// A list of schemas, which may not be empty.
+    fn schemas(&mut self, value: &Value, place: &str) -> Result<Vec<Check>, String> {
+        let schemas = array(value, place)?;
+        if schemas.is_empty() {
+            return Err(bad(place, "a list that is not empty"));
+        }
+        let schemas = schemas.iter().enumerate();
+        schemas.map(|(index, schema)| self.schema(schema, &format!("{place}/{index}"))).collect()
+    }
+}
+
+impl Check {
+    fn text(&mut self) -> &mut super::Text {
+        self.text.get_or_insert_default()
+    }
+
+    fn list(&mut self) -> &mut super::List {
+        self.list.get_or_insert_default()
+    }
+
+    fn object(&mut self) -> &mut Object {
+        self.object.get_or_insert_default()
+    }
+
+    /// Returns whether this is no more than the one text it allows.
+    fn is_fixed_text(&self) -> bool {
+        let others = self.options.is_some() || self.reference.is_some();
+        let parts = self.text.is_some() || !self.all.is_empty() || !self.forms.is_empty();
+        self.constant.is_some() && self.types.has(Types::STRING) && !others && !parts
+    }
+}
+
+impl Object {
+    fn find_required_bits(&self) -> Option<u64> {
+        let bit = |required| {
+            let position = self.names.iter().position(|name| name == required)?;
+            1u64.checked_shl(position.try_into().ok()?)
+        };
+        let bits = self.required.iter().try_fold(0, |bits, required| Some(bits | bit(required)?));
+        bits.filter(|_| self.names.len() <= 64)
+    }
+}
+
+impl Forms {
+    /// Sets up the forms that these sources, references resolved, were compiled to.
+    fn new(checks: Vec<Check>, sources: &[&Value], exactly_one: bool, place: &str) -> Self {
+        let mut names = Vec::new();
+        let mut position = |name: &str| {
+            names.iter().position(|known| known == name).unwrap_or_else(|| {
+                names.push(name.to_owned());
+                names.len() - 1
+            })
+        };
+        let marks = sources.iter().map(|form| {
+            let required = form.get("required").and_then(Value::as_array).into_iter().flatten();
+            let properties = form.get("properties").and_then(Value::as_object);
+            let fixed = properties.into_iter().flatten().find_map(|(name, property)| {
+                let text = property.get("const")?.as_str()?;
+                Some((position(name), text.to_owned()))
+            });
+            Mark {
+                types: form.get("type").and_then(types).unwrap_or_default(),
+                required: required.filter_map(Value::as_str).next().map(&mut position),
+                fixed,
+            }
+        });
+        let marks = marks.collect();
+        let text = |(check, form): (&Check, &&Value)| {
+            form.get("const")?.as_str().filter(|_| check.is_fixed_text()).map(str::to_owned)
+        };
+        let texts: Option<Vec<String>> = checks.iter().zip(sources).map(text).collect();
+        // One that is there twice fits two forms.
+        let distinct =
+            |texts: &Vec<String>| texts.iter().collect::<HashSet<_>>().len() == texts.len();
+        let place = place.to_owned();
+        Self { checks, exactly_one, place, texts: texts.filter(distinct), marks, names }
+    }
+}
+
+/// Returns whether a definition refers to itself without a step into the value.
+fn leads_back(definitions: &[Check], start: usize) -> bool {
+    let mut seen = HashSet::new();
+    let mut waiting = vec![&definitions[start]];
+    while let Some(check) = waiting.pop() {
+        waiting.extend(&check.all);
+        waiting.extend(check.forms.iter().flat_map(|forms| &forms.checks));
+        match check.reference {
+            Some(position) if position == start => return true,
+            Some(position) if seen.insert(position) => waiting.push(&definitions[position]),
+            _ => {}
+        }
+    }
+    false
+}
+
+fn types(value: &Value) -> Option<Types> {
+    match value {
+        Value::String(name) => Types::named(name),
+        Value::Array(names) if !names.is_empty() => {
+            names.iter().try_fold(Types::NONE, |types, name| {
+                let one = Types::named(name.as_str()?)?;
+                (!types.has(one)).then(|| types.with(one))
+            })
+        }
+        _ => None,
+    }
+}
+
+fn bound(side: Side, value: &Value, place: &str) -> Result<Bound, String> {
+    match value {
+        Value::Number(limit) => {
+            let float = limit.as_f64().ok_or_else(|| bad(place, "a number"))?;
+            Ok(Bound { side, limit: limit.clone(), float })
+        }
+        _ => Err(bad(place, "a number")),
+    }
+}
+
+fn count(value: &Value, place: &str) -> Result<u64, String> {
+    value.as_u64().ok_or_else(|| bad(place, "a whole number that is not negative"))
+}
+
+fn pattern(source: &str, place: &str) -> Result<Pattern, String> {
+    Pattern::compile(source).map_err(|error| match error {
+        PatternError::Unsupported => unsupported(place, "this pattern"),
+        PatternError::Bad(error) => format!("the pattern at {place} cannot be used: {error}"),
+    })
+}
+
+fn names(value: &Value, place: &str) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    for name in array(value, place)? {
+        match name.as_str() {
+            Some(name) if !names.iter().any(|known| known == name) => names.push(name.to_owned()),
+            _ => return Err(bad(place, "a list of different texts")),
+        }
+    }
+    Ok(names)
+}
+
+fn object<'a>(value: &'a Value, place: &str) -> Result<&'a Map<String, Value>, String> {
+    value.as_object().ok_or_else(|| bad(place, "an object"))
+}
+
+fn array<'a>(value: &'a Value, place: &str) -> Result<&'a Vec<Value>, String> {
+    value.as_array().ok_or_else(|| bad(place, "a list"))
+}
+
+/// Returns whether a keyword only describes, and is used as it should be.
+fn is_annotation(keyword: &str, value: &Value, place: &str, formats: bool) -> bool {
+    match keyword {
+        "default" => true,
+        "format" if formats => false,
+        "title" | "description" | "$comment" | "format" => value.is_string(),
+        "examples" => value.is_array(),
+        "deprecated" | "readOnly" | "writeOnly" => value.is_boolean(),
+        "$schema" => place.is_empty() && value == "https://json-schema.org/draft/2020-12/schema",
+        _ => keyword.starts_with("x-"),
+    }
+}
+
+fn bad(place: &str, expected: &str) -> String {
+    format!("{} must be {expected}", shown(place))
+}
+
+fn unsupported(place: &str, what: &str) -> String {
+    format!(
+        "{}: {what} is not supported by this build; enable the feature \"json-schema\" of mcp-flow",
+        shown(place)
+    )
+}
+
+fn shown(place: &str) -> &str {
+    if place.is_empty() { "the whole of it" } else { place }
+}
+
+/// How many schemas may be inside each other, references followed.
+const DEEPEST: usize = 256;

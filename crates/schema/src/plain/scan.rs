@@ -1,0 +1,263 @@
+//! The check of encoded arguments, without building them in memory.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use mcp_flow_proto::{DecodeError, Kind, Raw};
+
+use super::{Bound, Check, Forms, List, Object, Others, Plain, Side, Text, Types};
+
+/// One pass over encoded arguments.
+pub(super) struct Scan<'p> {
+    plain: &'p Plain,
+    /// How many bytes may still be read more than once, for forms.
+    bytes: usize,
+    /// How many references may still be followed inside each other.
+    depth: usize,
+}
+
+impl<'p> Scan<'p> {
+    pub(super) fn new(plain: &'p Plain, arguments: Raw<'_>) -> Self {
+        let bytes = arguments.bytes().len().saturating_mul(READINGS).saturating_add(FREE_BYTES);
+        Self { plain, bytes, depth: DEEPEST }
+    }
+
+    /// Returns whether a value is known to be good.
+    pub(super) fn accepts(&mut self, check: &'p Check, value: Raw<'_>) -> bool {
+        self.accept(check, value).is_ok()
+    }
+
+    fn accept(&mut self, check: &'p Check, value: Raw<'_>) -> Result<(), NotKnown> {
+        if check.is_anything {
+            return Ok(());
+        }
+        match value.kind() {
+            Kind::String => return self.accept_text(check, value).map(drop),
+            Kind::Null => known(check.types.has(Types::NULL))?,
+            Kind::Boolean => known(check.types.has(Types::BOOLEAN))?,
+            Kind::Number => accept_number(check, value)?,
+            Kind::Array => {
+                known(check.types.has(Types::ARRAY))?;
+                if let Some(list) = &check.list {
+                    self.accept_list(list, value)?;
+                }
+            }
+            Kind::Object => {
+                known(check.types.has(Types::OBJECT))?;
+                if let Some(object) = &check.object {
+                    self.accept_object(object, value)?;
+                }
+            }
+            Kind::Other => return Err(NotKnown),
+        }
+        let options = check.options.iter().chain(&check.constant);
+        for options in options {
+            known(options.accept(value))?;
+        }
+        self.accept_combined(check, value)
+    }
+
+    /// A text that is known to be good.
+    fn accept_text<'a>(
+        &mut self,
+        check: &'p Check,
+        value: Raw<'a>,
+    ) -> Result<Cow<'a, str>, NotKnown> {
+        known(check.types.has(Types::STRING))?;
+        let text = value.as_text().ok_or(NotKnown)?;
+        for options in check.options.iter().chain(&check.constant) {
+            known(options.hold_text(&text))?;
+        }
+        if let Some(rules) = &check.text {
+            known(rules.hold(&text))?;
+        }
+        self.accept_combined(check, value)?;
+        Ok(text)
+    }
+
+    fn accept_list(&mut self, list: &'p List, value: Raw<'_>) -> Result<(), NotKnown> {
+        let mut seen = Seen::default();
+        let mut count = 0;
+        value.each_element(|element| {
+            let check = list.prefix.get(count).or(list.items.as_ref());
+            count += 1;
+            match check {
+                // What makes two other values the same is left to the walk.
+                Some(check) if list.unique => known(seen.is_new(self.accept_text(check, element)?)),
+                None if list.unique => known(seen.is_new(element.as_text().ok_or(NotKnown)?)),
+                Some(check) => self.accept(check, element),
+                None => Ok(()),
+            }
+        })?;
+        known(list.length.holds(|| count))
+    }
+
+    fn accept_object(&mut self, object: &'p Object, value: Raw<'_>) -> Result<(), NotKnown> {
+        let required = object.required_bits.ok_or(NotKnown)?;
+        // Names of members are not looked into here, and those given twice not counted.
+        let is_counted = object.length.minimum.or(object.length.maximum).is_some();
+        known(object.patterns.is_empty() && !is_counted)?;
+        let mut seen = 0u64;
+        value.each_member(&object.names, |position, member| {
+            let Some(position) = position else {
+                return match &object.others {
+                    Others::Allowed => Ok(()),
+                    Others::Forbidden => Err(NotKnown),
+                    Others::Checked(check) => self.accept(check, member),
+                };
+            };
+            known(seen & 1 << position == 0)?;
+            seen |= 1 << position;
+            self.accept(&object.checks[position], member)
+        })?;
+        known(seen & required == required)
+    }
+
+    /// Checks the value against other schemas that speak of it.
+    fn accept_combined(&mut self, check: &'p Check, value: Raw<'_>) -> Result<(), NotKnown> {
+        if let Some(position) = check.reference {
+            self.depth = self.depth.checked_sub(1).ok_or(NotKnown)?;
+            self.accept(&self.plain.definitions[position], value)?;
+            self.depth += 1;
+        }
+        for check in &check.all {
+            self.accept(check, value)?;
+        }
+        for forms in &check.forms {
+            self.accept_form(forms, value)?;
+        }
+        Ok(())
+    }
+
+    fn accept_form(&mut self, forms: &'p Forms, value: Raw<'_>) -> Result<(), NotKnown> {
+        if let Some(texts) = &forms.texts {
+            let text = value.as_text().ok_or(NotKnown)?;
+            return known(texts.iter().any(|one| *one == text));
+        }
+        let candidates = forms.candidates(value)?;
+        if let [only] = candidates.as_slice() {
+            return self.accept(&forms.checks[*only], value);
+        }
+        // Not known to be good is not known to be bad, so a second candidate is left to the walk.
+        known(!forms.exactly_one)?;
+        let depth = self.depth;
+        for position in candidates {
+            self.bytes = self.bytes.checked_sub(value.bytes().len()).ok_or(NotKnown)?;
+            if self.accepts(&forms.checks[position], value) {
+                return Ok(());
+            }
+            self.depth = depth;
+        }
+        Err(NotKnown)
+    }
+}
+
+impl Forms {
+    /// The forms that are not ruled out at a glance.
+    fn candidates(&self, value: Raw<'_>) -> Result<Vec<usize>, NotKnown> {
+        let kind = match value.kind() {
+            Kind::Null => Types::NULL,
+            Kind::Boolean => Types::BOOLEAN,
+            Kind::Number => Types::NUMBER.with(Types::INTEGER),
+            Kind::String => Types::STRING,
+            Kind::Array => Types::ARRAY,
+            Kind::Object => Types::OBJECT,
+            Kind::Other => return Err(NotKnown),
+        };
+        let mut members = vec![None; self.names.len()];
+        if kind == Types::OBJECT && !self.names.is_empty() {
+            value.each_member(&self.names, |position, member| match position {
+                Some(position) => known(members[position].replace(member).is_none()),
+                None => Ok(()),
+            })?;
+        }
+        let is_candidate = |position: &usize| {
+            let mark = &self.marks[*position];
+            let fixed = |(position, text): &(usize, String)| match members[*position] {
+                Some(member) => member.as_text().is_some_and(|given| given == *text),
+                None => true,
+            };
+            mark.types.has(kind)
+                && (kind != Types::OBJECT
+                    || mark.required.is_none_or(|required| members[required].is_some())
+                        && mark.fixed.as_ref().is_none_or(fixed))
+        };
+        Ok((0..self.marks.len()).filter(is_candidate).collect())
+    }
+}
+
+fn accept_number(check: &Check, value: Raw<'_>) -> Result<(), NotKnown> {
+    let is_any = check.types.has(Types::NUMBER);
+    if is_any && check.bounds.is_empty() {
+        return Ok(());
+    }
+    known(is_any || check.types.has(Types::INTEGER))?;
+    let number = value.as_number().ok_or(NotKnown)?;
+    // Where floats are not exact, the walk decides.
+    known(number.abs() < 9.0e15 && (is_any || number.fract() == 0.0))?;
+    known(check.bounds.iter().all(|bound| bound.holds_float(number)))
+}
+
+impl Bound {
+    fn holds_float(&self, number: f64) -> bool {
+        match self.side {
+            Side::Minimum => number >= self.float,
+            Side::Maximum => number <= self.float,
+            Side::ExclusiveMinimum => number > self.float,
+            Side::ExclusiveMaximum => number < self.float,
+        }
+    }
+}
+
+impl Text {
+    fn hold(&self, text: &str) -> bool {
+        self.pattern.as_ref().is_none_or(|pattern| pattern.regex.is_match(text))
+            && self.format.is_none_or(|format| format.holds(text))
+            && self.length.holds(|| text.chars().count())
+    }
+}
+
+/// The texts of a list so far. A few are compared one by one, which is quicker than to hash them.
+#[derive(Default)]
+struct Seen<'a> {
+    few: Vec<Cow<'a, str>>,
+    many: HashSet<Cow<'a, str>>,
+}
+
+impl<'a> Seen<'a> {
+    fn is_new(&mut self, text: Cow<'a, str>) -> bool {
+        if self.few.contains(&text) {
+            return false;
+        }
+        if self.few.len() < FEW {
+            self.few.push(text);
+            return true;
+        }
+        self.many.insert(text)
+    }
+}
+
+/// The value is bad, or not of the kind this check can tell.
+#[derive(Debug)]
+struct NotKnown;
+
+impl From<DecodeError> for NotKnown {
+    fn from(_: DecodeError) -> Self {
+        Self
+    }
+}
+
+fn known(good: bool) -> Result<(), NotKnown> {
+    if good { Ok(()) } else { Err(NotKnown) }
+}
+
+const FEW: usize = 16;
+
+/// How many times arguments may be read for forms inside forms.
+const READINGS: usize = 16;
+
+/// How many bytes may be read more than once whatever the size of the arguments.
+const FREE_BYTES: usize = 4096;
+
+/// How many references may be followed inside each other.
+const DEEPEST: usize = 128;

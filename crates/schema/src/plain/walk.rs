@@ -1,0 +1,377 @@
+//! The check of values in memory: an exact verdict, and every violation.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use serde_json::{Map, Value};
+
+use super::{Bound, Check, Forms, Length, List, Object, Others, Plain, ROOT, Side, Text, Types};
+use crate::number::{canonical, compare, is_whole};
+use crate::sentence::{Rule, at, required, stray};
+use crate::{MOST_VIOLATIONS, Violation, forms, member};
+
+/// One pass over a value.
+pub(super) struct Walk<'p> {
+    plain: &'p Plain,
+    source: &'p Value,
+    /// Where the value is, as a JSON Pointer; not kept up to date while only the verdict counts.
+    place: String,
+    violations: Vec<Violation>,
+    /// Whether only the verdict counts, so that the first violation ends the walk.
+    is_trial: bool,
+    /// How many steps may still be taken.
+    steps: usize,
+    /// How many checks may still be inside each other.
+    depth: usize,
+    /// Whether steps or depth ran out.
+    is_exhausted: bool,
+}
+
+/// Ends the walk, or a trial: there is a violation, and no need to look for more.
+type Flow = ControlFlow<()>;
+
+impl<'p> Walk<'p> {
+    pub(super) fn new(plain: &'p Plain, source: &'p Value) -> Self {
+        Self {
+            plain,
+            source,
+            place: String::new(),
+            violations: Vec::new(),
+            is_trial: false,
+            steps: MOST_STEPS,
+            depth: DEEPEST,
+            is_exhausted: false,
+        }
+    }
+
+    /// Returns whether a value keeps to the schema.
+    pub(super) fn fits(mut self, value: &Value) -> bool {
+        let plain = self.plain;
+        self.try_check(&plain.definitions[ROOT], value) && !self.is_exhausted
+    }
+
+    /// Lists how a value breaks the schema.
+    pub(super) fn violations(mut self, value: &Value) -> Vec<Violation> {
+        let plain = self.plain;
+        // The flow only says whether the walk ended early.
+        let _ = self.check(&plain.definitions[ROOT], value);
+        if self.is_exhausted {
+            return vec![at("", "takes too many steps to check; give fewer or flatter values")];
+        }
+        self.violations.truncate(MOST_VIOLATIONS);
+        self.violations
+    }
+
+    fn try_check(&mut self, check: &'p Check, value: &Value) -> bool {
+        let was_trial = std::mem::replace(&mut self.is_trial, true);
+        let fits = self.check(check, value).is_continue();
+        self.is_trial = was_trial;
+        fits
+    }
+
+    fn check(&mut self, check: &'p Check, value: &Value) -> Flow {
+        if check.is_anything {
+            return Flow::Continue(());
+        }
+        self.spend(1)?;
+        if self.depth == 0 {
+            self.is_exhausted = true;
+            return Flow::Break(());
+        }
+        self.depth -= 1;
+        let flow = self.check_keywords(check, value);
+        self.depth += 1;
+        flow
+    }
+
+    fn check_keywords(&mut self, check: &'p Check, value: &Value) -> Flow {
+        if !has_type(check.types, value) {
+            match check.types {
+                Types::NONE => self.fault(&Rule::Nothing, value)?,
+                types => self.fault(&Rule::Type(&types.names()), value)?,
+            }
+        }
+        for options in check.options.iter().chain(&check.constant) {
+            if !options.hold(value) {
+                self.fault(&options.rule(), value)?;
+            }
+        }
+        match value {
+            Value::Number(number) => {
+                for bound in &check.bounds {
+                    let is_good =
+                        compare(number, &bound.limit).is_some_and(|order| bound.allows(order));
+                    if !is_good {
+                        self.fault(&Rule::Bound(bound.words(), &bound.limit), value)?;
+                    }
+                }
+            }
+            Value::String(text) => {
+                if let Some(rules) = &check.text {
+                    self.check_text(rules, text, value)?;
+                }
+            }
+            Value::Array(items) => {
+                if let Some(list) = &check.list {
+                    self.check_list(list, items, value)?;
+                }
+            }
+            Value::Object(members) => {
+                if let Some(object) = &check.object {
+                    self.check_object(object, members, value)?;
+                }
+            }
+            Value::Null | Value::Bool(_) => {}
+        }
+        if let Some(position) = check.reference {
+            let plain = self.plain;
+            self.check(&plain.definitions[position], value)?;
+        }
+        for check in &check.all {
+            self.check(check, value)?;
+        }
+        for forms in &check.forms {
+            self.check_forms(forms, value)?;
+        }
+        Flow::Continue(())
+    }
+
+    fn check_text(&mut self, rules: &Text, text: &str, value: &Value) -> Flow {
+        self.spend(text.len() / BYTES_A_STEP)?;
+        self.check_length(rules.length, || text.chars().count(), "characters", value)?;
+        if let Some(pattern) = &rules.pattern
+            && !pattern.regex.is_match(text)
+        {
+            self.fault(&Rule::Pattern(&pattern.source), value)?;
+        }
+        match rules.format {
+            Some(format) if !format.holds(text) => {
+                let reason = format!("value is not a \"{}\"", format.name());
+                self.fault(&Rule::Other(&reason), value)
+            }
+            _ => Flow::Continue(()),
+        }
+    }
+
+    fn check_list(&mut self, list: &'p List, items: &[Value], value: &Value) -> Flow {
+        self.check_length(list.length, || items.len(), "items", value)?;
+        if list.unique {
+            let mut seen = HashSet::new();
+            for item in items {
+                let item = canonical(item);
+                self.spend(1 + item.len() / BYTES_A_STEP)?;
+                if !seen.insert(item) {
+                    self.fault(&Rule::Unique, value)?;
+                    break;
+                }
+            }
+        }
+        for (index, item) in items.iter().enumerate() {
+            if let Some(check) = list.prefix.get(index).or(list.items.as_ref()) {
+                self.check_inside(&index.to_string(), check, item)?;
+            }
+        }
+        Flow::Continue(())
+    }
+
+    fn check_object(
+        &mut self,
+        object: &'p Object,
+        members: &Map<String, Value>,
+        value: &Value,
+    ) -> Flow {
+        // First, because that tells most forms apart.
+        for name in object.required.iter().filter(|name| !members.contains_key(*name)) {
+            self.violation(|place| required(place, name))?;
+        }
+        self.check_length(object.length, || members.len(), "members", value)?;
+        for (name, check) in object.names.iter().zip(&object.checks) {
+            if let Some(member) = members.get(name) {
+                self.check_inside(name, check, member)?;
+            }
+        }
+        let is_strict = !matches!(object.others, Others::Allowed);
+        if !is_strict && object.patterns.is_empty() {
+            return Flow::Continue(());
+        }
+        let known: HashSet<&str> = object.names.iter().map(String::as_str).collect();
+        for (name, member) in members {
+            let mut is_covered = known.contains(name.as_str());
+            for (pattern, check) in &object.patterns {
+                self.spend(1 + name.len() / BYTES_A_STEP)?;
+                if pattern.regex.is_match(name) {
+                    is_covered = true;
+                    self.check_inside(name, check, member)?;
+                }
+            }
+            match &object.others {
+                Others::Forbidden if !is_covered => {
+                    let known: Vec<_> = object.names.iter().map(String::as_str).collect();
+                    self.violation(|place| stray(place, name, &known))?;
+                }
+                Others::Checked(check) if !is_covered => {
+                    self.check_inside(name, check, member)?;
+                }
+                _ => {}
+            }
+        }
+        Flow::Continue(())
+    }
+
+    fn check_inside(&mut self, name: &str, check: &'p Check, value: &Value) -> Flow {
+        if self.is_trial {
+            return self.check(check, value);
+        }
+        let length = self.place.len();
+        self.place = member(&self.place, name);
+        let flow = self.check(check, value);
+        self.place.truncate(length);
+        flow
+    }
+
+    fn check_length(
+        &mut self,
+        length: Length,
+        count: impl FnOnce() -> usize,
+        unit: &str,
+        value: &Value,
+    ) -> Flow {
+        let count = match length {
+            Length { minimum: None, maximum: None } => return Flow::Continue(()),
+            _ => count() as u64,
+        };
+        if let Some(minimum) = length.minimum.filter(|minimum| count < *minimum) {
+            self.fault(&Rule::Length("at least", minimum, unit), value)?;
+        }
+        if let Some(maximum) = length.maximum.filter(|maximum| count > *maximum) {
+            self.fault(&Rule::Length("at most", maximum, unit), value)?;
+        }
+        Flow::Continue(())
+    }
+
+    fn check_forms(&mut self, forms: &'p Forms, value: &Value) -> Flow {
+        let most = if forms.exactly_one { 2 } else { 1 };
+        let mut fitting = 0;
+        for (mark, check) in forms.marks.iter().zip(&forms.checks) {
+            self.spend(1)?;
+            if !forms.rule_out(mark, value) && self.try_check(check, value) {
+                fitting += 1;
+            }
+            if fitting == most {
+                break;
+            }
+        }
+        match fitting {
+            0 => self.explain_forms(forms, value),
+            2 => self.fault(&Rule::Other(&TWO_FORMS), value),
+            _ => Flow::Continue(()),
+        }
+    }
+
+    fn explain_forms(&mut self, forms: &'p Forms, value: &Value) -> Flow {
+        if self.is_trial || self.is_exhausted {
+            return Flow::Break(());
+        }
+        let sources = forms::listed(self.source, &forms.place);
+        let place = self.place.clone();
+        let explained = forms::explain(&sources, value, &place, |index| {
+            let others = std::mem::take(&mut self.violations);
+            // The flow only says whether the walk ended early.
+            let _ = self.check(&forms.checks[index], value);
+            std::mem::replace(&mut self.violations, others)
+        });
+        self.place = place;
+        self.violations.extend(explained);
+        self.go_on()
+    }
+
+    fn fault(&mut self, rule: &Rule<'_>, value: &Value) -> Flow {
+        self.violation(|place| rule.violation(place, value))
+    }
+
+    fn violation(&mut self, violation: impl FnOnce(&str) -> Violation) -> Flow {
+        if self.is_trial {
+            return Flow::Break(());
+        }
+        self.violations.push(violation(&self.place));
+        self.go_on()
+    }
+
+    fn go_on(&self) -> Flow {
+        let is_enough = self.is_exhausted || self.violations.len() >= MOST_VIOLATIONS;
+        if is_enough { Flow::Break(()) } else { Flow::Continue(()) }
+    }
+
+    fn spend(&mut self, steps: usize) -> Flow {
+        match self.steps.checked_sub(steps) {
+            Some(left) if !self.is_exhausted => {
+                self.steps = left;
+                Flow::Continue(())
+            }
+            _ => {
+                self.is_exhausted = true;
+                Flow::Break(())
+            }
+        }
+    }
+}
+
+impl Bound {
+    fn allows(&self, order: Ordering) -> bool {
+        match self.side {
+            Side::Minimum => order.is_ge(),
+            Side::Maximum => order.is_le(),
+            Side::ExclusiveMinimum => order.is_gt(),
+            Side::ExclusiveMaximum => order.is_lt(),
+        }
+    }
+
+    fn words(&self) -> &'static str {
+        match self.side {
+            Side::Minimum => "at least",
+            Side::Maximum => "at most",
+            Side::ExclusiveMinimum => "more than",
+            Side::ExclusiveMaximum => "less than",
+        }
+    }
+}
+
+impl Forms {
+    /// Returns whether a form does not fit, seen at a glance.
+    fn rule_out(&self, mark: &super::Mark, value: &Value) -> bool {
+        let Value::Object(members) = value else { return !has_type(mark.types, value) };
+        let member = |position: usize| members.get(&self.names[position]);
+        let is_missing = mark.required.is_some_and(|required| member(required).is_none());
+        let differs = mark.fixed.as_ref().is_some_and(|(position, text)| {
+            member(*position).is_some_and(|given| given != text.as_str())
+        });
+        !mark.types.has(Types::OBJECT) || is_missing || differs
+    }
+}
+
+fn has_type(types: Types, value: &Value) -> bool {
+    match value {
+        Value::Null => types.has(Types::NULL),
+        Value::Bool(_) => types.has(Types::BOOLEAN),
+        Value::Number(number) => {
+            types.has(Types::NUMBER) || types.has(Types::INTEGER) && is_whole(number)
+        }
+        Value::String(_) => types.has(Types::STRING),
+        Value::Array(_) => types.has(Types::ARRAY),
+        Value::Object(_) => types.has(Types::OBJECT),
+    }
+}
+
+/// In the words of the jsonschema crate.
+const TWO_FORMS: &str =
+    "value is valid under more than one of the schemas listed in the 'oneOf' keyword";
+
+/// How many steps a walk may take, several for every value there may be.
+const MOST_STEPS: usize = 4 * 1024 * 1024;
+
+/// How many bytes are looked at in one step.
+const BYTES_A_STEP: usize = 16;
+
+/// How many checks may be inside each other, several for every level of a value.
+const DEEPEST: usize = 768;

@@ -1,0 +1,134 @@
+//! Sentences that say what is wrong with arguments, for a person or a model to act on.
+
+use std::fmt::Display;
+
+use serde_json::Value;
+
+use crate::Violation;
+
+/// A rule that a value breaks.
+pub(crate) enum Rule<'a> {
+    Type(&'a [&'a str]),
+    Options(&'a Value),
+    Constant(&'a Value),
+    /// A bound of a number, such as `at least`.
+    Bound(&'a str, &'a dyn Display),
+    /// A bound of a length, such as `at least`, and what is counted.
+    Length(&'a str, u64, &'a str),
+    Pattern(&'a str),
+    Unique,
+    Nothing,
+    Other(&'a dyn Display),
+}
+
+impl Rule<'_> {
+    /// Says what the value at a place must do to keep to the rule.
+    pub(crate) fn violation(&self, place: &str, value: &Value) -> Violation {
+        let given = || shorten(&value.to_string());
+        let requirement = match self {
+            Self::Type(names) => format!("must be {}, not {}", type_words(names), given()),
+            Self::Options(options) => format!("must be {}, not {}", option_words(options), given()),
+            Self::Constant(expected) => format!("must be {expected}, not {}", given()),
+            Self::Bound(words, limit) => format!("must be {words} {limit}, not {}", given()),
+            Self::Length("at least", 1, "characters") => "must not be empty".to_owned(),
+            Self::Length("at least", 1, "items") => "must have at least one item".to_owned(),
+            Self::Length(words, limit, unit) => format!("must have {words} {limit} {unit}"),
+            Self::Pattern(pattern) => format!("must match the pattern {pattern}, not {}", given()),
+            Self::Unique => "must not hold the same item twice".to_owned(),
+            Self::Nothing => "must be left out".to_owned(),
+            Self::Other(reason) => format!("cannot be used: {reason}"),
+        };
+        at(place, &requirement)
+    }
+}
+
+/// Names what is at a place, and says what it must do.
+pub(crate) fn at(place: &str, requirement: &str) -> Violation {
+    let name =
+        if place.is_empty() { "the whole of the arguments".to_owned() } else { dotted(place) };
+    Violation { pointer: place.to_owned(), sentence: format!("{name} {requirement}") }
+}
+
+/// Says that a member is missing.
+pub(crate) fn required(place: &str, name: &str) -> Violation {
+    let pointer = member(place, name);
+    let sentence = format!("{} is required", dotted(&pointer));
+    Violation { pointer, sentence }
+}
+
+/// Says that a member is not allowed here, and which are.
+pub(crate) fn stray(place: &str, name: &str, known: &[&str]) -> Violation {
+    let pointer = member(place, &shorten(name));
+    let name = dotted(&pointer);
+    let owner = if place.is_empty() { "this tool" } else { "the object it is in" };
+    let sentence = match known {
+        [] if place.is_empty() => format!("{name} is not an argument; this tool takes none"),
+        [] => format!("{name} has no meaning here; leave it out"),
+        known => format!("{name} is not an argument; {owner} takes {}", list(known, "and")),
+    };
+    Violation { pointer, sentence }
+}
+
+fn type_words(names: &[&str]) -> String {
+    let words: Vec<_> = names.iter().map(|name| type_word(name)).collect();
+    list(&words, "or")
+}
+
+/// Names a type of JSON in plain words.
+pub(crate) fn type_word(name: &str) -> &str {
+    match name {
+        "integer" => "a whole number",
+        "number" => "a number",
+        "string" => "a text",
+        "boolean" => "true or false",
+        "array" => "a list",
+        "object" => "an object",
+        other => other,
+    }
+}
+
+fn option_words(options: &Value) -> String {
+    let options: Vec<String> =
+        options.as_array().into_iter().flatten().map(ToString::to_string).collect();
+    let options: Vec<_> = options.iter().map(String::as_str).collect();
+    match options.as_slice() {
+        [only] => (*only).to_owned(),
+        several => format!("one of {}", list(several, "or")),
+    }
+}
+
+/// Joins words: `a`, `a or b`, `a, b or c`.
+pub(crate) fn list(words: &[&str], last: &str) -> String {
+    match words {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first @ .., end] => format!("{} {last} {end}", first.join(", ")),
+    }
+}
+
+/// Extends a JSON Pointer by the name of a member.
+pub fn member(place: &str, name: &str) -> String {
+    format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+/// Writes a JSON Pointer as people write paths: `/a/0/b` becomes `a.0.b`.
+pub fn dotted(pointer: &str) -> String {
+    let parts = pointer.split('/').skip(1);
+    parts.map(readable).collect::<Vec<_>>().join(".")
+}
+
+/// One part of a pointer, in quotes if it could be taken for something else.
+fn readable(part: &str) -> String {
+    let part = part.replace("~1", "/").replace("~0", "~");
+    let plain = |character: char| character.is_alphanumeric() || "_-$/~@:".contains(character);
+    if !part.is_empty() && part.chars().all(plain) { part } else { format!("{part:?}") }
+}
+
+/// Cuts a text so that it can be repeated in a sentence.
+pub(crate) fn shorten(text: &str) -> String {
+    const LONGEST: usize = 60;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
