@@ -62,12 +62,7 @@ fn targets(level: LogLevel) -> Targets {
     };
     // To the library of WebTransport a client that just goes away is worth a warning.
     let library = if level > LevelFilter::WARN { level } else { level.min(LevelFilter::ERROR) };
-    // The SDK, which knows how to log in, writes down codes and tokens when it says more (MCP-090).
-    let discreet = level.min(LevelFilter::WARN);
-    Targets::new()
-        .with_default(level)
-        .with_target("web_transport_quinn", library)
-        .with_target("rmcp", discreet)
+    Targets::new().with_default(level).with_target("web_transport_quinn", library)
 }
 
 /// A line in the form that is asked for now.

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use hyper::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
+use hyper::header::{ACCEPT, CONTENT_TYPE};
 use hyper::{Request, StatusCode};
 use mcp_flow_client::authorizer::{Authorizer, Credential, Refusal};
 use mcp_flow_client::transport::TransportError;
 use mcp_flow_http::client::Trust;
-use rmcp::transport::auth::WWWAuthenticateParams;
 use url::Url;
 
 use crate::bounds;
+use crate::challenge::{self, Challenge};
 use crate::error::{OAuthError, tell};
-use crate::grant::{Identity, Office, Wish};
+use crate::grant::{AuthorizationServer, Identity, Wish};
 use crate::kept::{Granted, Kept};
 use crate::messenger::Messenger;
 use crate::revoke::Returned;
@@ -118,12 +118,9 @@ impl Account {
             .send(request)
             .await
             .map_err(|error| failed(format!("{} cannot be asked: {error}", self.server)))?;
-        let challenges = answer.headers().get_all(WWW_AUTHENTICATE).iter();
-        let challenges: Vec<_> =
-            challenges.filter_map(|value| value.to_str().ok().map(str::to_owned)).collect();
         Ok(Wish {
             is_asked: answer.status() == StatusCode::UNAUTHORIZED,
-            challenge: bearer(&challenges).map(str::to_owned),
+            challenge: challenge::bearer_of(answer.headers()),
             scopes: Vec::new(),
         })
     }
@@ -150,8 +147,8 @@ impl Account {
         self.tokens.remove(self.server.as_str())?;
         let Some(kept) = kept else { return Ok(None) };
         let is_private = kept.is_private || self.settings.is_private;
-        let revoked = match self.office(&Wish::default(), is_private).await {
-            Ok(office) => office.revoke(&kept).await,
+        let revoked = match self.discover(&Wish::default(), is_private).await {
+            Ok(issuer) => issuer.revoke(&kept).await,
             Err(error) => Err(error),
         };
         Ok(Some(match revoked {
@@ -181,23 +178,27 @@ impl Account {
         Ok(kept)
     }
 
-    async fn office(&self, wish: &Wish, is_private: bool) -> Result<Office, OAuthError> {
+    async fn discover(
+        &self,
+        wish: &Wish,
+        is_private: bool,
+    ) -> Result<AuthorizationServer, OAuthError> {
         let messenger = self.settings.messenger(&self.server, is_private)?;
-        Office::find(&self.server, messenger, wish).await
+        AuthorizationServer::discover(&self.server, messenger, wish).await
     }
 
     async fn log_in(&self, visitor: Option<&dyn Visitor>, wish: &Wish) -> Result<Kept, OAuthError> {
         let Settings { identity, is_private, .. } = &self.settings;
         let Some(visitor) = visitor.filter(|_| !identity.is_program) else {
             if identity.is_program {
-                let office = self.office(wish, *is_private).await?;
-                return self.keep(office.by_client(identity, wish).await?, *is_private);
+                let issuer = self.discover(wish, *is_private).await?;
+                return self.keep(issuer.by_client(identity, wish).await?, *is_private);
             }
             let (server, scopes) = (self.server.to_string(), wish.scopes.clone());
             return Err(OAuthError::LoginNeeded { server, scopes });
         };
-        let office = self.office(wish, *is_private).await?;
-        self.keep(office.by_consent(identity, visitor, wish).await?, *is_private)
+        let issuer = self.discover(wish, *is_private).await?;
+        self.keep(issuer.by_consent(identity, visitor, wish).await?, *is_private)
     }
 
     /// Gets another token in the place of one that is over, without a person.
@@ -213,9 +214,9 @@ impl Account {
             return Err(self.login_needed());
         }
         let is_private = kept.is_private || self.settings.is_private;
-        let office = self.office(wish, is_private).await?;
+        let issuer = self.discover(wish, is_private).await?;
         if !kept.is_of_client() {
-            return self.keep(office.by_refresh(&kept).await?, is_private);
+            return self.keep(issuer.by_refresh(&kept).await?, is_private);
         }
         let identity = Identity {
             client_id: Some(kept.client.id.clone()),
@@ -229,7 +230,7 @@ impl Account {
             false => wish.scopes.clone(),
         };
         let wish = Wish { scopes, ..wish.clone() };
-        self.keep(office.by_client(&identity, &wish).await?, is_private)
+        self.keep(issuer.by_client(&identity, &wish).await?, is_private)
     }
 
     fn login_needed(&self) -> OAuthError {
@@ -263,9 +264,8 @@ impl Account {
         if kept.as_ref().map(Kept::credential) != refusal.shown {
             return Ok(true);
         }
-        let challenge = bearer(&refusal.challenges);
-        let said = challenge.map(|text| WWWAuthenticateParams::parse(text, &self.server));
-        let said = said.unwrap_or_default();
+        let challenge = challenge::bearer(&refusal.challenges);
+        let said = challenge.and_then(Challenge::parse).unwrap_or_default();
         let mut wish =
             Wish { is_asked: true, challenge: challenge.map(str::to_owned), scopes: Vec::new() };
         let visitor = self.settings.visitor.as_deref();
@@ -286,11 +286,8 @@ impl Account {
             (401, None) if visitor.is_none() && !self.settings.identity.is_program => Ok(false),
             (401, None) => self.log_in(visitor, &wish).await.map(|_| true),
             (403, Some(kept)) if said.is_insufficient_scope() => {
-                let more = said.scope.unwrap_or_default();
-                let more = more
-                    .split_whitespace()
-                    .filter(|scope| !kept.requested.iter().any(|requested| requested == scope));
-                let more: Vec<_> = more.map(str::to_owned).collect();
+                let mut more = said.scopes();
+                more.retain(|scope| !kept.requested.contains(scope));
                 // What was asked for and not granted is not granted for asking once more.
                 if more.is_empty() {
                     return Ok(false);
@@ -340,11 +337,4 @@ fn address(server: &str) -> Result<Url, OAuthError> {
     let _ = url.set_scheme(scheme);
     url.set_fragment(None);
     Ok(url)
-}
-
-/// The challenge that is about bearer tokens.
-fn bearer(challenges: &[String]) -> Option<&str> {
-    let is_bearer =
-        |text: &&String| text.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
-    challenges.iter().find(is_bearer).map(String::as_str)
 }

@@ -1,7 +1,4 @@
-//! Proving who one is by a signature, `private_key_jwt` (RFC 7523).
-//!
-//! The SDK can do this too, with a second library for cryptography, written in C, beside the one
-//! that is here already. Signing one small text with the latter is less.
+//! Client authentication by a signature, `private_key_jwt` (RFC 7523).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

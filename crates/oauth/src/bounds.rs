@@ -6,7 +6,6 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use mcp_flow_http::client::Addresses;
-use rmcp::transport::auth::AuthorizationMetadata;
 use url::{Host, Url};
 
 use crate::error::{OAuthError, tell};
@@ -15,12 +14,7 @@ use crate::error::{OAuthError, tell};
 /// and those of its own kind. `private` adds those of private networks.
 pub(crate) fn addresses(server: &Url, private: bool) -> Addresses {
     let own = bare(server);
-    let kind = match server.host() {
-        Some(Host::Ipv4(address)) => zone(address.into()),
-        Some(Host::Ipv6(address)) => zone(address.into()),
-        Some(Host::Domain(name)) if is_local_name(name) => Zone::Loopback,
-        _ => Zone::Public,
-    };
+    let kind = literal(server).map_or(Zone::Public, zone);
     Addresses::only(move |host, address| match zone(address) {
         _ if host == own => true,
         Zone::Public => true,
@@ -35,12 +29,7 @@ pub(crate) fn check(what: &str, address: &str) -> Result<Url, OAuthError> {
     let refused =
         |why: &str| OAuthError::OutOfBounds(format!("{what} is {}, {why}", tell(address, &[])));
     let url = Url::parse(address).map_err(|_| refused("which is no URL"))?;
-    let is_local = match url.host() {
-        Some(Host::Domain(name)) => is_local_name(name),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
+    let is_local = literal(&url).is_some_and(|address| address.is_loopback());
     match url.scheme() {
         "https" if url.has_host() => Ok(url),
         "http" if is_local => Ok(url),
@@ -48,14 +37,13 @@ pub(crate) fn check(what: &str, address: &str) -> Result<Url, OAuthError> {
     }
 }
 
-/// The same for everything an authorization server says of itself.
-pub(crate) fn check_metadata(metadata: &AuthorizationMetadata) -> Result<(), OAuthError> {
-    check("the page to log in", &metadata.authorization_endpoint)?;
-    check("the address to get tokens from", &metadata.token_endpoint)?;
-    if let Some(address) = &metadata.registration_endpoint {
-        check("the address to register at", address)?;
+/// Returns the address that a URL names without asking anybody where that is.
+pub(crate) fn literal(url: &Url) -> Option<IpAddr> {
+    match url.host()? {
+        Host::Ipv4(address) => Some(address.into()),
+        Host::Ipv6(address) => Some(address.into()),
+        Host::Domain(name) => is_local_name(name).then_some(Ipv4Addr::LOCALHOST.into()),
     }
-    Ok(())
 }
 
 /// Where an address is.
@@ -112,7 +100,7 @@ fn is_local_name(name: &str) -> bool {
 }
 
 /// A host as it is dialled, without the brackets of a URL.
-fn bare(url: &Url) -> String {
+pub(crate) fn bare(url: &Url) -> String {
     url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned()
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use mcp_flow_client::neutral;
 use mcp_flow_client::transport::TransportError;
-use rmcp::transport::auth::AuthError;
+use url::form_urlencoded::byte_serialize;
 
 /// Why nobody is logged in.
 #[derive(Debug, thiserror::Error)]
@@ -72,30 +72,14 @@ impl std::fmt::Display for Needing<'_> {
     }
 }
 
-impl OAuthError {
-    /// What the SDK says, without what must not be said and in bounds.
-    pub(crate) fn from_sdk(error: &AuthError, secrets: &[&str]) -> Self {
-        let text = tell(&error.to_string(), secrets);
-        match error {
-            AuthError::NoAuthorizationSupport => Self::NoLogin("the server".to_owned()),
-            AuthError::TokenExchangeFailed(_)
-            | AuthError::RegistrationFailed(_)
-            | AuthError::AuthorizationFailed(_)
-            | AuthError::ClientCredentialsError(_)
-            | AuthError::TokenRefreshRejected(_) => Self::Refused(text),
-            AuthError::AuthorizationServerMismatch { .. }
-            | AuthError::AuthorizationServerMissingIssuer { .. }
-            | AuthError::PkceUnsupported => Self::OutOfBounds(text),
-            _ => Self::Failed(text),
-        }
-    }
-}
-
-/// A text of somebody else's, fit to be shown: a server that repeats what it was told in confidence
-/// does not get it written down.
+/// Prepares a text of somebody else's to be shown: a server that repeats what it was told in
+/// confidence, as it is or as in a form, does not get it written down.
 pub(crate) fn tell(text: &str, secrets: &[&str]) -> String {
     let secrets = secrets.iter().filter(|secret| !secret.is_empty());
-    let text = secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "(hidden)"));
+    let text = secrets.fold(text.to_owned(), |text, secret| {
+        let escaped: String = byte_serialize(secret.as_bytes()).collect();
+        text.replace(secret, "(hidden)").replace(&escaped, "(hidden)")
+    });
     neutral::shorten(&text, 300)
 }
 
@@ -106,6 +90,23 @@ impl From<OAuthError> for TransportError {
             // The authorization server may be there again in a moment.
             OAuthError::Failed(_) => Self::Unreachable { what, source: None },
             _ => Self::Unauthorized { what, challenge: None },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tell;
+
+    /// MCP-090: a secret is hidden however it is repeated.
+    #[test]
+    fn secrets_are_hidden() {
+        for (text, expected) in [
+            ("secret=a b&c", "secret=(hidden)"),
+            ("secret=a+b%26c&x=y", "secret=(hidden)&x=y"),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(tell(text, &["a b&c", ""]), expected);
         }
     }
 }

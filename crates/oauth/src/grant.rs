@@ -1,36 +1,28 @@
-//! The ways to a token: a person consents, an old token is renewed, a program asks for itself.
+//! The grants that lead to a token: a person consents, a token is refreshed, a program asks for
+//! itself.
 //!
-//! An [`Office`] is an authorization server that was found and looked over. Each way begins by
-//! finding it anew, so that a server which has moved to another one is noticed before anything is
-//! shown to the wrong one.
+//! Each begins by discovering the [`AuthorizationServer`] anew, so that a server which has moved to
+//! another one is noticed before anything is shown to the wrong one.
 
 use std::fmt;
-use std::sync::Arc;
 
-use bytes::Bytes;
-use hyper::Request;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use rmcp::transport::auth::{
-    AuthError, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata,
-    AuthorizationMetadataSource, ClientCredentialsConfig, CredentialStore as _,
-    InMemoryCredentialStore, OAuthClientConfig,
-};
-use serde_json::Value;
 use url::Url;
-use url::form_urlencoded::Serializer;
 
-use crate::assertion;
+use crate::authorization_request::AuthorizationRequest;
 use crate::bounds;
+use crate::discovery::Discovery;
 use crate::error::{OAuthError, tell};
 use crate::kept::{Kept, KeptClient};
 use crate::messenger::Messenger;
+use crate::metadata::ServerMetadata;
+use crate::token_endpoint::{RequestError, SecretMethod};
 use crate::visitor::Visitor;
 
-/// Who asks for a token.
+/// Client that asks for a token.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Identity {
-    /// What people are told who asks, where one registers on the spot.
+    /// Name that people are shown where the client registers on the spot.
     pub name: Option<String>,
     /// The id of a client that was registered by hand. Goes before all else.
     pub client_id: Option<String>,
@@ -40,7 +32,7 @@ pub struct Identity {
     pub client_key: Option<String>,
     /// The authorization server it was registered with; no other is shown its secret.
     pub issuer: Option<String>,
-    /// Where a document about this client is (https), for authorization servers that look there.
+    /// URL (https) of the client ID metadata document, for authorization servers that take one.
     pub metadata_url: Option<String>,
     /// Whether tokens are asked for in the program's own name, without a person.
     pub is_program: bool,
@@ -57,249 +49,169 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// What a token is wanted for.
+/// Purpose of a token that is to be asked for.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Wish {
-    /// Whether the server said that it wants one.
+    /// Whether the server said that it wants a token.
     pub is_asked: bool,
-    /// What it said: its `WWW-Authenticate` header.
+    /// The `WWW-Authenticate` header it said that with.
     pub challenge: Option<String>,
-    /// What to ask for; empty leaves that to the server.
+    /// Scopes to ask for; empty leaves that to the server.
     pub scopes: Vec<String>,
 }
 
-/// An authorization server, found and looked over.
-pub(crate) struct Office {
-    manager: AuthorizationManager,
-    pub(crate) metadata: AuthorizationMetadata,
-    messenger: Arc<Messenger>,
+/// Authorization server of a protected server, discovered and checked.
+pub(crate) struct AuthorizationServer {
+    pub(crate) metadata: ServerMetadata,
+    /// Identifier of the server that tokens are for (RFC 8707).
+    pub(crate) resource: String,
+    pub(crate) messenger: Messenger,
+    /// Scopes that the protected server asks for.
+    scopes: Vec<String>,
     server: Url,
 }
 
-impl Office {
+impl AuthorizationServer {
     /// Finds who gives out tokens for a server.
-    pub(crate) async fn find(
+    pub(crate) async fn discover(
         server: &Url,
         messenger: Messenger,
         wish: &Wish,
     ) -> Result<Self, OAuthError> {
         bounds::check("the server", server.as_str())?;
-        let messenger = Arc::new(messenger);
-        let failed = |error| OAuthError::from_sdk(&error, &[]);
-        let mut manager =
-            AuthorizationManager::new_with_oauth_http_client(server.as_str(), messenger.clone())
-                .await
-                .map_err(failed)?;
-        let challenge = wish.challenge.as_deref();
-        let found = manager.resolve_metadata_from_challenge(challenge).await.map_err(failed)?;
-        if found.source == AuthorizationMetadataSource::LegacyEndpointFallback && !wish.is_asked {
-            return Err(OAuthError::NoLogin(server.to_string()));
-        }
-        let metadata = found.metadata;
-        bounds::check_metadata(&metadata)?;
-        manager.set_metadata(metadata.clone());
-        Ok(Self { manager, metadata, messenger, server: server.clone() })
+        let Discovery { metadata, resource, scopes } =
+            Discovery::run(server, &messenger, wish).await?;
+        Ok(Self { metadata, resource, messenger, scopes, server: server.clone() })
     }
 
-    /// Has a person consent.
+    /// Has a person consent, and exchanges the code they come back with.
     pub(crate) async fn by_consent(
-        mut self,
+        self,
         identity: &Identity,
         visitor: &dyn Visitor,
         wish: &Wish,
     ) -> Result<Kept, OAuthError> {
+        self.metadata.check_code_grant()?;
         let scopes = match wish.scopes.is_empty() {
-            true => self.manager.select_initial_scopes(&[]).await,
+            true => self.with_offline_access(&self.scopes),
             false => wish.scopes.clone(),
         };
-        let wanted: Vec<&str> = scopes.iter().map(String::as_str).collect();
-        let client = self.introduce(identity, &visitor.redirect_uri(), &wanted).await?;
-        let secrets: Vec<_> = client.secret.iter().map(String::as_str).collect();
-        let page = self.manager.get_authorization_url(&wanted).await;
-        let page = page.map_err(|error| OAuthError::from_sdk(&error, &secrets))?;
-        let page = bounds::check("the page to log in", &page)?;
-        let state = parameter(&page, "state").unwrap_or_default();
-        let returned = visitor.visit(&page).await.map_err(OAuthError::Failed)?;
-        let callback = read_callback(&returned, &state)?;
-        let token = self.manager.exchange_code_for_token_with_issuer(
-            &callback.code,
-            &callback.csrf_token,
-            callback.issuer.as_deref(),
-        );
-        let secrets = [&[callback.code.as_str()], &*secrets].concat();
-        let token = token.await.map_err(|error| OAuthError::from_sdk(&error, &secrets))?;
-        Kept::from_sdk(client.clone(), self.metadata.issuer, scopes, &token)
+        let redirect = visitor.redirect_uri();
+        let client = self.identify(identity, &redirect, &scopes).await?;
+        let page = bounds::check("the page to log in", &self.metadata.authorization_endpoint)?;
+        let request = AuthorizationRequest::new(
+            page,
+            &[
+                ("client_id", &client.id),
+                ("redirect_uri", &redirect),
+                ("scope", &scopes.join(" ")),
+                ("resource", &self.resource),
+            ],
+        )?;
+        let returned = visitor.visit(&request.page).await.map_err(OAuthError::Failed)?;
+        let code = request.read_code(&returned, &self.metadata)?;
+        let fields = [
+            ("grant_type", "authorization_code"),
+            ("code", &code),
+            ("redirect_uri", &redirect),
+            ("code_verifier", &request.verifier),
+        ];
+        let secrets = [code.as_str(), &request.verifier];
+        let answer = self.request_token(&client, SecretMethod::Basic, &fields, &secrets).await;
+        let answer = answer.map_err(|error| match error {
+            // The code may be spent: to ask again is to ask the person again.
+            RequestError::Unanswered(what) => OAuthError::Refused(what),
+            error => error.into(),
+        })?;
+        Kept::read(client, self.metadata.issuer, scopes, &answer)
     }
 
-    /// Makes sure that the authorization server knows the client, by the way it likes best: the one
-    /// it was registered by before, a document about it, registering on the spot.
-    ///
-    /// The SDK has a function for all three, which does not say which secret it was given; but that
-    /// is needed for renewing, when this process is long over.
-    async fn introduce(
-        &mut self,
+    /// Makes sure that the authorization server knows the client: by its registration, by the
+    /// document about it, or by registering it on the spot.
+    async fn identify(
+        &self,
         identity: &Identity,
         redirect: &str,
-        scopes: &[&str],
+        scopes: &[String],
     ) -> Result<KeptClient, OAuthError> {
-        let takes_documents =
-            self.metadata.additional_fields.get("client_id_metadata_document_supported")
-                == Some(&Value::Bool(true));
-        let document = identity.metadata_url.as_deref().filter(|_| takes_documents);
-        let config = match (&identity.client_id, document) {
+        let takes_documents = self.metadata.client_id_metadata_document_supported == Some(true);
+        let document = identity.metadata_url.as_ref().filter(|_| takes_documents);
+        let (id, secret) = match (&identity.client_id, document) {
             (Some(id), _) => {
                 self.check_issuer(identity)?;
-                let config = OAuthClientConfig::new(id, redirect);
-                match &identity.client_secret {
-                    Some(secret) => config.with_client_secret(secret),
-                    None => config,
-                }
+                (id, identity.client_secret.clone())
             }
             (None, Some(document)) => {
                 bounds::check("the document about this client", document)?;
-                OAuthClientConfig::new(document, redirect)
+                (document, None)
             }
             (None, None) => {
                 let name = identity.name.as_deref().unwrap_or("MCP Flow");
-                let registered = self.manager.register_client(name, redirect, scopes).await;
-                registered.map_err(|error| match self.metadata.registration_endpoint {
-                    Some(_) => OAuthError::from_sdk(&error, &[]),
-                    None => OAuthError::Refused(
-                        "it registers nobody by itself; register by hand and give the client id"
-                            .to_owned(),
-                    ),
-                })?
+                return self.register(name, redirect, scopes).await;
             }
         };
-        let client = KeptClient {
-            id: config.client_id.clone(),
-            secret: config.client_secret.clone(),
-            key: None,
-            redirect: Some(redirect.to_owned()),
-        };
-        self.manager.configure_client(config).map_err(|error| OAuthError::from_sdk(&error, &[]))?;
-        Ok(client)
+        let redirect = Some(redirect.to_owned());
+        Ok(KeptClient { id: id.clone(), secret, key: None, redirect })
     }
 
-    /// Renews a token without anybody noticing. `LoginNeeded` if that is over, too.
-    pub(crate) async fn by_refresh(mut self, kept: &Kept) -> Result<Kept, OAuthError> {
+    /// Refreshes a token without anybody noticing. `LoginNeeded` if that is over, too.
+    pub(crate) async fn by_refresh(self, kept: &Kept) -> Result<Kept, OAuthError> {
         self.check_same(kept)?;
-        let redirect = kept.client.redirect.as_deref().unwrap_or(self.server.as_str());
-        let mut config = OAuthClientConfig::new(&kept.client.id, redirect);
-        if let Some(secret) = &kept.client.secret {
-            config = config.with_client_secret(secret);
-        }
-        let failed = |error: AuthError| OAuthError::from_sdk(&error, &kept.secrets());
-        self.manager.configure_client(config).map_err(failed)?;
-        let store = InMemoryCredentialStore::new();
-        store.save(kept.to_sdk()).await.map_err(failed)?;
-        self.manager.set_credential_store(store);
-        let token = match self.manager.refresh_token().await {
-            Ok(token) => token,
-            Err(AuthError::TokenRefreshRejected(_) | AuthError::AuthorizationRequired) => {
-                return Err(self.login_needed());
-            }
-            Err(error) => return Err(failed(error)),
-        };
-        Kept::from_sdk(kept.client.clone(), self.metadata.issuer, kept.requested.clone(), &token)
+        let token = kept.refresh_token().ok_or_else(|| self.login_needed())?;
+        let scope = self.with_offline_access(kept.scopes()).join(" ");
+        let fields = [("grant_type", "refresh_token"), ("refresh_token", token), ("scope", &scope)];
+        let secrets = kept.secrets();
+        let answer = self.request_token(&kept.client, SecretMethod::Basic, &fields, &secrets).await;
+        let answer = answer.map_err(|error| match error {
+            RequestError::Rejected { code, .. } if code == "invalid_grant" => self.login_needed(),
+            // Anything else says nothing of the refresh token, which may be good in a moment.
+            RequestError::Rejected { what, .. } => OAuthError::Failed(what),
+            error => error.into(),
+        })?;
+        kept.renewed(&answer)
     }
 
     /// Asks for a token in the program's own name.
     pub(crate) async fn by_client(
-        mut self,
+        self,
         identity: &Identity,
         wish: &Wish,
     ) -> Result<Kept, OAuthError> {
         self.check_issuer(identity)?;
-        let id = identity.client_id.clone();
-        let id = id.ok_or_else(|| OAuthError::Refused("a client id is needed".to_owned()))?;
+        let refused = |what: &str| OAuthError::Refused(what.to_owned());
+        let id = identity.client_id.clone().ok_or_else(|| refused("a client id is needed"))?;
+        let (secret, key) = (identity.client_secret.clone(), identity.client_key.clone());
+        let methods = self.metadata.token_endpoint_auth_methods_supported.as_ref();
+        let is_secret = |method: &String| SecretMethod::NAMES.contains(&method.as_str());
+        let takes_secrets = methods.is_none_or(|methods| methods.iter().any(is_secret));
+        match (&secret, &key) {
+            (None, None) => return Err(refused("a secret or a key is needed")),
+            (Some(_), None) if !takes_secrets => {
+                return Err(refused("it takes no client secrets; a key is needed"));
+            }
+            _ => {}
+        }
+        let client = KeptClient { id, secret, key, redirect: None };
         let scopes = match wish.scopes.is_empty() {
             // Nobody is away whose place a program would have to keep.
-            true => {
-                let scopes = self.manager.select_initial_scopes(&[]).await;
-                scopes.into_iter().filter(|scope| scope != "offline_access").collect()
-            }
+            true => self.scopes.iter().filter(|scope| *scope != OFFLINE_ACCESS).cloned().collect(),
             false => wish.scopes.clone(),
         };
-        let client = KeptClient {
-            id: id.clone(),
-            secret: identity.client_secret.clone(),
-            key: identity.client_key.clone(),
-            redirect: None,
-        };
-        if let Some(key) = &identity.client_key {
-            return self.by_signature(client.clone(), key, scopes).await;
-        }
-        let secret = identity.client_secret.clone();
-        let secret =
-            secret.ok_or_else(|| OAuthError::Refused("a secret or a key is needed".to_owned()))?;
-        let config = ClientCredentialsConfig::ClientSecret {
-            client_id: id,
-            client_secret: secret.clone(),
-            scopes: scopes.clone(),
-            resource: Some(self.server.to_string()),
-        };
-        let failed = |error: AuthError| OAuthError::from_sdk(&error, &[&secret]);
-        self.manager.validate_client_credentials_metadata(&config).map_err(failed)?;
-        self.manager.configure_client_credentials(&config).map_err(failed)?;
-        let token = self.manager.exchange_client_credentials(&config).await.map_err(failed)?;
-        Kept::from_sdk(client, self.metadata.issuer, scopes, &token)
-    }
-
-    /// The same with a signature in place of a secret.
-    async fn by_signature(
-        self,
-        client: KeptClient,
-        key: &str,
-        scopes: Vec<String>,
-    ) -> Result<Kept, OAuthError> {
-        let assertion = assertion::sign(&client.id, self.audience(), key)?;
-        let scope = scopes.join(" ");
-        let form = form([
-            ("grant_type", "client_credentials"),
-            ("client_assertion_type", ASSERTION),
-            ("client_assertion", &assertion),
-            ("resource", self.server.as_str()),
-            ("scope", &scope),
-        ]);
-        let answer = self.post(&self.metadata.token_endpoint, form, None, &[&assertion]).await?;
+        let fields = [("grant_type", "client_credentials"), ("scope", &scopes.join(" "))];
+        let answer = self.request_token(&client, SecretMethod::Post, &fields, &[]).await?;
         Kept::read(client, self.metadata.issuer, scopes, &answer)
     }
 
-    /// Whom a signature is meant for.
-    pub(crate) fn audience(&self) -> &str {
-        self.metadata.issuer.as_deref().unwrap_or(&self.metadata.token_endpoint)
-    }
-
-    /// Sends a form that the SDK has no function for. Nothing secret is in what is told of it.
-    pub(crate) async fn post(
-        &self,
-        endpoint: &str,
-        form: String,
-        authorization: Option<String>,
-        secrets: &[&str],
-    ) -> Result<Bytes, OAuthError> {
-        let mut request = Request::post(endpoint)
-            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
-            .header(ACCEPT, "application/json");
-        if let Some(authorization) = authorization {
-            request = request.header(AUTHORIZATION, authorization);
+    /// Adds the scope that some authorization servers want before they give out refresh tokens.
+    fn with_offline_access(&self, scopes: &[String]) -> Vec<String> {
+        let mut scopes = scopes.to_vec();
+        let offline = OFFLINE_ACCESS.to_owned();
+        let supported = self.metadata.scopes_supported.as_deref().unwrap_or_default();
+        if !scopes.is_empty() && supported.contains(&offline) && !scopes.contains(&offline) {
+            scopes.push(offline);
         }
-        let request = request
-            .body(Bytes::from(form))
-            .map_err(|error| OAuthError::Failed(error.to_string()))?;
-        let answer = self.messenger.send(request).await;
-        let answer =
-            answer.map_err(|error| OAuthError::Failed(tell(&error.to_string(), secrets)))?;
-        if !answer.status().is_success() {
-            let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
-            let part = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default();
-            let what =
-                format!("{} {} {}", answer.status(), part("error"), part("error_description"));
-            return Err(OAuthError::Refused(tell(what.trim(), secrets)));
-        }
-        Ok(answer.into_body())
+        scopes
     }
 
     /// What was registered with one authorization server is not shown to another.
@@ -328,29 +240,4 @@ impl Office {
     }
 }
 
-/// What somebody was sent back with: a code, if they were sent for this login.
-fn read_callback(returned: &str, state: &str) -> Result<AuthorizationCallback, OAuthError> {
-    let url = Url::parse(returned.trim())
-        .map_err(|_| OAuthError::Failed("that is no address to be sent back to".to_owned()))?;
-    if parameter(&url, "state").as_deref() != Some(state) {
-        return Err(OAuthError::WrongState);
-    }
-    if let Some(error) = parameter(&url, "error") {
-        let more = parameter(&url, "error_description").unwrap_or_default();
-        return Err(OAuthError::Refused(tell(format!("{error} {more}").trim(), &[])));
-    }
-    AuthorizationCallback::from_redirect_url(url.as_str())
-        .map_err(|error| OAuthError::from_sdk(&error, &[]))
-}
-
-/// A form with what there is to say.
-pub(crate) fn form<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    let fields = fields.into_iter().filter(|(_, value)| !value.is_empty());
-    Serializer::new(String::new()).extend_pairs(fields).finish()
-}
-
-fn parameter(url: &Url, name: &str) -> Option<String> {
-    url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
-}
-
-pub(crate) const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+const OFFLINE_ACCESS: &str = "offline_access";

@@ -4,9 +4,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mcp_flow_client::authorizer::Credential;
-use rmcp::transport::auth::{OAuthTokenResponse, StoredCredentials};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::error::OAuthError;
 
@@ -38,6 +36,13 @@ pub(crate) struct KeptClient {
     pub(crate) redirect: Option<String>,
 }
 
+impl KeptClient {
+    /// Returns what must not be written anywhere else.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        [&self.secret, &self.key].into_iter().flatten().map(String::as_str)
+    }
+}
+
 /// What was granted, without the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -63,17 +68,6 @@ struct Answer {
 }
 
 impl Kept {
-    /// Takes a token as the SDK gives it.
-    pub(crate) fn from_sdk(
-        client: KeptClient,
-        issuer: Option<String>,
-        requested: Vec<String>,
-        response: &OAuthTokenResponse,
-    ) -> Result<Self, OAuthError> {
-        let answer = serde_json::to_vec(response).unwrap_or_default();
-        Self::read(client, issuer, requested, &answer)
-    }
-
     /// Takes a token as a token endpoint gives it.
     pub(crate) fn read(
         client: KeptClient,
@@ -108,6 +102,28 @@ impl Kept {
         })
     }
 
+    /// Takes a token in place of this one, as a token endpoint gives it for the refresh token.
+    pub(crate) fn renewed(&self, answer: &[u8]) -> Result<Self, OAuthError> {
+        let (client, issuer) = (self.client.clone(), self.issuer.clone());
+        let renewed = Self::read(client, issuer, self.granted.clone(), answer)?;
+        Ok(Self {
+            requested: self.requested.clone(),
+            // RFC 6749, 6: without a new refresh token the old one stays good.
+            refresh: renewed.refresh.clone().or_else(|| self.refresh.clone()),
+            ..renewed
+        })
+    }
+
+    /// Returns the token that gets another one.
+    pub(crate) fn refresh_token(&self) -> Option<&str> {
+        self.refresh.as_deref()
+    }
+
+    /// Returns the scopes the token is good for.
+    pub(crate) fn scopes(&self) -> &[String] {
+        &self.granted
+    }
+
     pub(crate) fn credential(&self) -> Credential {
         Credential::bearer(&self.access)
     }
@@ -135,9 +151,8 @@ impl Kept {
 
     /// What must not be written anywhere else.
     pub(crate) fn secrets(&self) -> Vec<&str> {
-        let optional = [&self.refresh, &self.client.secret, &self.client.key];
-        let optional = optional.into_iter().flatten().map(String::as_str);
-        [self.access.as_str()].into_iter().chain(optional).collect()
+        let refresh = self.refresh.as_deref();
+        [self.access.as_str()].into_iter().chain(refresh).chain(self.client.secrets()).collect()
     }
 
     pub(crate) fn granted(&self) -> Granted {
@@ -148,16 +163,6 @@ impl Kept {
             is_renewed: self.can_renew(),
             issuer: self.issuer.clone(),
         }
-    }
-
-    /// The same as the SDK keeps it, for renewing.
-    pub(crate) fn to_sdk(&self) -> StoredCredentials {
-        let response = json!({
-            "access_token": self.access, "token_type": "bearer", "refresh_token": self.refresh,
-        });
-        let response = serde_json::from_value(response).ok();
-        StoredCredentials::new(self.client.id.clone(), response, self.granted.clone(), None)
-            .with_issuer(self.issuer.clone())
     }
 }
 
@@ -223,6 +228,13 @@ mod tests {
             let told = read(bad).unwrap_err();
             assert!(!told.contains("t0ken"), "{told}");
         }
+        let narrow = r#"{"access_token":"n3w","token_type":"bearer"}"#.as_bytes();
+        let renewed = kept.renewed(narrow).unwrap();
+        assert_eq!(renewed.refresh_token(), Some("r3fresh"));
+        assert_eq!((renewed.scopes(), &renewed.requested), (kept.scopes(), &kept.requested));
+        let rotated = r#"{"access_token":"n3w","token_type":"bearer","refresh_token":"r0tated"}"#;
+        let rotated = kept.renewed(rotated.as_bytes()).unwrap();
+        assert_eq!(rotated.refresh_token(), Some("r0tated"));
         let forever =
             r#"{"access_token":"t","token_type":"bearer","expires_in":18446744073709551615}"#;
         assert!(!read(forever).unwrap().is_over());

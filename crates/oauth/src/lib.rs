@@ -1,8 +1,8 @@
 //! Logging in to protected servers, and staying logged in (MCP-089, MCP-090).
 //!
-//! The protocol of it (discovery, PKCE, registration, refreshing) is that of the official SDK, whose
-//! `auth` module is used here rather than written again. What is added is what a program that people
-//! run needs around it:
+//! An OAuth 2.1 client as MCP describes it: discovery (RFC 9728, RFC 8414, OpenID Connect), client
+//! registration (RFC 7591) and client ID metadata documents, the authorization code grant with PKCE
+//! (RFC 7636), client credentials by secret or key (RFC 7523), refreshing and revocation (RFC 7009).
 //!
 //! - [`Account`]: one server and who one is there. A transport asks it for a credential
 //!   ([`Authorizer`](mcp_flow_client::authorizer::Authorizer)); it renews what is over, asks for
@@ -26,18 +26,23 @@
 //! # Ok(())
 //! # }
 //! ```
-//!
-//! The SDK logs codes at its debug level: leave out the target `rmcp` below warnings.
 
 mod account;
 mod assertion;
+mod authorization_request;
 mod bounds;
+mod challenge;
+mod discovery;
 mod error;
 mod grant;
 mod kept;
 mod loopback;
 mod messenger;
+mod metadata;
+mod registration;
+mod resource;
 mod revoke;
+mod token_endpoint;
 mod tokens;
 mod visitor;
 

@@ -1,0 +1,211 @@
+//! Requests to an authorization server's endpoints, and how a client authenticates at them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use hyper::Request;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use serde_json::Value;
+use url::form_urlencoded::{Serializer, byte_serialize};
+
+use crate::assertion;
+use crate::error::{OAuthError, tell};
+use crate::grant::AuthorizationServer;
+use crate::kept::KeptClient;
+
+/// Ways to show a client secret.
+#[derive(Clone, Copy)]
+pub(crate) enum SecretMethod {
+    /// In a header, `client_secret_basic`.
+    Basic,
+    /// In the form, `client_secret_post`.
+    Post,
+}
+
+impl SecretMethod {
+    /// Names of the methods in metadata.
+    pub(crate) const NAMES: [&str; 2] = ["client_secret_basic", "client_secret_post"];
+
+    /// Picks the one that is supported; the preferred one if that is said of both or neither.
+    fn pick(supported: Option<&[String]>, preferred: Self) -> Self {
+        let supports = |method: &str| {
+            supported.is_some_and(|supported| supported.iter().any(|one| one == method))
+        };
+        match Self::NAMES.map(supports) {
+            [true, false] => Self::Basic,
+            [false, true] => Self::Post,
+            _ => preferred,
+        }
+    }
+}
+
+/// Reasons for a request to an endpoint to have no result. Nothing secret is in them.
+pub(crate) enum RequestError {
+    /// The client cannot authenticate.
+    Unsent(OAuthError),
+    /// No answer came. What was asked may have been done.
+    Unanswered(String),
+    /// The authorization server said no, with the error code of RFC 6749.
+    Rejected { code: String, what: String },
+}
+
+impl From<RequestError> for OAuthError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Unsent(error) => error,
+            RequestError::Unanswered(what) => Self::Failed(what),
+            RequestError::Rejected { what, .. } => Self::Refused(what),
+        }
+    }
+}
+
+/// Form by which a client authenticates.
+struct Form {
+    body: String,
+    /// Header that goes with it.
+    authorization: Option<String>,
+    /// Part of either that must not be written anywhere else.
+    proof: String,
+}
+
+impl AuthorizationServer {
+    /// Asks the token endpoint for a token for the server, by the grant that the fields are of.
+    pub(crate) async fn request_token(
+        &self,
+        client: &KeptClient,
+        preferred: SecretMethod,
+        fields: &[(&str, &str)],
+        secrets: &[&str],
+    ) -> Result<Bytes, RequestError> {
+        let methods = self.metadata.token_endpoint_auth_methods_supported.as_deref();
+        let method = SecretMethod::pick(methods, preferred);
+        let fields = [fields, &[("resource", &self.resource)]].concat();
+        self.post_form(&self.metadata.token_endpoint, client, method, &fields, secrets).await
+    }
+
+    /// Asks the revocation endpoint to take a token back.
+    pub(crate) async fn request_revocation(
+        &self,
+        endpoint: &str,
+        client: &KeptClient,
+        fields: &[(&str, &str)],
+        secrets: &[&str],
+    ) -> Result<Bytes, RequestError> {
+        let methods = self.metadata.revocation_endpoint_auth_methods_supported.as_deref();
+        let methods = methods.or(self.metadata.token_endpoint_auth_methods_supported.as_deref());
+        let method = SecretMethod::pick(methods, SecretMethod::Basic);
+        self.post_form(endpoint, client, method, fields, secrets).await
+    }
+
+    /// Posts a form as an authenticated client.
+    async fn post_form(
+        &self,
+        endpoint: &str,
+        client: &KeptClient,
+        method: SecretMethod,
+        fields: &[(&str, &str)],
+        secrets: &[&str],
+    ) -> Result<Bytes, RequestError> {
+        let form = self.authenticate(client, method, fields).map_err(RequestError::Unsent)?;
+        let secrets: Vec<_> =
+            secrets.iter().copied().chain(client.secrets()).chain([form.proof.as_str()]).collect();
+        let kind = "application/x-www-form-urlencoded";
+        self.post(endpoint, kind, form.body, form.authorization, &secrets).await
+    }
+
+    /// Writes a form by which the client authenticates. Fields without a value are left out.
+    fn authenticate(
+        &self,
+        client: &KeptClient,
+        method: SecretMethod,
+        fields: &[(&str, &str)],
+    ) -> Result<Form, OAuthError> {
+        let mut form = Serializer::new(String::new());
+        form.extend_pairs(fields.iter().filter(|(_, value)| !value.is_empty()));
+        let mut proof = String::new();
+        let mut authorization = None;
+        match (&client.key, &client.secret, method) {
+            (None, Some(secret), SecretMethod::Basic) => {
+                // RFC 6749, 2.3.1: both are written as in a form before they become a header.
+                let escaped = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+                proof = STANDARD.encode(format!("{}:{}", escaped(&client.id), escaped(secret)));
+                authorization = Some(format!("Basic {proof}"));
+            }
+            (key, secret, _) => {
+                form.append_pair("client_id", &client.id);
+                if let Some(key) = key {
+                    proof = assertion::sign(&client.id, self.audience(), key)?;
+                    form.append_pair("client_assertion_type", ASSERTION);
+                    form.append_pair("client_assertion", &proof);
+                } else if let Some(secret) = secret {
+                    form.append_pair("client_secret", secret);
+                }
+            }
+        }
+        Ok(Form { body: form.finish(), authorization, proof })
+    }
+
+    /// Posts to an endpoint, and gives what it answers if it does what it was asked.
+    pub(crate) async fn post(
+        &self,
+        endpoint: &str,
+        content_type: &str,
+        body: String,
+        authorization: Option<String>,
+        secrets: &[&str],
+    ) -> Result<Bytes, RequestError> {
+        let unanswered = |what: String| RequestError::Unanswered(tell(&what, secrets));
+        let mut request = Request::post(endpoint)
+            .header(CONTENT_TYPE, content_type)
+            .header(ACCEPT, "application/json");
+        if let Some(authorization) = authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let request =
+            request.body(Bytes::from(body)).map_err(|error| unanswered(error.to_string()))?;
+        let answer = self.messenger.send(request).await;
+        let answer = answer.map_err(|error| unanswered(error.to_string()))?;
+        if answer.status().is_success() {
+            return Ok(answer.into_body());
+        }
+        let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+        let member = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default();
+        let code = member("error").to_owned();
+        let what = format!("{} {code} {}", answer.status(), member("error_description"));
+        Err(RequestError::Rejected { code, what: tell(what.trim(), secrets) })
+    }
+
+    /// Returns the audience of signatures: the issuer, if it has a name.
+    fn audience(&self) -> &str {
+        self.metadata.issuer.as_deref().unwrap_or(&self.metadata.token_endpoint)
+    }
+}
+
+const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
+#[cfg(test)]
+mod tests {
+    use super::SecretMethod;
+
+    /// MCP-089: a secret is shown as the authorization server wants it.
+    #[test]
+    fn the_supported_method_is_picked() {
+        let (basic, post) = ("client_secret_basic", "client_secret_post");
+        for (supported, with_basic, with_post) in [
+            (None, 'b', 'p'),
+            (Some(&[basic][..]), 'b', 'b'),
+            (Some(&[post, "none"]), 'p', 'p'),
+            (Some(&[post, basic]), 'b', 'p'),
+            (Some(&["none"]), 'b', 'p'),
+        ] {
+            let supported: Option<Vec<String>> =
+                supported.map(|names| names.iter().map(|&name| name.to_owned()).collect());
+            let pick = |preferred| match SecretMethod::pick(supported.as_deref(), preferred) {
+                SecretMethod::Basic => 'b',
+                SecretMethod::Post => 'p',
+            };
+            let picked = (pick(SecretMethod::Basic), pick(SecretMethod::Post));
+            assert_eq!(picked, (with_basic, with_post), "{supported:?}");
+        }
+    }
+}
