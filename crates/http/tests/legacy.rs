@@ -8,6 +8,7 @@ use std::collections::HashSet;
 
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Request, Response};
+use mcp_flow_testkit::wait::within;
 use serde_json::json;
 use support::{Running, call, start};
 
@@ -161,9 +162,12 @@ async fn a_session_ends_with_its_stream() {
     fixture.gate.until_waiting(0).await;
     running.until_metric("mcp_flow_sessions{kind=\"sse\"}", 0).await;
     running.until_metric("mcp_flow_http_connections", 1).await;
-    while tasks() > before {
-        tokio::task::yield_now().await;
-    }
+    let ended = async {
+        while tasks() > before {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the tasks of clients that are gone to end", ended).await;
 }
 
 /// Opens a session and shakes hands.
