@@ -58,6 +58,7 @@ export function runTrack(app, workflow, id, shown) {
   const track = h("ol", { class: "track" });
   const actions = h("div", { class: "actions" });
   let shownState = "";
+  let isActing = false;
   /** @param {any} run */
   const show = (run) => {
     const [word, kind] = standing("", run.status);
@@ -96,11 +97,13 @@ export function runTrack(app, workflow, id, shown) {
   };
   /** Does something to the run, and shows what came of it. @param {() => Promise<unknown>} work */
   const act = async (work) => {
+    isActing = true;
     try {
       await work();
     } catch (error) {
       fill(status, problem(error));
     }
+    isActing = false;
     shownState = "";
     await load();
   };
@@ -113,7 +116,8 @@ export function runTrack(app, workflow, id, shown) {
     downloads.save(`${workflow.id}-${short(id)}.md`, new Blob([told.content[0].text], { type: "text/markdown" }));
   };
   const cancel = () => act(() => app.client.request("interaction.cancel", { sessionId: id, reason: "cancelled in the console" }));
-  const follow = whenRunsChange(app, () => load().catch(() => {}), id);
+  // What this page does itself is shown when it is done; shown twice, what was typed between is lost.
+  const follow = whenRunsChange(app, () => isActing || load().catch(() => {}), id);
   app.sessions.addEventListener("change", follow, { signal: shown });
   load().catch((error) => fill(status, problem(error)));
   return h("section", { class: "run", "aria-label": "Run" }, h("div", { class: "run-head" }, h("div", { class: "chips" }, h("h3", null, `Run ${short(id)}`), chip), actions), status, track);

@@ -12,7 +12,9 @@ import { chromium } from "playwright-core";
 
 const [page_url, url, certificate, file] = process.argv.slice(2);
 
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium" });
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium" }).catch((cause) => {
+  throw new Error("Chromium does not start; run interop/install first", { cause });
+});
 try {
   const page = await browser.newPage();
   // It has to come from the server: a page made up here would be of no address, and Chromium lets
@@ -33,15 +35,18 @@ async function visit({ url, certificate, file }) {
   const report = { progress: [] };
 
   const other = new WebTransport(url, hash("sha-256", value.map((byte) => byte ^ 1)));
-  report.otherCertificate = await other.ready.then(
+  const judged = other.ready.then(
     () => "accepted",
     () => "refused",
   );
+  report.otherCertificate = await within("another certificate to be judged", judged);
   other.closed.catch(() => {});
 
   const session = new WebTransport(url, hash("sha-256", value));
-  await session.ready;
-  const control = await session.createBidirectionalStream();
+  // One that is not read in time is dropped when there are more, and a busy machine reads late.
+  session.datagrams.incomingHighWaterMark = 100;
+  await within("the session", session.ready);
+  const control = await within("a stream", session.createBidirectionalStream());
   const writer = control.writable.getWriter();
   const replies = new Map();
   const notices = [];
@@ -56,7 +61,8 @@ async function visit({ url, certificate, file }) {
 
   const streams = session.incomingUnidirectionalStreams.getReader();
   const call = ask("tools/call", { name: "read_file", arguments: { path: file } });
-  const stream = await download((await streams.read()).value);
+  const { value: incoming } = await within("a stream of the server", streams.read());
+  const stream = await within("all of the file", download(incoming));
   const [item] = (await call).result.content;
   report.download = { ...stream, item, answered: (await call).id };
 
@@ -69,12 +75,21 @@ async function visit({ url, certificate, file }) {
 
   send({ method: "$/shutdown" });
   // A busy browser may see the connection end before it has read why.
-  report.closed = await session.closed.then(
+  const closed = session.closed.then(
     ({ closeCode, reason }) => ({ closeCode, reason }),
     ({ message }) => ({ lost: message }),
   );
-  await Promise.all([values, received]);
+  report.closed = await within("the end of the session", closed);
+  await within("the end of what is received", Promise.all([values, received]));
   return report;
+
+  // Fails if something takes longer than it could on any machine that is still of use.
+  function within(what, promise) {
+    const late = new Promise((_, reject) => {
+      setTimeout(() => reject(new Error(`waited a minute for ${what}`)), 60_000);
+    });
+    return Promise.race([promise, late]);
+  }
 
   function send(message) {
     const body = new TextEncoder().encode(JSON.stringify({ jsonrpc: "2.0", ...message }));
@@ -88,7 +103,7 @@ async function visit({ url, certificate, file }) {
     const id = (ask.number = (ask.number ?? 0) + 1);
     const reply = new Promise((resolve) => replies.set(id, resolve));
     send({ id, method, params });
-    return reply;
+    return within(`the answer to ${method}`, reply);
   }
 
   async function receive(readable) {

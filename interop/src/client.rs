@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
+use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -47,9 +48,10 @@ pub fn python(script: &str) -> Command {
     interpreter("python/.venv/bin/python", script)
 }
 
-/// Runs a client to its end, which comes within the time limit one way or the other.
+/// Runs a client to its end, which comes within the time limit one way or the other: what takes longer
+/// is killed, and the test fails with what it printed until then.
 pub async fn run(command: &mut Command) -> Outcome {
-    let child = command
+    let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -57,19 +59,30 @@ pub async fn run(command: &mut Command) -> Outcome {
         .kill_on_drop(true)
         .spawn()
         .unwrap_or_else(|error| panic!("run interop/install first; {command:?}: {error}"));
-    let _group = Group::of(child.id());
-    let output = timeout(LIMIT, child.wait_with_output())
-        .await
-        .unwrap_or_else(|_| panic!("not done within {LIMIT:?}: {command:?}"))
-        .expect("the output of a client can be read");
-    if let Some(signal) = output.status.signal() {
-        panic!("ended by signal {signal}: {command:?}");
+    let group = Group::of(child.id());
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let mut pipes =
+        (child.stdout.take().expect("it is piped"), child.stderr.take().expect("it is"));
+    let ended = async {
+        let ended = child.wait().await;
+        // Whatever it has left behind may hold the pipes open.
+        drop(group);
+        ended
+    };
+    let ended = timeout(LIMIT, async {
+        tokio::join!(ended, pipes.0.read_to_end(&mut stdout), pipes.1.read_to_end(&mut stderr)).0
+    });
+    let ended = ended.await;
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr).into_owned());
+    let status = match ended {
+        Ok(ended) => ended.expect("a client can be waited for"),
+        Err(_) => panic!("killed after {LIMIT:?}: {command:?}\n{stdout}\n{stderr}"),
+    };
+    if let Some(signal) = status.signal() {
+        panic!("ended by signal {signal}: {command:?}\n{stdout}\n{stderr}");
     }
-    Outcome {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).expect("clients print UTF-8"),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+    Outcome { code: status.code(), stdout: stdout.into_owned(), stderr }
 }
 
 /// A client and what it started, ended together when dropped.

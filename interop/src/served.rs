@@ -116,5 +116,10 @@ pub async fn start(command: &mut Command) -> (Child, String) {
         .await
         .unwrap_or_else(|_| panic!("not ready within {LIMIT:?}: {command:?}"))
         .expect("what it prints can be read");
+    if line.is_empty() {
+        // It closed its output, so it has ended or is about to: a port in use, a full disk.
+        let ended = timeout(LIMIT, child.wait_with_output()).await;
+        panic!("not ready, but ended: {command:?}: {ended:#?}");
+    }
     (child, line)
 }

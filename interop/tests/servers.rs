@@ -65,7 +65,7 @@ async fn the_everything_server_asks_a_model() {
             .spawn()
             .unwrap();
         call.stdin.take().unwrap().write_all(typed.as_bytes()).await.unwrap();
-        let ended = timeout(LIMIT, call.wait_with_output()).await.unwrap().unwrap();
+        let ended = timeout(LIMIT, call.wait_with_output()).await.expect("the call ends").unwrap();
         let said = [ended.stdout, ended.stderr].concat();
         let said = String::from_utf8_lossy(&said);
         assert_eq!(ended.status.code(), Some(code), "{policy} {typed:?}: {said}");
@@ -103,7 +103,7 @@ async fn use_everything(client: &Client) {
         let unknown = client.call_tool("no-such-tool", json!({})).await;
         assert!(unknown.map_or(true, |outcome| outcome.is_error));
     });
-    used.await.unwrap();
+    used.await.expect("the server answers");
     client.close().await;
 }
 
@@ -132,9 +132,10 @@ async fn use_python(client: &Client) {
         assert!(prompt.messages[0].content.as_text().unwrap().contains("x = 1"));
         let reference = CompletionReference::Prompt("review".to_owned());
         // It completes nothing, and says so in one way or the other.
-        let _ = client.complete(&reference, "code", "", Default::default()).await;
+        let none = client.complete(&reference, "code", "", Default::default()).await;
+        assert!(none.map_or(true, |found| found.values.is_empty()));
     });
-    used.await.unwrap();
+    used.await.expect("the server answers");
     client.close().await;
 }
 
@@ -172,7 +173,7 @@ async fn a_rust_server_is_used() {
     let wrong = client.call_tool("add", json!({"a": "x"})).await;
     assert!(wrong.map_or(true, |outcome| outcome.is_error));
     client.close().await;
-    timeout(LIMIT, serving).await.unwrap().unwrap();
+    timeout(LIMIT, serving).await.expect("the server ends with its client").unwrap();
 }
 
 /// Starts a server that takes its port from the environment.

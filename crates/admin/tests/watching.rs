@@ -13,6 +13,7 @@ use mcp_flow_proto::{Encoding, Revision};
 use mcp_flow_server::{ConnectionInfo, Context, Failure, Principal, Server, Tool};
 use mcp_flow_testkit::Peer;
 use mcp_flow_testkit::memory::connect_with;
+use mcp_flow_testkit::wait::within;
 use serde_json::{Value, json};
 
 #[derive(serde::Deserialize)]
@@ -108,6 +109,7 @@ async fn sessions_are_listed_by_pages() {
         seen.extend(
             page["sessions"].as_array().unwrap().iter().map(|one| one["sessionId"].clone()),
         );
+        assert!(seen.len() <= 5, "the pages have no end: {seen:?}");
         cursor = page["nextCursor"].clone();
         if cursor.is_null() {
             break;
@@ -202,14 +204,17 @@ async fn seconds_are_counted_and_pushed() {
     keeper.call_tool("fail", json!({})).await;
     let mut calls = 0;
     let mut errors = 0;
-    while calls < 11 {
-        let told = pushed(&mut keeper, "stats", |_| true).await;
-        for second in told["seconds"].as_array().unwrap() {
-            calls += second["calls"].as_u64().unwrap();
-            errors += second["errors"].as_u64().unwrap();
-            assert!(second["connections"].as_u64().unwrap() >= 1);
+    let counted = async {
+        while calls < 11 {
+            let told = pushed(&mut keeper, "stats", |_| true).await;
+            for second in told["seconds"].as_array().unwrap() {
+                calls += second["calls"].as_u64().unwrap();
+                errors += second["errors"].as_u64().unwrap();
+                assert!(second["connections"].as_u64().unwrap() >= 1);
+            }
         }
-    }
+    };
+    within("all calls to be counted", counted).await;
     assert_eq!((calls, errors), (11, 1));
 }
 
@@ -243,7 +248,10 @@ async fn watches_are_bounded() {
     ada.close();
     ada.rest().await;
     let mut again = connect(&server, "ada", Encoding::Json).await;
-    while again.call("admin/watch", watch.clone()).await["result"].is_null() {
-        tokio::task::yield_now().await;
-    }
+    let admitted = async {
+        while again.call("admin/watch", watch.clone()).await["result"].is_null() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the watches of a connection that is gone to end", admitted).await;
 }

@@ -33,10 +33,18 @@ impl From<anyhow::Error> for Broken {
 
 impl From<Error> for Broken {
     fn from(error: Error) -> Self {
-        match error.server().and_then(ServerError::name) {
-            Some("SESSION_EXPIRED" | "SESSION_NOT_FOUND") => Self::Expired(error),
-            _ => Self::Failed(explain(error)),
+        match error.server().is_some_and(is_gone) {
+            true => Self::Expired(error),
+            false => Self::Failed(explain(error)),
         }
+    }
+}
+
+/// Whether the session has expired. Servers of other makers may say so by the number alone.
+fn is_gone(error: &ServerError) -> bool {
+    match error.name() {
+        Some(name) => matches!(name, "SESSION_EXPIRED" | "SESSION_NOT_FOUND"),
+        None => matches!(error.code, -32001 | -32002 | -31001 | -31002),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Instant;
 
+use mcp_flow_testkit::wait::{Deadline, LIMIT, output};
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
@@ -16,13 +18,14 @@ fn command(folder: &Path, arguments: &[&str]) -> Command {
 }
 
 fn verify(folder: &Path, more: &[&str]) -> Output {
-    command(folder, &["audit", "verify", "audit.jsonl"]).args(more).output().unwrap()
+    output(command(folder, &["audit", "verify", "audit.jsonl"]).args(more))
 }
 
 /// A program that serves its standard input, and the lines of its answers.
 struct Served {
     program: Child,
     answers: BufReader<std::process::ChildStdout>,
+    _deadline: Deadline,
 }
 
 impl Served {
@@ -40,7 +43,8 @@ impl Served {
             .spawn()
             .unwrap();
         let answers = BufReader::new(program.stdout.take().unwrap());
-        let mut served = Self { program, answers };
+        let _deadline = Deadline::of(&program);
+        let mut served = Self { program, answers, _deadline };
         served.call("initialize", &json!({"protocolVersion": "2025-11-25", "capabilities": {}}));
         served
     }
@@ -85,7 +89,9 @@ fn a_log_outlives_kill_and_shows_changes() {
             let text = std::fs::read_to_string(&log).unwrap();
             text.matches("calculator.add").count() > round
         };
+        let begun = Instant::now();
         while !is_there() {
+            assert!(begun.elapsed() < LIMIT, "waited {LIMIT:?} for a call to be in the audit log");
             std::thread::yield_now();
         }
         served.program.kill().unwrap();
@@ -121,14 +127,14 @@ fn a_log_belongs_to_one_server() {
     let folder = tempfile::tempdir().unwrap();
     let options = ["--store=memory:", "--audit", "audit.jsonl"];
     let first = Served::start(folder.path(), &options);
-    let second = command(folder.path(), &["stdio"]).args(options).output().unwrap();
+    let second = output(command(folder.path(), &["stdio"]).args(options));
     let told = String::from_utf8(second.stderr).unwrap();
     assert!(second.status.code() == Some(1) && told.contains("another server's"), "{told}");
     first.end();
     let good = verify(folder.path(), &[]);
     assert!(good.status.success());
     let nowhere = ["stdio", "--store=memory:", "--audit", "no/such/folder/audit"];
-    let told = command(folder.path(), &nowhere).output().unwrap();
+    let told = output(&mut command(folder.path(), &nowhere));
     assert_eq!(told.status.code(), Some(1));
 }
 

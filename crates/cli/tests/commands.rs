@@ -11,6 +11,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use mcp_flow_testkit::wait::{Deadline, end};
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
@@ -39,7 +40,7 @@ fn run_in(folder: &Path, arguments: &[&str], input: &str) -> (String, String, i3
         .unwrap();
     // Not every command reads.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    let output = child.wait_with_output().unwrap();
+    let output = end(child);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (text(output.stdout), text(output.stderr), output.status.code().unwrap())
 }
@@ -48,6 +49,7 @@ fn run_in(folder: &Path, arguments: &[&str], input: &str) -> (String, String, i3
 struct Server {
     child: Child,
     places: Value,
+    _deadline: Deadline,
 }
 
 impl Server {
@@ -59,9 +61,10 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        let _deadline = Deadline::of(&child);
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, places: serde_json::from_str(&line).unwrap() }
+        Self { child, places: serde_json::from_str(&line).unwrap(), _deadline }
     }
 
     /// Where it is spoken to by Streamable HTTP.

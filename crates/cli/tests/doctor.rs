@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use mcp_flow_testkit::wait::output;
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
@@ -13,7 +14,7 @@ fn run(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(PROGRAM);
     command.current_dir(folder).args(arguments).env("XDG_CONFIG_HOME", folder);
     command.env_remove("MCP_FLOW_CONFIG").env_remove("MCP_FLOW_LOG");
-    command.env_remove("MCP_FLOW_STORE_KEY").output().unwrap()
+    output(command.env_remove("MCP_FLOW_STORE_KEY"))
 }
 
 /// What is found out with a configuration, by what is checked, and the exit code.
@@ -102,12 +103,8 @@ fn a_store_and_its_key_are_tried() {
     assert!(!folder.join("journal.redb").exists() && !folder.join("journal.key").exists());
     assert!(before.contains(&("store".to_owned(), "ok".to_owned())), "{before:?}");
     // A server that finds its input ended makes the store and leaves.
-    let made = Command::new(PROGRAM)
-        .current_dir(folder)
-        .args(["stdio", "--config", "flow.toml"])
-        .stdin(std::process::Stdio::null())
-        .output()
-        .unwrap();
+    let mut command = Command::new(PROGRAM);
+    let made = output(command.current_dir(folder).args(["stdio", "--config", "flow.toml"]));
     assert!(made.status.success());
     let (found, code) = examine(folder, &text);
     assert_eq!(code, Some(0), "{found:?}");

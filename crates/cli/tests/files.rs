@@ -3,6 +3,7 @@
 use mcp_flow::Revision;
 use mcp_flow_testkit::Peer;
 use mcp_flow_testkit::process::Program;
+use mcp_flow_testkit::wait::output;
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
@@ -84,12 +85,11 @@ async fn zeros_are_no_text() {
 #[test]
 fn a_root_that_is_not_there_is_named() {
     for command in ["stdio", "serve"] {
-        let output = std::process::Command::new(PROGRAM)
-            .current_dir(FOLDER)
-            .args([command, "--root", "/nowhere/to/be/found"])
-            .stdin(std::process::Stdio::null())
-            .output()
-            .unwrap();
+        let output = output(std::process::Command::new(PROGRAM).current_dir(FOLDER).args([
+            command,
+            "--root",
+            "/nowhere/to/be/found",
+        ]));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains("/nowhere/to/be/found"), "{said}");
         assert_eq!(output.status.code(), Some(1));

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use mcp_flow_testkit::wait::Deadline;
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
@@ -100,6 +101,7 @@ struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<std::process::ChildStdout>,
+    _deadline: Deadline,
 }
 
 impl Client {
@@ -113,7 +115,8 @@ impl Client {
             .unwrap();
         let stdin = child.stdin.take();
         let stdout = BufReader::with_capacity(1 << 20, child.stdout.take().unwrap());
-        let mut client = Self { child, stdin, stdout };
+        let _deadline = Deadline::of(&child);
+        let mut client = Self { child, stdin, stdout, _deadline };
         let params = json!({"protocolVersion": "2025-11-25"});
         let open =
             json!({"jsonrpc": "2.0", "id": "open", "method": "initialize", "params": params});

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 
 use crate::support::served::{Served, command};
+use mcp_flow_testkit::wait::{end, output};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -80,7 +81,7 @@ fn the_environment_says_who_calls() {
         }
         let mut program = command.spawn().unwrap();
         write!(program.stdin.take().unwrap(), "{hello}\n{list}\n").unwrap();
-        let output = program.wait_with_output().unwrap();
+        let output = end(program);
         let lines = String::from_utf8(output.stdout).unwrap();
         let replies: Vec<Value> =
             lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -186,7 +187,7 @@ fn certificate_for(folder: &Path) -> String {
 }
 
 fn run(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
-    command(folder, arguments).envs(environment.iter().copied()).output().unwrap()
+    output(command(folder, arguments).envs(environment.iter().copied()))
 }
 
 fn list() -> Value {

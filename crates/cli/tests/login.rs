@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::support::town::{CLIENT_SECRET, CODE, Town};
+use mcp_flow_testkit::wait::{Deadline, end};
 use serde_json::Value;
 use url::Url;
 
@@ -25,6 +26,7 @@ fn a_login_serves_all_commands() {
 
     let words = ["login", &server, "--no-browser", "--log-level", "trace", "--format", "json"];
     let mut login = spawn(folder.path(), &words);
+    let _deadline = Deadline::of(&login);
     let mut told = BufReader::new(login.stderr.take().unwrap());
     let (page, before) = page(&mut told);
     let answer = get(&get_location(&page));
@@ -63,6 +65,7 @@ fn a_login_can_be_pasted() {
     let town = Town::honest();
     let folder = tempfile::tempdir().unwrap();
     let mut login = spawn(folder.path(), &["login", &town.server(), "--no-browser"]);
+    let _deadline = Deadline::of(&login);
     let mut told = BufReader::new(login.stderr.take().unwrap());
     let (page, _) = page(&mut told);
     let place = get_location(&page);
@@ -149,7 +152,7 @@ fn spawn(home: &Path, words: &[&str]) -> Child {
 fn run(home: &Path, words: &[&str], input: &str) -> (String, String, i32) {
     let mut child = spawn(home, words);
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let ended = child.wait_with_output().unwrap();
+    let ended = end(child);
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (text(ended.stdout), text(ended.stderr), ended.status.code().unwrap())
 }

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
+use mcp_flow_testkit::wait::{Deadline, end};
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
@@ -35,7 +36,7 @@ fn each_call_is_a_line_without_user_data() {
         let mut input = program.stdin.take().unwrap();
         calls.iter().for_each(|call| writeln!(input, "{call}").unwrap());
         drop(input);
-        let output = program.wait_with_output().unwrap();
+        let output = end(program);
         let log = String::from_utf8(output.stderr).unwrap();
         assert!(!log.contains("s3cret") && !log.contains("47110815"), "{log}");
         let lines: Vec<&str> = log.lines().filter(|line| line.contains("mcp_flow::call")).collect();
@@ -68,6 +69,7 @@ fn a_server_is_ready_and_counts() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
+    let _deadline = Deadline::of(&program);
     let mut line = String::new();
     BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let ready: Value = serde_json::from_str(&line).unwrap();

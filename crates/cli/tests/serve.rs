@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use mcp_flow_testkit::wait::{Deadline, output};
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
@@ -15,7 +16,7 @@ const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 /// SIGTERM ends it with status 0.
 #[test]
 fn it_says_where_it_is_and_serves_there() {
-    let (mut program, mut out, ready) = start(&["--diagnostics"]);
+    let (mut program, mut out, ready, _deadline) = start(&["--diagnostics"]);
     assert_eq!(ready["pid"], program.id());
     let names: Vec<_> = ready.as_object().unwrap().keys().map(String::as_str).collect();
     let all = ["http", "mcp", "sse", "websocket", "webtransport", "certificateHash", "pid"];
@@ -53,7 +54,7 @@ fn it_says_where_it_is_and_serves_there() {
 #[test]
 fn lines_are_served_on_sockets_too() {
     let path = std::env::temp_dir().join(format!("mcp-flow-socket-{}", std::process::id()));
-    let (mut program, _, ready) =
+    let (mut program, _, ready, _deadline) =
         start(&["--tcp", "127.0.0.1:0", "--unix", path.to_str().unwrap()]);
     let ping = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
     let mut tcp = TcpStream::connect(ready["tcp"].as_str().unwrap()).unwrap();
@@ -77,15 +78,12 @@ impl<T: Read + Write> ReadWrite for T {}
 /// INT-112, MCP-049: what others could reach is not opened without encryption, unless it is said.
 #[test]
 fn an_open_address_needs_a_word() {
-    let output = Command::new(PROGRAM)
-        .current_dir(FOLDER)
-        .args(["serve", "--listen", "0.0.0.0:0"])
-        .output()
-        .unwrap();
+    let mut command = Command::new(PROGRAM);
+    let output = output(command.current_dir(FOLDER).args(["serve", "--listen", "0.0.0.0:0"]));
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.contains("--insecure") && output.stdout.is_empty(), "{told}");
-    let (mut program, _, _) = start(&["--insecure", "--listen", "0.0.0.0:0"]);
+    let (mut program, ..) = start(&["--insecure", "--listen", "0.0.0.0:0"]);
     program.kill().unwrap();
     program.wait().unwrap();
 }
@@ -95,7 +93,7 @@ fn an_open_address_needs_a_word() {
 fn a_token_file_closes_the_door() {
     let path = std::env::temp_dir().join(format!("mcp-flow-tokens-{}", std::process::id()));
     std::fs::write(&path, "ada:0123456789abcdef0123\n").unwrap();
-    let (mut program, _, ready) = start(&["--token-file", path.to_str().unwrap()]);
+    let (mut program, _, ready, _deadline) = start(&["--token-file", path.to_str().unwrap()]);
     std::fs::remove_file(&path).unwrap();
     let base = ready["http"].as_str().unwrap().trim_end_matches('/').to_owned();
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -110,7 +108,7 @@ fn a_token_file_closes_the_door() {
     program.wait().unwrap();
 }
 
-fn start(arguments: &[&str]) -> (Child, BufReader<ChildStdout>, Value) {
+fn start(arguments: &[&str]) -> (Child, BufReader<ChildStdout>, Value, Deadline) {
     let listen: &[&str] =
         if arguments.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
     let mut program = Command::new(PROGRAM)
@@ -122,10 +120,11 @@ fn start(arguments: &[&str]) -> (Child, BufReader<ChildStdout>, Value) {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
+    let deadline = Deadline::of(&program);
     let mut out = BufReader::new(program.stdout.take().unwrap());
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
-    (program, out, serde_json::from_str(&line).unwrap())
+    (program, out, serde_json::from_str(&line).unwrap(), deadline)
 }
 
 fn post(base: &str, headers: &str, body: &Value) -> String {

@@ -4,9 +4,10 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use crate::support::served::{Served, command};
+use mcp_flow_testkit::wait::output;
 use tempfile::TempDir;
 
 /// What is asked and what is answered, in digits that occur nowhere else.
@@ -105,7 +106,7 @@ fn bad_keys_are_told() {
         let mode = std::fs::Permissions::from_mode(0o644);
         std::fs::set_permissions(folder.path().join("open"), mode).unwrap();
         std::fs::write(folder.path().join("bad.toml"), format!("[signing]\n{settings}\n")).unwrap();
-        let output = command(folder.path(), &["config", "check", "bad.toml"]).output().unwrap();
+        let output = output(&mut command(folder.path(), &["config", "check", "bad.toml"]));
         let (_, error) = texts(&output);
         assert!(!output.status.success() && error.contains(told), "{settings}: {error}");
     }
@@ -123,7 +124,7 @@ fn folder() -> TempDir {
 
 /// Makes a key, in a file of this name.
 fn key(folder: &Path, name: &str) -> String {
-    let made = command(folder, &["config", "key"]).output().unwrap();
+    let made = output(&mut command(folder, &["config", "key"]));
     let key = String::from_utf8(made.stdout).unwrap();
     write_key(&folder.join(name), &key);
     key
@@ -137,8 +138,7 @@ fn write_key(path: &Path, keys: &str) {
 fn call(folder: &Path, url: &str, options: &[&str], environment: &[(&str, &str)]) -> Output {
     let sum = format!("a={ASKED}");
     let mut command = command(folder, &["call", url, "calculator.add", &sum, "b=1"]);
-    command.args(options).envs(environment.iter().copied()).stdin(Stdio::null());
-    command.output().unwrap()
+    output(command.args(options).envs(environment.iter().copied()))
 }
 
 fn texts(output: &Output) -> (String, String) {

@@ -5,6 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use mcp_flow::Revision;
 use mcp_flow_testkit::process::Program;
+use mcp_flow_testkit::wait::{Deadline, end};
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
@@ -56,7 +57,7 @@ async fn single_bytes_make_a_message() {
         stdin.flush().unwrap();
     }
     drop(stdin);
-    let output = child.wait_with_output().unwrap();
+    let output = end(child);
     assert_eq!(messages(&output.stdout), [json!({"jsonrpc": "2.0", "id": "é", "result": {}})]);
 }
 
@@ -67,8 +68,9 @@ fn other_kinds_of_input_work_too() {
     let path = std::env::temp_dir().join(format!("mcp-flow-input-{}", std::process::id()));
     std::fs::write(&path, ping).unwrap();
     let file = std::fs::File::open(&path).unwrap();
-    let output =
-        Command::new(PROGRAM).current_dir(FOLDER).arg("stdio").stdin(file).output().unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.current_dir(FOLDER).arg("stdio").stdin(file).stdout(Stdio::piped());
+    let output = end(command.spawn().unwrap());
     std::fs::remove_file(&path).unwrap();
     assert_eq!(messages(&output.stdout).len(), 1);
 
@@ -81,6 +83,7 @@ fn other_kinds_of_input_work_too() {
         .stdout(std::os::fd::OwnedFd::from(output))
         .spawn()
         .unwrap();
+    let _deadline = Deadline::of(&child);
     ours.write_all(ping.as_bytes()).unwrap();
     ours.shutdown(std::net::Shutdown::Write).unwrap();
     let mut replies = Vec::new();
@@ -141,7 +144,7 @@ fn a_client_that_stops_reading_for_good_ends_the_program() {
     drop(child.stdout.take());
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = end(child);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("the client cannot be reached"));
 }
@@ -217,7 +220,7 @@ fn run(arguments: &[&str], input: &[u8]) -> Output {
         .unwrap();
     // A program that refuses its arguments does not read.
     let _ = child.stdin.take().unwrap().write_all(input);
-    child.wait_with_output().unwrap()
+    end(child)
 }
 
 fn messages(stdout: &[u8]) -> Vec<Value> {

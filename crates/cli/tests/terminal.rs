@@ -5,6 +5,7 @@ mod interrupting;
 
 use std::process::Command;
 
+use mcp_flow_testkit::wait::output;
 use rexpect::session::{Options, PtySession, spawn_with_options};
 use serde_json::Value;
 
@@ -31,10 +32,8 @@ impl Place {
 
     /// `mcp-flow sessions answer`: what it says for programs, and its exit code.
     fn answer(&self, id: &str, value: &str) -> (Value, i32) {
-        let output = Command::new(PROGRAM)
-            .args(["sessions", "answer", id, value, "--store", &self.store, "--format", "json"])
-            .output()
-            .unwrap();
+        let words = ["sessions", "answer", id, value, "--store", &self.store, "--format", "json"];
+        let output = output(Command::new(PROGRAM).args(words));
         (serde_json::from_slice(&output.stdout).unwrap(), output.status.code().unwrap())
     }
 }

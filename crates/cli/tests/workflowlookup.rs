@@ -10,6 +10,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use mcp_flow_testkit::wait::end;
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
@@ -60,7 +61,7 @@ fn replies(arguments: &[&str], lines: &[String]) -> Vec<Value> {
 fn run(arguments: &[&str], input: &[u8]) -> Output {
     let mut child = spawn(arguments, Path::new("."));
     let _ = child.stdin.take().unwrap().write_all(input);
-    child.wait_with_output().unwrap()
+    end(child)
 }
 
 fn spawn(arguments: &[&str], folder: &Path) -> std::process::Child {

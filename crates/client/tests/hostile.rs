@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -12,6 +13,7 @@ use futures_util::future::BoxFuture;
 use mcp_flow_client::host::{Asker, Host};
 use mcp_flow_client::interaction::{PromptAnswer, Question};
 use mcp_flow_client::{Change, Client, Error, ErrorKind, Event, Revision, Speak, Watched};
+use mcp_flow_testkit::wait::within;
 use serde_json::{Value, json};
 use support::{Script, Scripted, handshake, result};
 
@@ -430,15 +432,58 @@ async fn a_flood_of_questions_is_refused() {
     assert!(!taken, "the place of the cancelled one was free");
 }
 
+/// A person who says yes to everything.
+struct Obliging;
+
+impl Host for Obliging {
+    fn answer<'a>(&'a self, _: &'a Asker, _: &'a Question) -> BoxFuture<'a, PromptAnswer> {
+        Box::pin(async { PromptAnswer::Value(json!("yes")) })
+    }
+}
+
+/// INT-088: a session that has expired is begun anew, once, and the host is told.
+#[tokio::test]
+async fn an_expired_session_is_begun_anew() {
+    for expiring in [1, 2] {
+        let starts = AtomicU32::new(0);
+        let script = Script::new(move |message, peer| match message["method"].as_str() {
+            Some("capabilities") => peer.send(result(message, json!({"interactive": true}))),
+            Some("interaction.start") => {
+                let session = (starts.fetch_add(1, Ordering::Relaxed) + 1).to_string();
+                let prompt = json!({"type": "text", "message": "Well?"});
+                peer.send(result(message, json!({"sessionId": session, "initialPrompt": prompt})));
+            }
+            Some("interaction.respond") if starts.load(Ordering::Relaxed) <= expiring => {
+                let data = json!({"name": "SESSION_EXPIRED"});
+                peer.send(json!({"jsonrpc": "2.0", "id": message["id"],
+                    "error": {"code": -32002, "message": "Session expired", "data": data}}));
+            }
+            Some("interaction.respond") => {
+                let complete = json!({"result": {"success": true, "data": message["params"]}});
+                let next = json!({"complete": complete});
+                peer.send(result(message, json!({"accepted": true, "next": next})));
+            }
+            _ => handshake(message, peer),
+        });
+        let client = Client::builder().host(Obliging).connect(script.connector()).await.unwrap();
+        let mut events = client.events();
+        let held = client.converse("any", serde_json::Map::new()).await;
+        let started = script.received().into_iter();
+        let started = started.filter(|message| message["method"] == "interaction.start").count();
+        assert_eq!(started, 2, "it is tried again once");
+        let warned = within("a warning", events.next()).await;
+        let Some(Event::Warning(told)) = warned else { panic!("nothing was told") };
+        assert!(told.contains("expired"), "{told}");
+        match expiring {
+            1 => assert_eq!(held.unwrap().data["sessionId"], "2"),
+            _ => assert_eq!(held.unwrap_err().server().unwrap().name(), Some("SESSION_EXPIRED")),
+        }
+    }
+}
+
 /// INT-096: a server that takes no answer at all is given up on, though every answer keeps its rules.
 #[tokio::test]
 async fn endless_rejections_are_stopped() {
-    struct Obliging;
-    impl Host for Obliging {
-        fn answer<'a>(&'a self, _: &'a Asker, _: &'a Question) -> BoxFuture<'a, PromptAnswer> {
-            Box::pin(async { PromptAnswer::Value(json!("yes")) })
-        }
-    }
     let script = Script::new(|message, peer| match message["method"].as_str() {
         Some("capabilities") => peer.send(result(message, json!({"interactive": true}))),
         Some("interaction.start") => peer.send(result(

@@ -241,7 +241,7 @@ async fn cancelling_stops_the_work() {
     let refused = engine.respond(working.id, &me(), json!(true).into()).await.unwrap_err();
     assert!(matches!(refused, EngineError::Transition { from: State::Processing, .. }));
     engine.cancel(working.id, &me(), None).await.unwrap();
-    stopped.notified().await;
+    support::within("the flow to be stopped", stopped.notified()).await;
     for id in [waiting.id, working.id] {
         let again = engine.cancel(id, &me(), None).await.unwrap_err();
         assert!(matches!(again, EngineError::AlreadyCancelled));
@@ -305,7 +305,7 @@ async fn listeners_hear_what_happens() {
     answer(&engine, id, json!("Ada")).await;
     answer(&engine, id, json!("a@b")).await;
     let mut heard = Vec::new();
-    while let Some(notice) = subscription.next().await {
+    while let Some(notice) = support::within("the last notice", subscription.next()).await {
         heard.push(match notice {
             Notice::Asked(open) => open.key,
             Notice::Accepted => "accepted".into(),

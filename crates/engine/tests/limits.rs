@@ -147,16 +147,15 @@ async fn listeners_are_warned_before_the_end() {
     clock.forward(Duration::from_secs(11));
     engine.sweep().await.unwrap();
     engine.sweep().await.unwrap();
-    let Some(Notice::Expiring { remaining, .. }) = subscription.next().await else {
-        panic!("not warned")
-    };
+    let warned = support::within("a warning", subscription.next()).await;
+    let Some(Notice::Expiring { remaining, .. }) = warned else { panic!("not warned") };
     assert_eq!(remaining, 50_000);
     answer(&engine, id, json!("Ada")).await;
     engine.sweep().await.unwrap();
     clock.forward(Duration::from_secs(300));
     engine.sweep().await.unwrap();
     let mut heard = Vec::new();
-    while let Some(notice) = subscription.next().await {
+    while let Some(notice) = support::within("the last notice", subscription.next()).await {
         heard.push(notice);
     }
     assert!(!heard.iter().any(|notice| matches!(notice, Notice::Expiring { .. })), "{heard:?}");

@@ -101,7 +101,7 @@ async fn interrupted_steps_run_again_under_the_same_key() {
         .build();
     let id = first.start(start("pay")).await.unwrap().id;
     answer(&first, id, json!(true)).await;
-    begun.notified().await;
+    support::within("the payment to begin", begun.notified()).await;
     first.shutdown().await;
     drop(first);
 

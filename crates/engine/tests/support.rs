@@ -14,6 +14,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
+/// Waits for something that happens at once if all is well.
+pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let waited = tokio::time::timeout(Duration::from_secs(60), work).await;
+    waited.unwrap_or_else(|_| panic!("waited a minute for {what}"))
+}
+
 /// A clock that moves only when told to.
 #[derive(Debug)]
 pub struct StillClock(AtomicU64);

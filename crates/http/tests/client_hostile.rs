@@ -7,6 +7,7 @@ use futures_util::StreamExt as _;
 use mcp_flow_client::{Client, Error, ErrorKind, Revision, Speak, Watched};
 use mcp_flow_http::client::{HttpOptions, server};
 use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::wait::within;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -124,7 +125,7 @@ async fn a_subscription_ends_with_its_server() {
     let mut changes = client.listen(Watched::new().tools()).await.unwrap();
     running.stop().await;
     let ended = loop {
-        match changes.next().await {
+        match within("the subscription to end", changes.next()).await {
             Some(Ok(_)) => {}
             ended => break ended,
         }

@@ -8,9 +8,38 @@ use mcp_flow_files::{Roots, ServeFiles};
 use mcp_flow_http::Options;
 use mcp_flow_server::{Bulk, Context, Server, Tool};
 use mcp_flow_testkit::http::{Connection, Request, Response};
+use mcp_flow_testkit::{sse, streamable, websocket};
 use serde_json::{Value, json};
 
 const SIZE: usize = 3 * 1024 * 1024 + 5;
+
+/// C-50: WebTransport's encodings and its `ref/stream` stay there. Whoever asks for them elsewhere is
+/// served as everyone else.
+#[tokio::test]
+async fn what_belongs_to_webtransport_stays_there() {
+    let large = Tool::builder("large")
+        .handler(async |_: Context, _: Value| Bulk::bytes("large", "x".repeat(SIZE)));
+    let server = Server::builder("bulky", "1.0.0").tools(large).build().unwrap();
+    let running = start(&server).await;
+    let (address, end) = (running.address, std::future::ready);
+    for mut peer in [
+        streamable::connect(address, end(())),
+        sse::connect(address, end(())).await,
+        websocket::connect(address, end(())).await,
+    ] {
+        let transport = json!({"type": "mcp-flow", "version": "0.1", "encodings": ["cbor"]});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}, "transport": transport});
+        let opened = peer.call("initialize", params).await["result"].clone();
+        assert_eq!(
+            (&opened["protocolVersion"], opened.get("transport")),
+            (&"2025-11-25".into(), None)
+        );
+        peer.notify("notifications/initialized", json!({}));
+        let content = peer.call_tool("large", json!({})).await["result"]["content"].clone();
+        assert_eq!(content[0]["type"], "resource_link", "{content}");
+    }
+}
 
 /// MCP-079: a large resource is read by a link, whole or in part, as often as wanted; the link says
 /// what it leads to.

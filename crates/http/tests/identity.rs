@@ -10,6 +10,7 @@ use mcp_flow_server::permissions::{Names, Rule};
 use mcp_flow_server::{Bulk, Context, Permissions, Principal, Server, TokenHash, Tokens, Tool};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Connection, Request};
+use mcp_flow_testkit::wait::within;
 use serde_json::{Value, json};
 
 /// Knows a few tokens, and tells clients where to get others.
@@ -238,7 +239,8 @@ async fn a_download_ends_with_its_token() {
     assert_eq!(answer.status, 200);
     door.ada.revoke();
     let mut connection = answer.into_connection();
-    while connection.byte().await.is_some() {}
+    let ended = async { while connection.byte().await.is_some() {} };
+    within("the download to end", ended).await;
 }
 
 /// MCP-075, MCP-091: figures tell of everyone, so where there are rules they must be given.

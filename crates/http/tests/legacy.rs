@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use crate::support::{Running, call, start};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Request, Response};
+use mcp_flow_testkit::wait::within;
 use serde_json::json;
 
 /// MCP-041, MCP-042, MCP-021: the stream opens, and its first event says where to post to. No two
@@ -157,9 +158,12 @@ async fn a_session_ends_with_its_stream() {
     fixture.gate.until_waiting(0).await;
     running.until_metric("mcp_flow_sessions{kind=\"sse\"}", 0).await;
     running.until_metric("mcp_flow_http_connections", 1).await;
-    while tasks() > before {
-        tokio::task::yield_now().await;
-    }
+    let ended = async {
+        while tasks() > before {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the tasks of clients that are gone to end", ended).await;
 }
 
 /// Opens a session and shakes hands.

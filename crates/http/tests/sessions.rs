@@ -9,6 +9,7 @@ use mcp_flow_http::{Options, Tokens};
 use mcp_flow_server::{Context, Tool};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Request, Response};
+use mcp_flow_testkit::wait::within;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -294,9 +295,12 @@ async fn ending_waits_for_what_runs() {
     fixture.gate.until_waiting(1).await;
     let address = running.address;
     let stopping = tokio::spawn(running.stop());
-    while tokio::net::TcpStream::connect(address).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    let closed = async {
+        while tokio::net::TcpStream::connect(address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the port to close", closed).await;
     fixture.gate.release_all();
     assert_eq!(waiting.await.unwrap()["result"]["content"][0]["text"], "done");
     stopping.await.unwrap();

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use mcp_flow_http::{Bound, Options, bind};
 use mcp_flow_server::Server;
 use mcp_flow_testkit::http::{Request, Response};
+use mcp_flow_testkit::wait::within;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -39,7 +40,7 @@ impl Running {
     /// Asks the server to end, and waits until it has.
     pub(crate) async fn stop(self) {
         let _ = self.stop.send(());
-        self.serving.await.unwrap();
+        within("the server to end", self.serving).await.unwrap();
     }
 
     pub(crate) async fn send(&self, request: Request) -> Response {

@@ -8,6 +8,7 @@ use mcp_flow_http::Options;
 use mcp_flow_server::{Context, Limits, Tool};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::Request;
+use mcp_flow_testkit::wait::within;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -17,7 +18,8 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 /// Pings are answered, and a client that answers them stays.
 #[tokio::test]
 async fn both_ends_can_ask_for_a_sign_of_life() {
-    let options = Options { keep_alive: Duration::from_millis(20), ..Options::default() };
+    // Long enough for a busy machine to answer in time.
+    let options = Options { keep_alive: Duration::from_millis(250), ..Options::default() };
     let running = start_with_options(&Fixture::new().server, options).await;
     let mut socket = open(&running).await;
     socket.send(Message::Ping(Bytes::from_static(b"there?"))).await.unwrap();
@@ -25,7 +27,7 @@ async fn both_ends_can_ask_for_a_sign_of_life() {
     let mut answered = false;
     // Three intervals of silence would have ended it.
     while pings < 6 || !answered {
-        match socket.next().await.unwrap().unwrap() {
+        match within("a ping or a pong", socket.next()).await.unwrap().unwrap() {
             Message::Ping(_) => pings += 1,
             Message::Pong(said) => answered = said == b"there?".as_slice(),
             other => panic!("{other:?}"),
@@ -150,14 +152,14 @@ async fn handshake(socket: &mut WebSocketStream<TcpStream>) {
 }
 
 async fn text(socket: &mut WebSocketStream<TcpStream>) -> String {
-    match socket.next().await.unwrap().unwrap() {
+    match within("a message", socket.next()).await.unwrap().unwrap() {
         Message::Text(text) => text.to_string(),
         other => panic!("{other:?}"),
     }
 }
 
 async fn closed(socket: &mut WebSocketStream<TcpStream>) -> CloseCode {
-    match socket.next().await.unwrap().unwrap() {
+    match within("the end of the connection", socket.next()).await.unwrap().unwrap() {
         Message::Close(Some(frame)) => frame.code,
         other => panic!("{other:?}"),
     }

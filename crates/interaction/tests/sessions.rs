@@ -11,6 +11,7 @@ use mcp_flow_proto::Revision;
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::{ConnectionInfo, Principal};
 use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit::{Peer, memory};
 use serde_json::{Value, json};
 
@@ -83,13 +84,16 @@ async fn a_cancelled_start_leaves_nothing_running() {
     fixture.gate.until_waiting(1).await;
     let params = json!({"requestId": id, "reason": "never mind"});
     peer.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
-    loop {
-        let listed = peer.call("interaction.list", json!({})).await;
-        if listed["result"]["sessions"][0]["state"] == "cancelled" {
-            break;
+    let cancelled = async {
+        loop {
+            let listed = peer.call("interaction.list", json!({})).await;
+            if listed["result"]["sessions"][0]["state"] == "cancelled" {
+                break;
+            }
+            tokio::task::yield_now().await;
         }
-        tokio::task::yield_now().await;
-    }
+    };
+    within("the session to be cancelled", cancelled).await;
 }
 
 /// INT-104 to INT-106: a start is refused or taken whatever it brings, and takes nobody with it.

@@ -1,13 +1,9 @@
 //! Finding the authorization server, wherever it is published.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
+use crate::support::town::{Answer, Asked, CLIENT_SECRET, Town};
+use crate::support::{account, list, settings};
 use mcp_flow_oauth::{OAuthError, Settings, Tokens, Wish};
 use serde_json::{Value, json};
-use support::town::{Answer, Asked, CLIENT_SECRET, Town};
-use support::{account, list, settings};
 
 const RESOURCE: &str = "/.well-known/oauth-protected-resource";
 const OAUTH: &str = "/.well-known/oauth-authorization-server";

@@ -3,6 +3,7 @@
 use mcp_flow_client::{Client, Error, ErrorKind, Event};
 use mcp_flow_stdio::client::Program;
 use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::wait::within;
 use serde_json::json;
 
 /// This very program as a server; the test harness prints lines of its own around it, which a
@@ -35,13 +36,16 @@ async fn a_spawned_server_that_dies_is_started_again() {
     let mut events = client.events();
     // Asks to end at once, as seed 004 has it.
     client.notify("exit", &json!({})).await.unwrap();
-    loop {
-        let event = futures_util::StreamExt::next(&mut events).await;
-        if let Some(Event::Disconnected { reason }) = event {
-            assert!(reason.contains("closed the connection"), "{reason}");
-            break;
+    let disconnected = async {
+        loop {
+            let event = futures_util::StreamExt::next(&mut events).await;
+            if let Event::Disconnected { reason } = event.expect("the client goes on") {
+                return reason;
+            }
         }
-    }
+    };
+    let reason = within("the end of the server", disconnected).await;
+    assert!(reason.contains("closed the connection"), "{reason}");
     let sum = client.call_tool("math.add", json!({"a": 1, "b": 1})).await.unwrap();
     assert_eq!(sum.text(), "2");
 }
@@ -71,13 +75,17 @@ async fn a_server_that_stays_is_ended() {
     let program = Program::new("sh").arguments(["-c", script]).environment("PID_FILE", file.path());
     let client = Client::builder().connect(program).await.unwrap();
     assert_eq!(client.server().await.unwrap().implementation.name, "stubborn");
-    let pid = loop {
-        let text = std::fs::read_to_string(file.path()).unwrap();
-        if let Ok(pid) = text.trim().parse::<u32>() {
-            break pid;
+    let written = async {
+        loop {
+            let text = std::fs::read_to_string(file.path()).unwrap();
+            // Without its line break the number may be half written.
+            if let Some(pid) = text.strip_suffix('\n') {
+                return pid.parse::<u32>().unwrap();
+            }
+            tokio::task::yield_now().await;
         }
-        tokio::task::yield_now().await;
     };
+    let pid = within("the server to write its id", written).await;
     client.close().await;
     assert!(!std::path::Path::new(&format!("/proc/{pid}/cmdline")).exists());
 }

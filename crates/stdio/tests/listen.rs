@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use mcp_flow_server::Server;
 use mcp_flow_stdio::listen::{self, Bound};
 use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit::{Peer, lines};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt as _};
@@ -58,7 +59,7 @@ async fn a_page_cannot_call_by_a_port_of_lines() {
             format!("{method} / HTTP/1.1\r\nHost: {address}\r\n\r\n{message}\n{message}\n");
         page.write_all(request.as_bytes()).await.unwrap();
         let mut told = String::new();
-        page.read_to_string(&mut told).await.unwrap();
+        within("a refusal", page.read_to_string(&mut told)).await.unwrap();
         assert!(told.contains("this is HTTP") && !told.contains("\"id\":7"), "{told}");
         running.stop().await;
     }

@@ -18,6 +18,7 @@ async fn a_crash_after_any_write_loses_nothing_acknowledged() {
         let mut complete = false;
         let mut operations = 0;
         while !complete {
+            assert!(operations < 10_000, "it is never done");
             let disk = Disk::new();
             drop(open(&disk, keys(1)).unwrap());
             disk.stop_after(operations);
@@ -49,6 +50,7 @@ async fn a_full_disk_is_reported_and_survived() {
             Ok(()) => length += 200,
             Err(error) => break error,
         }
+        assert!(length < 1_000_000, "a disk without room takes everything");
     };
     assert!(matches!(refused, StoreError::Full), "{refused:?}");
     assert_eq!(store.read(id(1)).await.unwrap().len(), length);

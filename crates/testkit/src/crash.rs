@@ -24,6 +24,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::wait::within;
 use book::Book;
 use chance::{Chance, Fate};
 use client::{Client, Move};
@@ -108,7 +109,7 @@ async fn converse<T: Talk>(program: &Path, chance: &mut Chance) -> usize {
         let heard = {
             let exchange = exchange(&mut talk, &server.places, &turn, &params);
             tokio::select! {
-                heard = server::in_time("an answer", exchange) => heard,
+                heard = within("an answer", exchange) => heard,
                 () = fate.strikes(&book) => None,
             }
         };

@@ -7,6 +7,8 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
+use crate::wait::within;
+
 /// A request, one header after the other.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -94,7 +96,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 impl Connection {
     /// Connects to a port.
     pub async fn open(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).await.expect("the server listens");
+        let connected = within("a connection", TcpStream::connect(address)).await;
+        let stream = connected.expect("the server listens");
         stream.set_nodelay(true).expect("a socket has this option");
         Self::over(stream)
     }
@@ -112,7 +115,15 @@ impl Connection {
 
     /// The next byte; `None` if the server closed the connection.
     pub async fn byte(&mut self) -> Option<u8> {
+        // The clock is set once for all bytes that are there already.
+        if self.stream.buffer().is_empty() {
+            within("the next byte", self.stream.fill_buf()).await.ok()?;
+        }
         self.stream.read_u8().await.ok()
+    }
+
+    async fn line(&mut self, line: &mut String) -> Option<usize> {
+        within("the next line", self.stream.read_line(line)).await.ok()
     }
 
     /// Reads the head of an answer.
@@ -125,7 +136,7 @@ impl Connection {
         let mut lines = Vec::new();
         loop {
             let mut line = String::new();
-            self.stream.read_line(&mut line).await.ok()?;
+            self.line(&mut line).await?;
             if line.trim().is_empty() {
                 break;
             }
@@ -262,15 +273,15 @@ impl Response {
             Left::Bytes(left) => *left -= 1,
             Left::Chunks(left @ 0) => {
                 let mut size = String::new();
-                self.connection.stream.read_line(&mut size).await.ok()?;
+                self.connection.line(&mut size).await?;
                 // A chunk is followed by a line break, which stands before the next one's size.
                 if size.trim().is_empty() {
                     size.clear();
-                    self.connection.stream.read_line(&mut size).await.ok()?;
+                    self.connection.line(&mut size).await?;
                 }
                 *left = usize::from_str_radix(size.trim(), 16).ok()?;
                 if *left == 0 {
-                    self.connection.stream.read_line(&mut size).await.ok()?;
+                    self.connection.line(&mut size).await?;
                     self.left = Left::Nothing;
                     return None;
                 }

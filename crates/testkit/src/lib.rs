@@ -8,7 +8,7 @@
 //! every transport passes, run against the server of [`fixture`]. [`fuzz`] holds what must be true of
 //! any bytes whatever, [`store`] what must be true of any store of journals, [`client`] what a client
 //! must manage over any transport, [`crash`] what is true of any conversation with a program that is
-//! killed.
+//! killed. [`wait`] makes an end of waiting.
 
 // A peer that is not answered panics with the reason: that is how a test learns of it.
 #![allow(clippy::panic, clippy::unwrap_used)]
@@ -30,6 +30,7 @@ pub mod sse;
 pub mod store;
 pub mod streamable;
 pub mod usage;
+pub mod wait;
 pub mod websocket;
 
 pub use peer::Peer;

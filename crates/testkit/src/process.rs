@@ -8,6 +8,7 @@ use tokio::process::{Child, Command};
 
 use crate::lines;
 use crate::peer::Peer;
+use crate::wait::within;
 
 /// A running program, ended when dropped.
 #[derive(Debug)]
@@ -47,6 +48,7 @@ impl Program {
 
     /// Waits until the program has ended.
     pub async fn wait(&mut self) -> ExitStatus {
-        self.child.wait().await.expect("the program can be waited for")
+        let ended = within("the program to end", self.child.wait()).await;
+        ended.expect("the program can be waited for")
     }
 }

@@ -10,6 +10,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::peer::Peer;
+use crate::wait::within;
 
 /// Connects a peer to a server at an address. `end` is what the end of input means, which has no
 /// likeness of its own here.
@@ -45,7 +46,7 @@ async fn open(
     if let Some(token) = token {
         request.headers_mut().insert("authorization", format!("Bearer {token}").parse().ok()?);
     }
-    let (socket, _) = client_async(request, stream).await.ok()?;
+    let (socket, _) = within("an upgrade", client_async(request, stream)).await.ok()?;
     let (mut sink, mut stream) = socket.split();
     let (frames, mut incoming) = mpsc::unbounded_channel::<Vec<u8>>();
     let (outgoing, messages) = mpsc::unbounded_channel();

@@ -142,6 +142,22 @@ fn a_stdio_server_is_built_of_few_crates() {
     assert!(crates.iter().any(|name| name.starts_with("mcp-flow-stdio ")), "{crates:#?}");
 }
 
+/// A file in `tests` that its `main.rs` does not name would never run.
+#[test]
+fn every_file_of_tests_is_a_module() {
+    for package in metadata().workspace_packages() {
+        let tests = package.manifest_path.with_file_name("tests");
+        let Ok(main) = std::fs::read_to_string(tests.join("main.rs")) else { continue };
+        for entry in std::fs::read_dir(&tests).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_string_lossy();
+            let is_module = path.extension().is_some_and(|kind| kind == "rs") && name != "main";
+            let named = main.contains(&format!("mod {name};"));
+            assert!(!is_module || named, "{tests}/main.rs does not name {name}");
+        }
+    }
+}
+
 #[test]
 fn files_are_short_enough_to_read() {
     let mut long = Vec::new();

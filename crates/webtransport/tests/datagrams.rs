@@ -1,5 +1,7 @@
 //! Datagrams: progress, log and sound that may be lost (WT-019 to WT-028, WT-048, WT-061).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::support::{Caller, Running, start};
@@ -9,8 +11,11 @@ use mcp_flow_proto::{Encoding, Raw};
 use mcp_flow_server::datagram::{AudioFormat, NotSupported};
 use mcp_flow_server::{Context, Server, Tool};
 use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::wait::within;
 use mcp_flow_webtransport::client::{Event, Settings};
 use serde_json::{Value, json};
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// WT-025, WT-028, C-45, C-15: what is on the way comes as datagrams about its request in the
 /// encoding agreed on; the last comes as a message, before the result.
@@ -109,22 +114,53 @@ async fn cancelling_silences_datagrams() {
     assert!(!after.iter().any(|event| matches!(event, Event::Datagram { .. })), "{after:?}");
 }
 
-/// WT-021, WT-022: what is no datagram is dropped without a word.
+/// WT-021, WT-022: what is no datagram is read and dropped, and nobody is told.
 #[tokio::test]
 async fn bad_datagrams_are_ignored() {
+    let dropped = Dropped::default();
+    // The server runs on the thread of this test.
+    let _log = tracing_subscriber::registry().with(dropped.clone()).set_default();
     let (_running, mut caller) = ready(|_| {}).await;
     let session = caller.client.session().clone();
-    for bytes in [
+    let bad = [
         &b""[..],
         b"\x01\x00\0\0\0",
         b"\x00\x00\0\0\0\x01",
         b"\x7f\x00\0\0\0\x01",
         b"\x01\x80\0\0\0\x01",
-        b"\x01\x00\0\0\0\x01{}",
-    ] {
+    ];
+    // A good one has no meaning either. It is read before those behind it.
+    for bytes in [&b"\x01\x00\0\0\0\x01{}"[..]].iter().chain(&bad) {
         session.send_datagram(bytes::Bytes::copy_from_slice(bytes)).unwrap();
     }
-    assert!(caller.settle().await.is_empty());
+    let mut told = Vec::new();
+    let read = async {
+        while dropped.count() < bad.len() {
+            told.extend(caller.settle().await);
+        }
+    };
+    within("all datagrams to be read", read).await;
+    told.extend(caller.settle().await);
+    assert!(told.is_empty(), "{told:?}");
+    assert_eq!(dropped.count(), bad.len());
+}
+
+/// Counts the datagrams that the server says it has dropped.
+#[derive(Clone, Default)]
+struct Dropped(Arc<AtomicUsize>);
+
+impl Dropped {
+    fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl<S: tracing::Subscriber> Layer<S> for Dropped {
+    fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        if event.metadata().target() == "mcp_flow_webtransport::strangers" {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 async fn ready(change: impl FnOnce(&mut Settings)) -> (Running, Caller) {

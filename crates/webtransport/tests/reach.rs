@@ -72,7 +72,7 @@ async fn streams_are_opened_by_what_names_them() {
         let read = client.read_resource("x:/large").raw().await.unwrap();
         let opened = client.open(&read["contents"][0]).await.unwrap();
         let mut bytes = Vec::new();
-        opened.into_reader().read_to_end(&mut bytes).await.unwrap();
+        within(opened.into_reader().read_to_end(&mut bytes)).await.unwrap();
         assert!(bytes == payload(1));
     }
 }
@@ -93,7 +93,7 @@ async fn a_stream_that_breaks_off_is_an_error() {
         }
     });
     assert!(failed.await.to_string().contains("cut off"));
-    assert!(opened.bytes.next().await.is_none());
+    assert!(within(opened.bytes.next()).await.is_none());
     client.ping().await.unwrap();
 }
 

@@ -86,7 +86,7 @@ async fn messages_pass_streams() {
     for stream in &mut streams {
         let mut length = 0;
         while length < 4 * 1024 * 1024 {
-            length += stream.next().await.unwrap().unwrap().len();
+            length += support::within(stream.next()).await.unwrap().unwrap().len();
         }
     }
 }
@@ -97,7 +97,7 @@ async fn a_broken_source_is_told_of() {
     let (_running, mut caller) = ready(&server(Limits::default())).await;
     caller.call_tool(7, "broken").await;
     let mut stream = caller.stream(7, 1).await;
-    while let Ok(piece) = stream.next().await {
+    while let Ok(piece) = support::within(stream.next()).await {
         assert!(piece.is_some(), "a broken stream has no end");
     }
     let told = caller.notice("$/streamError").await;
@@ -113,7 +113,7 @@ async fn cancelling_ends_streams() {
     let (_running, mut caller) = ready_with(&server(Limits::default()), one).await;
     caller.call_tool(7, "endless").await;
     let mut stream = caller.stream(7, 1).await;
-    stream.next().await.unwrap();
+    support::within(stream.next()).await.unwrap();
     caller.notify("$/cancel", json!({"requestId": 7})).await;
     let cut_off = async { while stream.next().await.is_ok_and(|piece| piece.is_some()) {} };
     support::within(cut_off).await;

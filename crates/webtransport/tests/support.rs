@@ -3,11 +3,11 @@
 pub(crate) mod bulky;
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use mcp_flow_proto::webtransport::{Channel, ClientTransport};
 use mcp_flow_proto::{Encoding, Raw};
 use mcp_flow_server::Server;
+use mcp_flow_testkit::wait;
 use mcp_flow_tls::Tls;
 use mcp_flow_webtransport::client::{self, Client, Event, Events, IncomingStream, Settings, Trust};
 use mcp_flow_webtransport::{Bound, Options, bind};
@@ -188,7 +188,8 @@ impl Caller {
             }
         }
         loop {
-            let event = within(self.events.next()).await;
+            let what = format!("an event; those that came are {:?}", self.kept);
+            let event = wait::within(what, self.events.next()).await;
             let event = event.unwrap_or_else(|| panic!("the session ended; {:?}", self.kept));
             match is_it(event) {
                 Ok(found) => return found,
@@ -215,6 +216,9 @@ pub(crate) fn decode(message: &[u8]) -> Value {
     }
 }
 
-pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(30), future).await.expect("it does not take long")
+/// Waits for something that takes no time; what takes long fails with where it was waited for.
+#[track_caller]
+pub(crate) fn within<T>(future: impl Future<Output = T>) -> impl Future<Output = T> {
+    let place = std::panic::Location::caller();
+    wait::within(format!("what should happen at {place}"), future)
 }

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { answer, browse, connected, folder, go, main, open, serve } from "./harness.mjs";
+import { answer, blank, browse, connected, folder, go, main, open, serve } from "./harness.mjs";
 
 await main(async () => {
   const store = `redb:${join(folder(), "journal.redb")}`;
@@ -29,7 +29,8 @@ async function begin(page, flow) {
 /** What one window answers the other sees, without asking for it. */
 async function wrongAnswer(browser, server, page) {
   await begin(page, "register");
-  const other = await open(browser, server, { path: new URL(page.url()).hash.slice(2) });
+  // By HTTP, so that what it sends can be seen from here.
+  const other = await open(browser, server, { path: new URL(page.url()).hash.slice(2), query: "?transport=http" });
   await other.locator(".ask").waitFor();
   const asked = watch(other);
   await answer(page, /name/i, "Ada Lovelace");
@@ -39,6 +40,7 @@ async function wrongAnswer(browser, server, page) {
   await other.locator(".said.answered", { hasText: "Ada Lovelace" }).waitFor();
   await answer(other, /mail/i, "ada@example.org");
   for (const window of [page, other]) await window.locator(".tomb", { hasText: "ada@example.org" }).waitFor();
+  assert.ok(asked().includes("interaction.respond"), "what is sent is seen");
   assert.deepEqual(asked().filter((method) => method === "interaction.list" || method === "admin/sessions"), [], "nothing is polled");
   assert.deepEqual(other.complaints, []);
   await other.context().close();
@@ -111,7 +113,7 @@ async function withoutWebTransport(browser, server) {
 
 /** The example page holds a conversation by the client alone. */
 async function example(browser, server) {
-  const page = await (await browser.newContext()).newPage();
+  const page = await blank(browser);
   const said = [];
   page.on("dialog", (dialog) => {
     said.push(dialog.message());

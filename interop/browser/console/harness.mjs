@@ -12,6 +12,9 @@ import { chromium } from "playwright-core";
 /** The program under test, and where screenshots go. */
 export const [program, shots] = process.argv.slice(2);
 
+/** How long one step may take, in milliseconds: long for a busy machine, shorter than a script may. */
+export const LIMIT = 60_000;
+
 const ends = [];
 
 /** Runs a script to its end, and whatever happens ends all it has started. */
@@ -38,30 +41,55 @@ export async function serve({ port = 0, args = [] } = {}) {
   const child = spawn(program, ["serve", "--listen", `127.0.0.1:${port}`, "--json", ...args], {
     stdio: ["ignore", "pipe", "inherit"],
   });
-  const ended = new Promise((resolve) => child.once("exit", resolve));
-  const line = await new Promise((resolve, reject) => {
+  const ended = new Promise((resolve) => child.once("close", resolve));
+  const started = new Promise((resolve, reject) => {
     createInterface(child.stdout).once("line", resolve);
-    ended.then(() => reject(new Error("the program ended")));
+    child.once("error", reject);
+    ended.then((code) => reject(new Error(`${program} ended with ${code} before it listened on port ${port}`)));
   });
   const stop = async (signal = "SIGKILL") => {
     child.kill(signal);
     await ended;
   };
   ends.push(stop);
-  const places = JSON.parse(line);
+  const places = JSON.parse(await within(`${program} to listen`, started));
   return { ...places, url: places.http, port: Number(new URL(places.http).port), stop };
 }
 
+/** Waits for a promise, and no longer than a step may take; `what` is waited for. */
+export async function within(what, promise) {
+  let clock;
+  const late = new Promise((_, reject) => {
+    clock = setTimeout(() => reject(new Error(`waited ${LIMIT} ms for ${what}`)), LIMIT);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(clock));
+}
+
+/** Waits until a function holds in the page; `what` is waited for. */
+export async function until(page, what, holds, argument) {
+  await page.waitForFunction(holds, argument).catch((cause) => {
+    throw new Error(`waited in vain for ${what}`, { cause });
+  });
+}
+
 export async function browse(options = {}) {
-  const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", ...options });
+  const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", timeout: LIMIT, ...options }).catch((cause) => {
+    throw new Error("Chromium does not start; run interop/install first", { cause });
+  });
   ends.push(() => browser.close());
   return browser;
 }
 
-/** A page of the console that is connected. Whatever a page complains about fails the script. */
+/** A page that has nothing in it yet. */
+export async function blank(browser, options = {}) {
+  const context = await browser.newContext(options);
+  context.setDefaultTimeout(LIMIT);
+  return context.newPage();
+}
+
+/** A page of the console that is connected and shows a view. Whatever a page complains about fails the script. */
 export async function open(browser, server, { path = "tools", query = "", token, before, ...options } = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
-  const page = await context.newPage();
+  const page = await blank(browser, { viewport: { width: 1280, height: 800 }, ...options });
   page.complaints = [];
   page.on("pageerror", (error) => page.complaints.push(String(error)));
   page.on("console", (said) => {
@@ -74,6 +102,8 @@ export async function open(browser, server, { path = "tools", query = "", token,
   await before?.(page);
   await page.goto(`${server.url}${query}#/${path}`);
   await connected(page);
+  // Once connected, the page shows the view again: what was typed before that would be lost.
+  await shows(page, path);
   return page;
 }
 
@@ -81,8 +111,22 @@ export function connected(page) {
   return page.waitForSelector('.status[data-state="open"]');
 }
 
+/** Goes to another address, and waits until the page has left the one before. */
 export async function go(page, path) {
-  await page.evaluate((hash) => (location.hash = hash), `#/${path}`);
+  const went = page.evaluate(async (hash) => {
+    if (location.hash === hash) return;
+    // The page itself has listened for longer, so it is done when this is told.
+    const changed = new Promise((resolve) => addEventListener("hashchange", resolve, { once: true }));
+    location.hash = hash;
+    await changed;
+  }, `#/${path}`);
+  await within(`the page to go to ${path}`, went);
+  await shows(page, path);
+}
+
+/** Waits until the view that an address names is shown. */
+function shows(page, path) {
+  return page.locator(`[data-view="${path.split("/")[0]}"][aria-current="page"]`).waitFor();
 }
 
 /** Fills in a field by its label, and answers. */
@@ -94,9 +138,12 @@ export async function answer(page, label, value) {
 /** Fails if axe finds anything that keeps people out. */
 export async function accessible(page, what) {
   await page.evaluate(axe);
-  // Colours are judged when nothing moves any more.
-  await page.evaluate(() => Promise.all(document.getAnimations().map((one) => one.finish?.call && one.playState === "running" && one.effect?.getTiming().iterations === 1 && one.finished)));
-  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  // Colours are judged when nothing moves any more, but for what never stops.
+  await until(page, `${what} to stand still`, () =>
+    document.getAnimations().every((one) => one.playState !== "running" || one.effect?.getTiming().iterations !== 1),
+  );
+  const judged = page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  const found = await within(`axe to judge ${what}`, judged);
   const told = found.violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.target + " " + (node.any[0]?.message ?? "")).join("; ")}`);
   assert.deepEqual(told, [], what);
 }
@@ -118,8 +165,8 @@ export async function post(server, method, params, { token, name } = {}) {
     "io.modelcontextprotocol/clientCapabilities": {},
   };
   const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { ...params, _meta } });
-  const response = await fetch(server.mcp, { method: "POST", headers, body });
-  const { result, error } = await response.json();
+  const answered = fetch(server.mcp, { method: "POST", headers, body }).then((response) => response.json());
+  const { result, error } = await within(`the answer to ${method}`, answered);
   if (error) throw new Error(`${method}: ${JSON.stringify(error)}`);
   return result;
 }

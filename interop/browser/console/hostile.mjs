@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { answer, browse, go, main, open, serve } from "./harness.mjs";
+import { answer, browse, go, main, open, serve, until, within } from "./harness.mjs";
 
 const EVIL = [
   "<script>globalThis.harmed = 1</script>",
@@ -78,7 +78,8 @@ async function addresses(page) {
   await page.getByRole("heading", { name: "Prompts" }).waitFor();
   await page.locator(".skip").focus();
   await page.keyboard.press("Enter");
-  await page.waitForFunction(() => location.hash === "#main");
+  await until(page, "the page to skip to its main part", () => location.hash === "#main");
+  await drawn(page);
   assert.ok(await page.getByRole("heading", { name: "Prompts" }).isVisible());
 }
 
@@ -112,19 +113,26 @@ async function lists(page) {
 }
 
 async function unharmed(page) {
-  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve))));
+  await drawn(page);
   assert.equal(await page.evaluate(() => globalThis.harmed), undefined);
   assert.equal(await page.locator("main :is(script, iframe, object, embed, [onerror], [onload], [onclick])").count(), 0);
 }
 
+/** Waits until the page has done all that it had begun, and drawn it. */
+async function drawn(page) {
+  const next = page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve))));
+  await within("the page to be drawn", next);
+}
+
 /** Pages of others can neither read the console nor put it into a frame. */
 async function foreign(browser, server) {
-  const { headers } = await fetch(server.url);
+  const { headers } = await within("the page of the console", fetch(server.url));
   const policy = headers.get("content-security-policy");
   for (const part of ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"]) {
     assert.ok(policy.includes(part), policy);
   }
   assert.ok(!policy.includes("unsafe"), policy);
-  const refused = await fetch(`${server.url}connect.json`, { headers: { Origin: "http://evil.example" } });
+  const asked = fetch(`${server.url}connect.json`, { headers: { Origin: "http://evil.example" } });
+  const refused = await within("a foreign page to be refused", asked);
   assert.equal(refused.status, 403);
 }

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { browse, folder, go, main, open, post, serve } from "./harness.mjs";
+import { blank, browse, folder, go, main, open, post, serve, until } from "./harness.mjs";
 
 const PEOPLE = 10;
 const EACH = 1000;
@@ -19,7 +19,7 @@ await main(async () => {
   const sessions = (await Promise.all(names.map((name) => start(server, token(name))))).flat();
   const browser = await browse();
 
-  const asked = await (await browser.newContext()).newPage();
+  const asked = await blank(browser);
   await asked.goto(server.url);
   await asked.getByLabel("Token").fill("this is not a token");
   await asked.getByRole("button", { name: "Connect" }).click();
@@ -33,24 +33,18 @@ await main(async () => {
 
   const page = await open(browser, server, { path: "conversations", token: token("keeper") });
   await counted(page, sessions.length);
+  await page.locator(".virtual-row").first().waitFor();
   assert.ok((await page.locator(".virtual-row").count()) < 60, "only what can be seen is there");
   await page.evaluate(() => {
     globalThis.longTasks = [];
     new PerformanceObserver((list) => globalThis.longTasks.push(...list.getEntries().map((one) => Math.round(one.duration)))).observe({ type: "longtask" });
   });
-  const box = page.locator(".virtual");
-  const scrolling = (async () => {
-    for (let step = 0; step < 20; step += 1) {
-      await box.evaluate((list, top) => (list.scrollTop = top), step * 30_000);
-      await page.waitForTimeout(150);
-    }
-  })();
   const begun = Date.now();
-  await move(server, sessions.slice(0, UPDATES));
+  const moving = move(server, sessions.slice(0, UPDATES));
+  await scroll(page, moving);
   const took = Date.now() - begun;
-  await scrolling;
   await page.getByRole("button", { name: /Over/ }).click();
-  await page.waitForFunction((count) => document.querySelector('.segments [aria-pressed="true"] .badge')?.textContent === String(count), UPDATES);
+  await until(page, `${UPDATES} sessions to be over`, (count) => document.querySelector('.segments [aria-pressed="true"] .badge')?.textContent === String(count), UPDATES);
   const longTasks = await page.evaluate(() => globalThis.longTasks);
   console.log(JSON.stringify({ sessions: sessions.length, updatesPerSecond: Math.round(UPDATES / (took / 1000)), longTasks, longest: Math.max(0, ...longTasks) }));
 
@@ -64,7 +58,21 @@ await main(async () => {
 async function counted(page, count) {
   await go(page, "conversations");
   const text = count.toLocaleString("en-US");
-  await page.waitForFunction((wanted) => document.querySelector(".segments .badge")?.textContent === wanted, text);
+  await until(page, `${text} sessions to be listed`, (wanted) => document.querySelector(".segments .badge")?.textContent === wanted, text);
+}
+
+/** Scrolls through the list, a step each frame, until something else is done. */
+async function scroll(page, other) {
+  let isDone = false;
+  const done = other.finally(() => (isDone = true));
+  const list = page.locator(".virtual");
+  for (let step = 0; !isDone; step = (step + 1) % 20) {
+    await list.evaluate((list, top) => new Promise((drawn) => {
+      list.scrollTop = top;
+      requestAnimationFrame(drawn);
+    }), step * 30_000);
+  }
+  await done;
 }
 
 /** Starts sessions of one person, several at a time. */

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { browse, connected, folder, main, serve } from "./harness.mjs";
+import { blank, browse, connected, folder, main, serve } from "./harness.mjs";
 
 const [FIRST, SECOND] = ["first-0123456789abcdef", "second-0123456789abcdef"];
 
@@ -13,7 +13,7 @@ await main(async () => {
   writeFileSync(file, `ada:${FIRST}\n`);
   const server = await serve({ args });
   const browser = await browse();
-  const page = await (await browser.newContext()).newPage();
+  const page = await blank(browser);
   const complaints = [];
   page.on("pageerror", (error) => complaints.push(String(error)));
   await page.goto(`${server.url}#/tools`);

@@ -37,10 +37,11 @@ async function use(page) {
   await go(page, "tools/sleep");
   await page.getByLabel(/^ms/).fill("400");
   await page.getByRole("button", { name: "Call" }).click();
-  await page.locator('.bar[aria-valuenow]:not([aria-valuenow="0"])').first().waitFor();
-  await page.locator(".result").waitFor();
+  await page.locator(".result", { hasText: "slept 400 ms" }).waitFor();
+  // The bar is there for as long as the call takes, so only a long one is sure to be seen.
   await page.getByLabel(/^ms/).fill("60000");
   await page.getByRole("button", { name: "Call" }).click();
+  await page.locator('.bar[aria-valuenow]:not([aria-valuenow="0"])').first().waitFor();
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByText("Cancelled").waitFor();
   await go(page, "conversations");

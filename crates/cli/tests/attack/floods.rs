@@ -69,7 +69,8 @@ async fn floods_on_one_connection_are_borne() {
     let mut beside = Way::open(&target, Transport::Flow).await;
     let (flow, mut flowing) = client::connect(url(&target), settings(&target, None)).await.unwrap();
     flow.send(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await.unwrap();
-    assert!(flowing.next().await.is_some());
+    let answered = mcp_flow_testkit::wait::within("an answer to a ping", flowing.next());
+    assert!(answered.await.is_some());
     let session = flow.session().clone();
     let (mut one_way, mut both_ways) = (Vec::new(), Vec::new());
     while let Some(Ok(mut stream)) = session.open_uni().now_or_never() {

@@ -117,7 +117,8 @@ async fn a_token_that_is_taken_back_opens_nothing() {
     let (flow, mut flowing) =
         client::connect(url(&target), settings(&target, Some(BOB))).await.unwrap();
     flow.send(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await.unwrap();
-    assert!(flowing.next().await.is_some());
+    let answered = mcp_flow_testkit::wait::within("an answer to a ping", flowing.next());
+    assert!(answered.await.is_some());
     let mut others = Vec::new();
     for transport in Transport::ASKING {
         others.push((transport, Way::open_as(&target, transport, Some(ADA)).await));

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use mcp_flow_testkit::signer::{Signer, keys};
+use mcp_flow_testkit::wait::Deadline;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -31,6 +32,7 @@ pub(crate) struct Target {
     /// Whoever signs for the issuer it believes, if it asks who is calling.
     pub(crate) issuer: Option<Signer>,
     before: Health,
+    _deadline: Deadline,
 }
 
 impl Target {
@@ -64,13 +66,15 @@ impl Target {
             .stderr(log)
             .spawn()
             .unwrap();
+        let deadline = Deadline::of(&program);
         let mut line = String::new();
         BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let places: Value = serde_json::from_str(&line).unwrap();
         let host = places["http"].as_str().unwrap().trim_start_matches("http://");
         let address = host.trim_end_matches('/').parse().unwrap();
         let before = Health::of(program.id());
-        let mut target = Self { program, folder, places, address, issuer, before };
+        let mut target =
+            Self { program, folder, places, address, issuer, before, _deadline: deadline };
         // What is made on first use belongs to the start.
         target.serves().await;
         target.before = Health::settled(target.program.id()).await;

@@ -1,8 +1,9 @@
 //! Texts of a hostile server, as the terminal shows them (PAT-023, PAT-035).
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use mcp_flow_testkit::scripted::{Asked, http};
+use mcp_flow_testkit::wait::output;
 use serde_json::{Value, json};
 
 use crate::attack::book::Book;
@@ -66,12 +67,7 @@ fn harmless(book: &mut Book, row: &str, said: &str) {
 }
 
 fn run(words: &[&str]) -> (String, i32) {
-    let output = Command::new(PROGRAM)
-        .args(words)
-        .env_remove("MCP_FLOW_CONFIG")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let output = output(Command::new(PROGRAM).args(words).env_remove("MCP_FLOW_CONFIG"));
     let said = [output.stdout, output.stderr].concat();
     (String::from_utf8(said).unwrap(), output.status.code().unwrap_or(-1))
 }

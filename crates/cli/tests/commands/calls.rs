@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use mcp_flow_testkit::wait::{Deadline, output};
 use serde_json::{Value, json};
 
 use super::{PROGRAM, Server, local, run};
@@ -156,10 +157,8 @@ fn large_results_are_downloaded() {
         for name in names {
             assert!(std::fs::read(saved.path().join(name)).unwrap() == bytes);
         }
-        let raw = Command::new(PROGRAM)
-            .args(["read", target, &uri, "--raw", "--certificate-hash", hash])
-            .output()
-            .unwrap();
+        let words = ["read", target, &uri, "--raw", "--certificate-hash", hash];
+        let raw = output(Command::new(PROGRAM).args(words));
         assert!(raw.stdout == bytes, "{place}: {}", String::from_utf8_lossy(&raw.stderr));
     }
 }
@@ -180,6 +179,7 @@ fn a_watched_resource_is_shown_when_it_changes() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        let _deadline = Deadline::of(&watching);
         let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), old, "{place}");
         std::fs::write(&path, new).unwrap();

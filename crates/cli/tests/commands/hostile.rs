@@ -1,6 +1,9 @@
 //! Servers that nobody should trust: whatever they say, the terminal stays whole, the program ends,
 //! and its exit code tells how.
 
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+
 use mcp_flow_testkit::scripted::{Asked, http};
 use serde_json::{Value, json};
 
@@ -181,6 +184,47 @@ fn nothing_goes_on_for_ever() {
             "{words:?} {ended}: {out}{err}"
         );
     }
+}
+
+/// INT-088: a conversation that expires is begun again with what was answered so far, and the person is
+/// told.
+#[test]
+fn an_expired_conversation_is_begun_again() {
+    let starts = Mutex::new(Vec::new());
+    let (told, started) = channel();
+    let address = http(move |mut asked: Asked| {
+        let prompt = |key: &str| json!({"type": "text", "message": key, "metadata": {"key": key}});
+        let params = asked.message["params"].clone();
+        match asked.method() {
+            "server/discover" => asked.result(&json!({"supportedVersions": ["2026-07-28"],
+                "capabilities": {"extensions": {"io.mcp-flow/interaction": {"interactive": true}}}})),
+            "tools/list" => asked.result(&json!({"tools": [{"name": "flow",
+                "inputSchema": {"type": "object"}, "_meta": {"interactive": true}}]})),
+            "interaction.start" => {
+                let mut starts = starts.lock().unwrap();
+                starts.push(());
+                told.send(params["initialParams"].clone()).unwrap();
+                let key = if starts.len() == 1 { "name" } else { "email" };
+                asked.result(&json!({"sessionId": format!("s{}", starts.len()),
+                    "initialPrompt": prompt(key)}));
+            }
+            "interaction.respond" => match params["response"]["value"].as_str() {
+                Some("Ada") => asked.result(
+                    &json!({"accepted": true, "next": {"prompt": prompt("email")}}),
+                ),
+                _ if params["sessionId"] == "s1" => asked.error(-31002, "Session expired"),
+                _ => asked.result(&json!({"accepted": true, "next": {"complete": {
+                    "result": {"success": true, "data": {}}, "summary": "registered"}}})),
+            },
+            _ => asked.error(-32601, "Method not found"),
+        }
+    });
+    let words = ["call", &format!("http://{address}/mcp"), "flow"];
+    let (out, err, code) = run(&words, "Ada\na@b.example\na@b.example\n");
+    assert!(code == 0 && out.contains("registered"), "{code}: {out} {err}");
+    assert!(err.contains("has expired"), "{err}");
+    let started: Vec<Value> = started.try_iter().collect();
+    assert_eq!(started, [json!({}), json!({"name": "Ada"})]);
 }
 
 /// WFL-065: a server that talks without end, or never ends, is found out all the same.

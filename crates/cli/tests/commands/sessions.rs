@@ -1,11 +1,13 @@
 //! `mcp-flow sessions`, against a server and its store at rest.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use mcp_flow::Revision;
 use mcp_flow_testkit::http::Request;
 use mcp_flow_testkit::process::Program;
+use mcp_flow_testkit::wait::{LIMIT, output, within};
 use notify::Watcher as _;
 use serde_json::{Value, json};
 
@@ -77,8 +79,7 @@ fn a_store_without_its_key_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| {
         let mut command = Command::new(PROGRAM);
-        command.args(arguments).current_dir(folder.path()).stdin(Stdio::null());
-        command.output().unwrap()
+        output(command.args(arguments).current_dir(folder.path()))
     };
     assert!(run(&["stdio"]).status.success());
     std::fs::remove_file(folder.path().join(".mcp-flow/journal.key")).unwrap();
@@ -115,7 +116,9 @@ async fn interrupted_work_is_taken_up_by_servers_only() {
 
     // The end may come in the middle of a write, which then counts for nothing.
     let active = |state: &Value| state["metadata"]["lastActivityAt"].as_u64().unwrap();
+    let begun = Instant::now();
     while active(&at_rest(&["show", &id]).0) == active(&before) {
+        assert!(begun.elapsed() < LIMIT, "waited {LIMIT:?} for a server to go on with {id}");
         let _server = Server::start(&["--store", &store]);
         let ready = std::fs::read(&journal).unwrap();
         let (told, writes) = std::sync::mpsc::channel();
@@ -123,7 +126,8 @@ async fn interrupted_work_is_taken_up_by_servers_only() {
         watcher.watch(&journal, notify::RecursiveMode::NonRecursive).unwrap();
         while std::fs::read(&journal).unwrap() == ready {
             // Looking is told of, too.
-            while !writes.recv().unwrap().unwrap().kind.is_modify() {}
+            let told = || writes.recv_timeout(LIMIT).expect("a server goes on with what waits");
+            while !told().unwrap().kind.is_modify() {}
         }
     }
 }
@@ -166,9 +170,12 @@ async fn conversations_are_counted_as_they_come_and_go() {
     }
     assert_eq!(counted().await, [2, 0, 0]);
     // Figures are asked for; they do not tell when they change.
-    while counted().await != [1, 0, 1] {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    let expired = async {
+        while counted().await != [1, 0, 1] {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    within("the conversation of four seconds to be counted as ended", expired).await;
 }
 
 /// Runs the command; what it says for programs, and its exit code.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use mcp_flow_testkit::http::Request;
 use mcp_flow_testkit::usage::Usage;
+use mcp_flow_testkit::wait::within;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -55,7 +56,7 @@ impl Server {
         let mut child = tokio::process::Command::from(command).kill_on_drop(true).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
-        output.read_line(&mut line).await.unwrap();
+        within("the server to listen", output.read_line(&mut line)).await.unwrap();
         let places = serde_json::from_str(&line).expect("it says where it is");
         let mut server = Self { child, places, folder, first: Vec::new(), _output: output };
         server.first = server.acquainted().await;
@@ -142,7 +143,8 @@ impl Server {
     pub(crate) async fn end(mut self) {
         let id = self.child.id().unwrap().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-        assert_eq!(self.child.wait().await.unwrap().code(), Some(0));
+        let ended = within("the server to end", self.child.wait()).await.unwrap();
+        assert_eq!(ended.code(), Some(0));
     }
 }
 

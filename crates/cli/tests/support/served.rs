@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
+use mcp_flow_testkit::wait::Deadline;
 use serde_json::Value;
 
 /// The program in a folder, without what the environment of whoever runs the tests says.
@@ -22,6 +23,7 @@ pub(crate) struct Served {
     stderr: BufReader<ChildStderr>,
     /// Where everything is, as it said when it was ready.
     pub(crate) places: Value,
+    _deadline: Deadline,
 }
 
 impl Served {
@@ -39,10 +41,11 @@ impl Served {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
+        let _deadline = Deadline::of(&program);
         let mut line = String::new();
         BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let stderr = BufReader::new(program.stderr.take().unwrap());
-        Self { program, stderr, places: serde_json::from_str(&line).unwrap() }
+        Self { program, stderr, places: serde_json::from_str(&line).unwrap(), _deadline }
     }
 
     /// Has the file read again, waits until the program says what came of it, and gives what it said

@@ -4,8 +4,10 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
 
 use mcp_flow_testkit::scripted::{Asked, Script, http};
+use mcp_flow_testkit::wait::LIMIT;
 use serde_json::{Value, json};
 
 use super::{CTRL_C, Place, Terminal};
@@ -39,14 +41,14 @@ fn a_second_one_quits_at_once() {
     let script = Script::new(SLOW, "trap '' TERM; while :; do sleep 1; done");
     let mut terminal = Terminal::start(&["call", "slow", "--", "sh", &path(&script)]);
     terminal.expect("50%");
-    let mut life = script.life();
+    let life = script.life();
     terminal.press(CTRL_C);
     terminal.expect("waiting for the server to end");
     terminal.press(CTRL_C);
     terminal.expect("interrupted; the server was not waited for");
     terminal.ends_with(130);
     check_cancelled(&script.told());
-    life.read_to_end(&mut Vec::new()).unwrap();
+    ends(life);
 }
 
 /// A server that never says a word can be left as well, and is not left running.
@@ -57,16 +59,18 @@ fn connecting_is_interrupted() {
     let silent = "mkfifo \"$0\" && exec 3<>\"$0\" && while :; do sleep 1; done";
     let words = ["tools", "--", "sh", "-c", silent, alive.to_str().unwrap()];
     let mut terminal = Terminal::start(&words);
-    let mut life = loop {
+    let begun = Instant::now();
+    let life = loop {
         match File::open(&alive) {
             Ok(life) => break life,
-            Err(_) => std::thread::yield_now(),
+            Err(error) => assert!(begun.elapsed() < LIMIT, "the server does not start: {error}"),
         }
+        std::thread::yield_now();
     };
     terminal.press(CTRL_C);
     terminal.expect("interrupted");
     terminal.ends_with(130);
-    life.read_to_end(&mut Vec::new()).unwrap();
+    ends(life);
 }
 
 /// MCP-094: over HTTP, servers of older revisions are told by a message. Under 2026-07-28 the end of
@@ -76,13 +80,14 @@ fn a_server_over_http_is_told() {
     for (path, is_modern) in [("/mcp", true), ("/mcp", false), ("/sse", false)] {
         let (url, news) = slow_server(path, is_modern);
         let mut terminal = Terminal::start(&["call", &url, "slow"]);
-        let call = news.recv().unwrap();
+        let call = news.recv_timeout(LIMIT).expect("the server is called");
         assert_eq!(call["method"], "tools/call", "{path}");
         terminal.press(CTRL_C);
         terminal.expect("interrupted");
         terminal.ends_with(130);
         if is_modern {
-            assert_eq!(news.recv().unwrap(), json!({"closed": call["id"]}));
+            let told = news.recv_timeout(LIMIT).expect("the connection is closed");
+            assert_eq!(told, json!({"closed": call["id"]}));
         }
         // What is said by messages was taken before the program ended.
         let told: Vec<_> = news.try_iter().filter(|told| told.get("method").is_some()).collect();
@@ -118,13 +123,20 @@ fn no_half_file_is_left_behind() {
     let url = format!("http://{address}/mcp");
     let mut terminal = Terminal::start(&["call", &url, "slow", "--output", into]);
     for _ in 0..3 {
-        news.recv().unwrap();
+        news.recv_timeout(LIMIT).expect("all parts are asked for");
     }
     assert_eq!(files(), 3, "all are under way");
     terminal.press(CTRL_C);
     terminal.expect("interrupted");
     terminal.ends_with(130);
     assert_eq!(files(), 0);
+}
+
+/// Waits until nobody is left who writes to a file that says who is alive.
+fn ends(mut life: File) {
+    let (told, ended) = channel();
+    std::thread::spawn(move || told.send(life.read_to_end(&mut Vec::new())));
+    ended.recv_timeout(LIMIT).expect("the server is not left running").unwrap();
 }
 
 fn check_cancelled(told: &[Value]) {

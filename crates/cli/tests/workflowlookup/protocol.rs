@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// WFL-001, WFL-006, WFL-010, WFL-011, WFL-019, WFL-021, WFL-022, WFL-024, WFL-058, WFL-059, C-48: the
-/// six messages.
+/// WFL-001, WFL-006, WFL-010, WFL-011, WFL-013, WFL-017, WFL-019, WFL-021, WFL-022, WFL-024, WFL-058,
+/// WFL-059, C-48: the six messages.
 #[test]
 fn the_sample_session_works_literally() {
     let replies = session(
@@ -73,7 +73,8 @@ fn a_session_is_opened_by_the_letter() {
     assert!(replies[6]["result"]["workflows"].is_array());
 }
 
-/// WFL-045 to WFL-052, WFL-057: every error of the table, and the next line works.
+/// WFL-029, WFL-043, WFL-045 to WFL-052, WFL-057, WFL-063: every error of the table, and the next line
+/// works.
 #[test]
 fn errors_are_those_of_the_table() {
     let folder = tempfile::tempdir().unwrap();
@@ -97,6 +98,7 @@ fn errors_are_those_of_the_table() {
         request("workflow_get", json!({"id": "broken-one"})),
         request("workflow_get", json!({"id": "inner-broken"})),
         request("workflow_get", json!({"id": "from-the-future"})),
+        request("workflow_list", json!({})),
         next(json!({"workflowId": ai, "completedSteps": [], "currentStep": "nonexistent-step"})),
         next(json!({"workflowId": ai, "completedSteps": ["nonexistent-step"]})),
         request(
@@ -141,13 +143,19 @@ fn errors_are_those_of_the_table() {
         "Invalid workflow",
         json!({"minimumServerVersion": "9.0.0", "serverVersion": "1.0.0"}),
     );
+    let listed = replies[6]["result"]["workflows"].as_array().unwrap();
+    for one in listed {
+        let is_newer = one["id"] == "from-the-future";
+        assert_eq!(one["incompatible"].is_string(), is_newer, "{one}");
+    }
+    assert!(listed.iter().any(|one| one["id"] == "from-the-future"), "{listed:?}");
     let step = json!({"stepId": "nonexistent-step"});
-    for reply in &replies[6..9] {
+    for reply in &replies[7..10] {
         check_error(reply, -32003, "Step not found", step.clone());
     }
-    check_error(&replies[9], -32001, "Workflow not found", unknown);
-    check_error(&replies[10], -32603, "Internal error", json!({}));
-    check_error(&replies[11], -32602, "Invalid params", json!({"tool": "nonexistent"}));
+    check_error(&replies[10], -32001, "Workflow not found", unknown);
+    check_error(&replies[11], -32603, "Internal error", json!({}));
+    check_error(&replies[12], -32602, "Invalid params", json!({"tool": "nonexistent"}));
 }
 
 /// WFL-002, WFL-003, WFL-005: a hundred requests at once are answered in their order, one line
@@ -178,7 +186,7 @@ fn shutdown_is_answered_and_ends_the_program() {
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(format!("{}\n", lines.join("\n")).as_bytes()).unwrap();
     // The input stays open: it ends by itself.
-    let output = child.wait_with_output().unwrap();
+    let output = end(child);
     drop(stdin);
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).unwrap();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// WFL-020, WFL-028, WFL-036, WFL-040, WFL-042: each example of the document, when sent, gives
+/// WFL-020, WFL-025, WFL-028, WFL-036, WFL-040, WFL-042: each example of the document, when sent, gives
 /// a response of its shape, which keeps to the output schema.
 #[test]
 fn examples_hold() {
@@ -23,6 +23,7 @@ fn examples_hold() {
             assert!(same_kind, "{}: {name} is {found}", tool["name"]);
         }
     }
+    assert_eq!(replies[1]["result"]["id"], "ai-task-implementation");
     assert_eq!(replies[1]["result"]["steps"][0]["id"], "understand");
     assert_eq!(replies[1]["result"]["steps"][0]["requireConfirmation"], true);
     assert_eq!(replies[2]["result"]["step"]["id"], "understand");

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Reach, client};
 use crate::fixture::Fixture;
+use crate::wait::within;
 
 /// MCP-031, MCP-032, MCP-036, MCP-040: connect, list, call, in every revision.
 pub(crate) async fn every_revision_is_spoken(reach: &Reach) {
@@ -69,11 +70,14 @@ pub(crate) async fn progress_and_logs_are_streams(reach: &Reach) {
         }
         assert_eq!(steps, [(1.0, Some(3.0)), (2.0, Some(3.0)), (3.0, Some(3.0))], "{revision}");
         assert_eq!(call.await.unwrap().text(), "reported");
-        let logged = loop {
-            if let Some(Event::Log { level, data, .. }) = events.next().await {
-                break (level, data);
+        let logged = async {
+            loop {
+                if let Event::Log { level, data, .. } = events.next().await.unwrap() {
+                    return (level, data);
+                }
             }
         };
+        let logged = within("a line of the log", logged).await;
         assert_eq!(logged, (LogLevel::Error, json!({"broken": true})));
     }
 }

@@ -3,13 +3,14 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 
 use super::chance::{Chance, pause};
+use crate::wait::within;
 
 /// The program while it runs.
 pub(super) struct Server {
@@ -40,7 +41,7 @@ impl Server {
         let mut child = spawn(program, folder);
         let mut output = BufReader::new(child.stdout.take().expect("its output is piped"));
         let mut line = String::new();
-        let read = in_time("that it is ready", output.read_line(&mut line)).await;
+        let read = within("the program to listen", output.read_line(&mut line)).await;
         chance.started_in(begun.elapsed());
         let places = serde_json::from_str(&line).unwrap_or_else(|_| {
             let said = std::fs::read_to_string(folder.join(ERRORS)).unwrap_or_default();
@@ -73,11 +74,4 @@ async fn kill(child: &mut Child) {
     child.kill().await.expect("the program can be killed");
 }
 
-/// Waits for something that a working program does at once.
-pub(super) async fn in_time<T>(what: &str, work: impl Future<Output = T>) -> T {
-    let waited = tokio::time::timeout(PATIENCE, work).await;
-    waited.unwrap_or_else(|_| panic!("waited {PATIENCE:?} for {what}"))
-}
-
 const ERRORS: &str = "errors";
-const PATIENCE: Duration = Duration::from_secs(60);

@@ -57,9 +57,11 @@ pub(crate) async fn bulk_has_a_limit(connect: &Connect) {
         for kind in ["reader", "bytes"] {
             let params = json!({"name": format!("large.{kind}"), "arguments": {}});
             let reply = call(&mut peer, revision, "tools/call", params).await["result"].clone();
+            let text = reply["content"][0]["text"].as_str().unwrap_or_default();
             if reply["isError"] == true {
-                let text = reply["content"][0]["text"].as_str().unwrap();
                 assert!(text.contains(&format!("at most {LIMIT} bytes")), "{text}");
+            } else {
+                assert!(text.len() <= LIMIT, "{revision} {kind}: {} bytes came inline", text.len());
             }
         }
         let reply = read(&mut peer, revision, "x:/large").await;

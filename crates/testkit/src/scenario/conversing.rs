@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::Connect;
 use crate::fixture::Fixture;
 use crate::peer::Peer;
+use crate::wait::within;
 
 pub(crate) use tools::*;
 
@@ -160,12 +161,15 @@ pub(crate) async fn a_poller_finds_everything_in_results(connect: &Connect) {
             (&json!("processing"), &json!(true))
         );
         fixture.gate.release_one();
-        let polled = loop {
-            let polled = peer.call("interaction.continue", poll.clone()).await["result"].clone();
-            if polled["next"]["pending"] != true {
-                break polled;
+        let done = async {
+            loop {
+                let polled = peer.call("interaction.continue", poll.clone()).await;
+                if polled["result"]["next"]["pending"] != true {
+                    return polled["result"].clone();
+                }
             }
         };
+        let polled = within("the work to be done", done).await;
         assert_eq!(polled["next"]["prompt"]["message"], "Second?");
         let replied = peer.call("interaction.respond", answer("two")).await["result"].clone();
         let complete = &replied["next"]["complete"];
@@ -176,11 +180,14 @@ pub(crate) async fn a_poller_finds_everything_in_results(connect: &Connect) {
     }
 }
 
-/// INT-014, INT-036 to INT-038, INT-056 to INT-061, INT-101, INT-114, C-11: what a session has become, and
+/// INT-014, INT-032, INT-036 to INT-038, INT-051, INT-052, INT-056 to INT-061, INT-101, INT-114, C-11: what a session has become, and
 /// what is left of it at the end.
 pub(crate) async fn the_state_of_a_session_is_told(connect: &Connect) {
     let mut peer = ready(connect, Revision::V2025_11_25).await;
-    let id = start(&mut peer, "kinds", json!({})).await["sessionId"].clone();
+    let started = start(&mut peer, "kinds", json!({})).await;
+    let families = json!([{"value": "p", "label": "Pet"}, {"value": "f", "label": "Fish"}]);
+    assert_eq!(started["initialPrompt"]["choices"], families);
+    let id = started["sessionId"].clone();
     let other = start(&mut peer, "kinds", json!({})).await["sessionId"].clone();
     let answered = json!({"value": "p", "timestamp": 1_704_067_200_000_u64,
         "metadata": {"source": "cli"}});
@@ -188,6 +195,10 @@ pub(crate) async fn the_state_of_a_session_is_told(connect: &Connect) {
     peer.call("interaction.respond", params).await;
     let choices = |asked: Value| asked["prompt"]["choices"][0]["value"].clone();
     assert_eq!(choices(pushed(&mut peer, "interaction.prompt").await), "dog");
+    // A label is what people see, and no answer.
+    let by_label = respond(&mut peer, &other, json!("Fish")).await;
+    assert_eq!(by_label["result"]["accepted"], false);
+    pushed(&mut peer, "interaction.prompt").await;
     respond(&mut peer, &other, json!("f")).await;
     assert_eq!(choices(pushed(&mut peer, "interaction.prompt").await), "cod");
     let told = state(&mut peer, &id).await;
@@ -214,7 +225,7 @@ pub(crate) async fn the_state_of_a_session_is_told(connect: &Connect) {
     assert!(listed.iter().any(|one| one["sessionId"] == other && one["toolName"] == "kinds"));
 }
 
-/// INT-018, INT-041, INT-050, INT-053, INT-054, INT-067 to INT-069, INT-079 to INT-086, C-01, C-08,
+/// INT-018, INT-041, INT-050 to INT-053, INT-054, INT-067 to INT-069, INT-079 to INT-086, C-01, C-08,
 /// C-42, C-44: each refusal has its number, its name and its session.
 pub(crate) async fn what_cannot_be_done_to_a_session_is_named(connect: &Connect) {
     let mut peer = ready(connect, Revision::V2025_11_25).await;
@@ -271,7 +282,8 @@ pub(crate) async fn what_cannot_be_done_to_a_session_is_named(connect: &Connect)
     let id = start(&mut peer, "simple", json!({})).await["sessionId"].clone();
     let name = id.as_str().unwrap().to_owned();
     let by_id = json!({"sessionId": id});
-    peer.call("interaction.cancel", by_id.clone()).await;
+    let cancelled = peer.call("interaction.cancel", by_id.clone()).await;
+    assert_eq!(cancelled["result"], json!({"cancelled": true}), "without a reason");
     for method in ["interaction.cancel", "interaction.complete", "interaction.continue"] {
         refused(&peer.call(method, by_id.clone()).await, -32006, "ALREADY_CANCELLED", &name);
     }
@@ -353,10 +365,15 @@ pub(crate) async fn malformed_requests_name_their_field(connect: &Connect) {
     assert_eq!(state(&mut peer, &id).await["state"], "waiting_user");
 }
 
-/// INT-104 to INT-106, INT-036, INT-120: no answer does harm, and the question stays open.
+/// INT-104 to INT-106, INT-036, INT-120, C-49: no answer does harm, and the question stays open. The
+/// server checks what a client could have checked by the rules of the prompt.
 pub(crate) async fn hostile_answers_are_rejected(connect: &Connect) {
     let mut peer = ready(connect, Revision::V2025_11_25).await;
-    let id = start(&mut peer, "simple", json!({})).await["sessionId"].clone();
+    let declared = peer.call("capabilities", json!({})).await;
+    assert_eq!(declared["result"]["features"]["validation"], true);
+    let started = start(&mut peer, "simple", json!({})).await;
+    assert_eq!(started["initialPrompt"]["validation"]["min"], 2);
+    let id = started["sessionId"].clone();
     let mut nested = json!(1);
     for _ in 0..100 {
         nested = json!([nested]);
@@ -402,13 +419,16 @@ pub(crate) async fn a_prompt_nobody_takes_note_of_ends_its_session(connect: &Con
     let fixture = Fixture::conversing_limited(short);
     let mut peer = ready_for(connect, &fixture, Revision::V2025_11_25).await;
     let id = start(&mut peer, "wizard", json!({})).await["sessionId"].clone();
-    let told = loop {
-        let told = state(&mut peer, &id).await;
-        if told["state"] != "waiting_user" {
-            break told;
+    let ended = async {
+        loop {
+            let told = state(&mut peer, &id).await;
+            if told["state"] != "waiting_user" {
+                return told;
+            }
+            tokio::task::yield_now().await;
         }
-        tokio::task::yield_now().await;
     };
+    let told = within("the session to end", ended).await;
     assert_eq!(
         (&told["state"], &told["metadata"]["error"]["name"]),
         (&json!("error"), &json!("TIMEOUT"))
@@ -438,8 +458,14 @@ async fn respond(peer: &mut Peer, id: &Value, value: Value) -> Value {
     peer.call("interaction.respond", params).await
 }
 
+/// INT-012: what the server says of a session, which stands at one of seven places.
 async fn state(peer: &mut Peer, id: &Value) -> Value {
-    peer.call("interaction.getState", json!({"sessionId": id})).await["result"].clone()
+    let told = peer.call("interaction.getState", json!({"sessionId": id})).await["result"].clone();
+    let waiting = ["idle", "active", "waiting_user", "processing"];
+    let over = ["completed", "cancelled", "error"];
+    let state = told["state"].as_str().unwrap_or_default();
+    assert!(waiting.contains(&state) || over.contains(&state), "{told}");
+    told
 }
 
 /// The next request of the server's, which is answered as it should be.

@@ -215,17 +215,24 @@ pub(crate) async fn a_round_without_forms_needs_everything(connect: &Connect) {
     assert!(sessions.iter().all(|one| one["state"] != "waiting_user"), "{sessions:?}");
 }
 
-/// C-44, INT-085: a server may have flows and no conversations.
+/// C-44, C-49, INT-085: a server may have flows and no conversations. Nor does it then promise rules for
+/// clients to check by, and checks all the same.
 pub(crate) async fn conversations_can_be_switched_off(connect: &Connect) {
     let fixture = Fixture::conversing_with(mcp_flow_interaction::InteractionBuilder::disabled);
     let mut peer = connect(fixture.server).await;
     peer.initialize(Revision::V2025_11_25).await;
-    assert_eq!(peer.call("capabilities", json!({})).await["result"]["interactive"], false);
+    let declared = peer.call("capabilities", json!({})).await["result"].clone();
+    assert_eq!(
+        (&declared["interactive"], &declared["features"]["validation"]),
+        (&json!(false), &json!(false))
+    );
     let reply = peer.call("interaction.start", json!({"toolName": "wizard"})).await;
     assert_eq!(
         (&reply["error"]["code"], &reply["error"]["data"]["reason"]),
         (&json!(-32007), &json!("disabled"))
     );
+    let reply = peer.call_tool("wizard", json!({"name": "Ada", "email": "nowhere"})).await;
+    assert_ne!(reply["result"]["isError"], false, "{reply}");
     let reply = peer.call_tool("wizard", json!({"name": "Ada", "email": "a@b"})).await;
     assert_eq!(reply["result"]["isError"], false, "{reply}");
 }
