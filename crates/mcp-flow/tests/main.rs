@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod guard;
-mod mistakes;
 mod prompts;
 mod resources;
 mod tools;
