@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::town::{CLIENT_SECRET, CODE, Town};
+use crate::support::town::{Answer, CLIENT_SECRET, CODE, Town};
 use mcp_flow_testkit::wait::{Deadline, end};
 use serde_json::Value;
 use url::Url;
@@ -83,8 +83,8 @@ fn a_login_can_be_pasted() {
 fn a_login_that_fails_says_why() {
     let town = Town::honest();
     let open = Town::ruled(|_, asked| match asked.path() {
-        "/mcp" => Some(town::Answer::json(200, &serde_json::json!({}))),
-        _ => Some(town::Answer::json(404, &serde_json::json!({}))),
+        "/mcp" => Some(Answer::json(200, &serde_json::json!({}))),
+        _ => Some(Answer::json(404, &serde_json::json!({}))),
     });
     let folder = tempfile::tempdir().unwrap();
     let server = town.server();

@@ -3,4 +3,5 @@
 pub(crate) mod control_stream;
 pub(crate) mod served;
 #[path = "../../oauth/tests/support/town.rs"]
+#[allow(dead_code, reason = "logging in from the terminal needs no more")]
 pub(crate) mod town;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
 /// The tools as the document prints them.
-const TOOLS: &str = include_str!("../../../workflow/schema/tools.json");
+const TOOLS: &str = include_str!("../../workflow/schema/tools.json");
 
 fn initialize() -> Value {
     json!({"jsonrpc": "2.0", "id": "open", "method": "initialize",

@@ -241,7 +241,7 @@ async fn cancelling_stops_the_work() {
     let refused = engine.respond(working.id, &me(), json!(true).into()).await.unwrap_err();
     assert!(matches!(refused, EngineError::Transition { from: State::Processing, .. }));
     engine.cancel(working.id, &me(), None).await.unwrap();
-    support::within("the flow to be stopped", stopped.notified()).await;
+    crate::support::within("the flow to be stopped", stopped.notified()).await;
     for id in [waiting.id, working.id] {
         let again = engine.cancel(id, &me(), None).await.unwrap_err();
         assert!(matches!(again, EngineError::AlreadyCancelled));
@@ -255,7 +255,7 @@ async fn cancelling_stops_the_work() {
 #[tokio::test]
 async fn a_flow_can_be_finished_early_if_it_says_so() {
     let store = Arc::new(MemoryStore::new());
-    let early = Definition::new("early", support::register).early_completion();
+    let early = Definition::new("early", crate::support::register).early_completion();
     let engine = builder(store).flow(early).build();
     let view = engine.start(start("early")).await.unwrap();
     answer(&engine, view.id, json!("Ada")).await;
@@ -305,7 +305,7 @@ async fn listeners_hear_what_happens() {
     answer(&engine, id, json!("Ada")).await;
     answer(&engine, id, json!("a@b")).await;
     let mut heard = Vec::new();
-    while let Some(notice) = support::within("the last notice", subscription.next()).await {
+    while let Some(notice) = crate::support::within("the last notice", subscription.next()).await {
         heard.push(match notice {
             Notice::Asked(open) => open.key,
             Notice::Accepted => "accepted".into(),

@@ -63,7 +63,7 @@ async fn a_damaged_session_holds_up_no_other() {
 /// INT-023: a wait beyond what the server allows is cut, and the client can see to what.
 #[tokio::test]
 async fn long_waits_are_cut() {
-    let engine = support::engine();
+    let engine = crate::support::engine();
     let wanted = start("register").inactivity(Duration::from_secs(1 << 40));
     let view = engine.start(wanted).await.unwrap();
     assert_eq!(view.inactivity, Some(24 * 60 * 60 * 1000));
@@ -124,7 +124,7 @@ async fn sweeping_ends_and_then_forgets() {
 /// INT-114: at its end nothing of a session is left but how it ended.
 #[tokio::test]
 async fn the_end_of_a_session_keeps_no_content() {
-    let engine = support::engine();
+    let engine = crate::support::engine();
     let id = engine.start(start("book_trip")).await.unwrap().id;
     for value in [json!("Secretville"), json!("2099-01-01"), json!("Tent"), json!(1), json!(false)]
     {
@@ -147,7 +147,7 @@ async fn listeners_are_warned_before_the_end() {
     clock.forward(Duration::from_secs(11));
     engine.sweep().await.unwrap();
     engine.sweep().await.unwrap();
-    let warned = support::within("a warning", subscription.next()).await;
+    let warned = crate::support::within("a warning", subscription.next()).await;
     let Some(Notice::Expiring { remaining, .. }) = warned else { panic!("not warned") };
     assert_eq!(remaining, 50_000);
     answer(&engine, id, json!("Ada")).await;
@@ -155,7 +155,7 @@ async fn listeners_are_warned_before_the_end() {
     clock.forward(Duration::from_secs(300));
     engine.sweep().await.unwrap();
     let mut heard = Vec::new();
-    while let Some(notice) = support::within("the last notice", subscription.next()).await {
+    while let Some(notice) = crate::support::within("the last notice", subscription.next()).await {
         heard.push(notice);
     }
     assert!(!heard.iter().any(|notice| matches!(notice, Notice::Expiring { .. })), "{heard:?}");
@@ -205,9 +205,9 @@ async fn failed_starts_take_no_place() {
     let limits = Limits { sessions_per_owner: 1, ..Limits::default() };
     let engine = builder(Arc::new(MemoryStore::new())).limits(limits).build();
     for _ in 0..5 {
-        let wrong = support::params(json!({"name": "x"}));
+        let wrong = crate::support::params(json!({"name": "x"}));
         assert!(engine.start(start("register").params(wrong)).await.is_err());
-        let all = support::params(json!({"name": "Ada", "email": "a@b"}));
+        let all = crate::support::params(json!({"name": "Ada", "email": "a@b"}));
         engine.start(start("register").params(all)).await.unwrap();
     }
     engine.start(start("register")).await.unwrap();
@@ -279,7 +279,7 @@ async fn blocking_steps_do_not_block() {
         builder(Arc::new(MemoryStore::new())).flow(Definition::new("blocks", blocks)).build();
     let id = engine.start(start("blocks")).await.unwrap().id;
     let view = engine.wait(id, &me(), Duration::from_secs(60)).await.unwrap();
-    assert_eq!(support::result(&view), json!(true));
+    assert_eq!(crate::support::result(&view), json!(true));
     engine.shutdown().await;
 }
 
@@ -289,7 +289,7 @@ async fn ends_are_bounded_in_number() {
     let store = Arc::new(MemoryStore::new());
     let engine = builder(store.clone()).limits(Limits { tombstones: 5, ..forgetful() }).build();
     for _ in 0..20 {
-        let all = support::params(json!({"name": "Ada", "email": "a@b"}));
+        let all = crate::support::params(json!({"name": "Ada", "email": "a@b"}));
         engine.start(start("register").params(all)).await.unwrap();
     }
     assert_eq!(store.len(), 5);
@@ -300,7 +300,7 @@ async fn ends_are_bounded_in_number() {
 async fn patient_flows_have_no_limit_of_time() {
     let clock = StillClock::new();
     let month = Duration::from_secs(30 * 24 * 60 * 60);
-    let patient = Definition::new("patient", support::register).patient().remembered(month);
+    let patient = Definition::new("patient", crate::support::register).patient().remembered(month);
     let engine = builder(Arc::new(MemoryStore::new())).clock(clock.clone()).flow(patient).build();
     let view = engine.start(start("patient")).await.unwrap();
     assert_eq!(view.deadline, None);
@@ -310,7 +310,7 @@ async fn patient_flows_have_no_limit_of_time() {
     let view = answer(&engine, view.id, json!("a@b")).await;
     clock.forward(month - Duration::from_secs(1));
     engine.sweep().await.unwrap();
-    assert_eq!(support::result(&engine.view(view.id, &me()).await.unwrap())["name"], "Ada");
+    assert_eq!(crate::support::result(&engine.view(view.id, &me()).await.unwrap())["name"], "Ada");
     clock.forward(Duration::from_secs(1));
     engine.sweep().await.unwrap();
     assert!(matches!(engine.view(view.id, &me()).await, Err(EngineError::NotFound)));

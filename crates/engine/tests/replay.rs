@@ -101,7 +101,7 @@ async fn interrupted_steps_run_again_under_the_same_key() {
         .build();
     let id = first.start(start("pay")).await.unwrap().id;
     answer(&first, id, json!(true)).await;
-    support::within("the payment to begin", begun.notified()).await;
+    crate::support::within("the payment to begin", begun.notified()).await;
     first.shutdown().await;
     drop(first);
 
@@ -155,7 +155,7 @@ async fn time_and_chance_are_kept() {
         flow.ask("next", text("?")).await?;
         Ok(json!({"before": before, "other": flow.random()}))
     }
-    let clock = support::StillClock::new();
+    let clock = crate::support::StillClock::new();
     let engine = builder(Arc::new(MemoryStore::new()))
         .limits(forgetful())
         .clock(clock.clone())
@@ -219,15 +219,15 @@ async fn parts_side_by_side_replay_in_any_order() {
 #[tokio::test]
 async fn a_flow_can_call_a_flow() {
     async fn twice(flow: Flow, _: NoParams) -> FlowResult<Value> {
-        let one = flow.call("one", support::register, NoParams {}).await?;
-        let two = flow.call("two", support::register, NoParams {}).await?;
+        let one = flow.call("one", crate::support::register, NoParams {}).await?;
+        let two = flow.call("two", crate::support::register, NoParams {}).await?;
         Ok(json!([one["name"], two["name"]]))
     }
     let engine = builder(Arc::new(MemoryStore::new()))
         .limits(forgetful())
         .flow(Definition::new("twice", twice))
         .build();
-    let given = support::params(json!({"one.name": "Ada", "two.email": "b@c"}));
+    let given = crate::support::params(json!({"one.name": "Ada", "two.email": "b@c"}));
     let view = engine.start(start("twice").params(given)).await.unwrap();
     assert_eq!(open(&view).key, "one.email");
     let view = answer(&engine, view.id, json!("a@b")).await;
@@ -344,7 +344,7 @@ async fn a_caller_that_goes_away_leaves_nothing_undone() {
         flow.ask("pay", confirm("Pay?")).await?;
         flow.step("pay", || async { Ok::<_, String>("paid".to_owned()) }).await
     }
-    let store = Arc::new(support::SlowStore::default());
+    let store = Arc::new(crate::support::SlowStore::default());
     let engine = Engine::builder(Arc::clone(&store) as Arc<dyn Store>)
         .flow(Definition::new("pays", pays))
         .build();

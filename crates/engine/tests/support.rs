@@ -15,25 +15,25 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 /// Waits for something that happens at once if all is well.
-pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
+pub(crate) async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
     let waited = tokio::time::timeout(Duration::from_secs(60), work).await;
     waited.unwrap_or_else(|_| panic!("waited a minute for {what}"))
 }
 
 /// A clock that moves only when told to.
 #[derive(Debug)]
-pub struct StillClock(AtomicU64);
+pub(crate) struct StillClock(AtomicU64);
 
 impl StillClock {
-    pub fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self(AtomicU64::new(1_700_000_000_000)))
     }
 
-    pub fn forward(&self, duration: Duration) {
+    pub(crate) fn forward(&self, duration: Duration) {
         self.0.fetch_add(u64::try_from(duration.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
-    pub fn back(&self, duration: Duration) {
+    pub(crate) fn back(&self, duration: Duration) {
         self.0.fetch_sub(u64::try_from(duration.as_millis()).unwrap(), Ordering::SeqCst);
     }
 }
@@ -46,13 +46,13 @@ impl Clock for StillClock {
 
 /// A store that takes so many writes and then none, as if the process had been killed.
 #[derive(Debug)]
-pub struct CrashStore {
+pub(crate) struct CrashStore {
     pub kept: Arc<MemoryStore>,
     left: AtomicUsize,
 }
 
 impl CrashStore {
-    pub fn stopping_after(kept: &Arc<MemoryStore>, writes: usize) -> Arc<Self> {
+    pub(crate) fn stopping_after(kept: &Arc<MemoryStore>, writes: usize) -> Arc<Self> {
         Arc::new(Self { kept: Arc::clone(kept), left: AtomicUsize::new(writes) })
     }
 }
@@ -91,7 +91,7 @@ impl Store for CrashStore {
 /// A store that can be told to take its time: what it is handed then is written when released,
 /// whether or not anyone still waits for it.
 #[derive(Debug, Default)]
-pub struct SlowStore {
+pub(crate) struct SlowStore {
     kept: MemoryStore,
     held: std::sync::Mutex<Option<Vec<Held>>>,
 }
@@ -100,11 +100,11 @@ pub struct SlowStore {
 type Held = (Append, oneshot::Sender<()>);
 
 impl SlowStore {
-    pub fn hold(&self) {
+    pub(crate) fn hold(&self) {
         *self.held.lock().unwrap() = Some(Vec::new());
     }
 
-    pub async fn release(&self) {
+    pub(crate) async fn release(&self) {
         let held = self.held.lock().unwrap().take();
         for (append, done) in held.unwrap_or_default() {
             self.kept.append(append).await.unwrap();
@@ -148,10 +148,10 @@ impl Store for SlowStore {
 }
 
 #[derive(Deserialize)]
-pub struct NoParams {}
+pub(crate) struct NoParams {}
 
 /// The wizard of the protocol: a name, then an address.
-pub async fn register(flow: Flow, _: NoParams) -> FlowResult<Value> {
+pub(crate) async fn register(flow: Flow, _: NoParams) -> FlowResult<Value> {
     flow.progress(1.0, 2.0, "Step 1 of 2".to_owned());
     let name = flow.ask("name", text("Enter name").length(2..=50)).await?;
     flow.progress(2.0, 2.0, None);
@@ -161,7 +161,7 @@ pub async fn register(flow: Flow, _: NoParams) -> FlowResult<Value> {
 }
 
 /// Questions that depend on each other, looked up and confirmed.
-pub async fn book_trip(flow: Flow, _: NoParams) -> FlowResult<Value> {
+pub(crate) async fn book_trip(flow: Flow, _: NoParams) -> FlowResult<Value> {
     let city = flow.ask("city", text("Where to?").length(2..=50)).await?;
     let day = flow.ask("day", date("Which day?").after(flow.today())).await?;
     let offers: Vec<String> = flow
@@ -177,36 +177,36 @@ pub async fn book_trip(flow: Flow, _: NoParams) -> FlowResult<Value> {
     Ok(json!({"receipt": receipt, "day": day}))
 }
 
-pub fn builder(store: Arc<dyn Store>) -> EngineBuilder {
+pub(crate) fn builder(store: Arc<dyn Store>) -> EngineBuilder {
     Engine::builder(store)
         .flow(Definition::new("register", register))
         .flow(Definition::new("book_trip", book_trip))
 }
 
-pub fn engine() -> Engine {
+pub(crate) fn engine() -> Engine {
     builder(Arc::new(MemoryStore::new())).build()
 }
 
 /// Limits under which every session leaves memory after each turn, and is replayed at the next.
-pub fn forgetful() -> Limits {
+pub(crate) fn forgetful() -> Limits {
     Limits { linger: Duration::ZERO, ..Limits::default() }
 }
 
-pub fn me() -> Owner {
+pub(crate) fn me() -> Owner {
     Owner::local()
 }
 
-pub fn start(flow: &str) -> Start {
+pub(crate) fn start(flow: &str) -> Start {
     Start::new(flow, me())
 }
 
-pub fn params(value: Value) -> Map<String, Value> {
+pub(crate) fn params(value: Value) -> Map<String, Value> {
     let Value::Object(params) = value else { panic!("parameters are an object") };
     params
 }
 
 #[track_caller]
-pub fn open(view: &View) -> &OpenQuestion {
+pub(crate) fn open(view: &View) -> &OpenQuestion {
     match &view.standing {
         Standing::Waiting(open) => open,
         other => panic!("not waiting: {other:?}"),
@@ -214,7 +214,7 @@ pub fn open(view: &View) -> &OpenQuestion {
 }
 
 #[track_caller]
-pub fn ended(view: &View) -> &Ended {
+pub(crate) fn ended(view: &View) -> &Ended {
     match &view.standing {
         Standing::Ended(ended) => ended,
         other => panic!("not over: {other:?}"),
@@ -222,7 +222,7 @@ pub fn ended(view: &View) -> &Ended {
 }
 
 #[track_caller]
-pub fn result(view: &View) -> Value {
+pub(crate) fn result(view: &View) -> Value {
     match &ended(view).ending {
         Ending::Completed { success: true, data, .. } => data.clone(),
         other => panic!("no result: {other:?}"),
@@ -230,7 +230,7 @@ pub fn result(view: &View) -> Value {
 }
 
 #[track_caller]
-pub fn fault(view: &View) -> &Fault {
+pub(crate) fn fault(view: &View) -> &Fault {
     match &ended(view).ending {
         Ending::Failed(fault) => fault,
         other => panic!("no fault: {other:?}"),
@@ -238,7 +238,7 @@ pub fn fault(view: &View) -> &Fault {
 }
 
 /// Answers a question, which must be taken.
-pub async fn answer(engine: &Engine, id: SessionId, value: Value) -> View {
+pub(crate) async fn answer(engine: &Engine, id: SessionId, value: Value) -> View {
     match engine.respond(id, &me(), value.into()).await {
         Ok(Reply::Accepted(view)) => view,
         other => panic!("not accepted: {other:?}"),

@@ -8,7 +8,7 @@ use mcp_flow_server::Server;
 
 /// Serves until the runtime of the test ends.
 async fn reach(served: Server, scheme: &str, path: &str) -> Arc<dyn Connector> {
-    let running = support::start(&served).await;
+    let running = crate::support::start(&served).await;
     let url = format!("{scheme}://{}{path}", running.address);
     std::mem::forget(running);
     Arc::new(server(&url, &HttpOptions::new()).unwrap())

@@ -96,7 +96,7 @@ async fn a_restarted_server_is_found_again() {
         (Revision::V2024_11_05, "/sse"),
     ] {
         let fixture = Fixture::new();
-        let running = support::start(&fixture.server).await;
+        let running = crate::support::start(&fixture.server).await;
         let address = running.address;
         let url = format!("http://{address}{path}");
         let builder = Client::builder().with(|options| options.speak = Speak::Only(revision));
@@ -114,7 +114,7 @@ async fn a_restarted_server_is_found_again() {
 /// PAT-060: whoever listens learns that the server has gone for good, and does not wait for ever.
 #[tokio::test]
 async fn a_subscription_ends_with_its_server() {
-    let running = support::start(&Fixture::new().server).await;
+    let running = crate::support::start(&Fixture::new().server).await;
     let url = format!("http://{}/mcp", running.address);
     let builder = Client::builder().with(|options| {
         options.speak = Speak::Only(Revision::V2026_07_28);
@@ -137,7 +137,7 @@ async fn a_subscription_ends_with_its_server() {
 /// A link of a result is opened only at the server's own address.
 #[tokio::test]
 async fn links_lead_nowhere_else() {
-    let running = support::start(&Fixture::new().server).await;
+    let running = crate::support::start(&Fixture::new().server).await;
     let client = connect(running.address, "/mcp").await.unwrap();
     let elsewhere = json!({"type": "resource_link", "uri": "http://b.example/secret"});
     let error = client.open(&elsewhere).await.unwrap_err();

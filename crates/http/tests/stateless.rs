@@ -118,7 +118,7 @@ async fn hanging_up_cancels() {
         keep_alive: std::time::Duration::from_millis(10),
         ..mcp_flow_http::Options::default()
     };
-    let running = support::start_with_options(&fixture.server, options).await;
+    let running = crate::support::start_with_options(&fixture.server, options).await;
     let stream = running.send(alone("tools/call", json!({"name": "wait"}))).await;
     assert_eq!(stream.header("content-type"), Some("text/event-stream"));
     fixture.gate.until_waiting(1).await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Add two numbers
 #[tool(name = "calculator.add", title = "Addition", quick, read_only, open_world = false)]
-pub fn add(
+pub(crate) fn add(
     /// First number
     a: f64,
     /// Second number

@@ -8,13 +8,13 @@ use mcp_flow_seal::{Key, KeyRing};
 use redb::StorageBackend;
 
 /// A ring of the key of this number.
-pub fn keys(number: u8) -> KeyRing {
+pub(crate) fn keys(number: u8) -> KeyRing {
     KeyRing::new(Key::from_bytes([number; 32]))
 }
 
 /// A disk in memory. What was not synced when it is unplugged may be lost, or half of it.
 #[derive(Clone, Debug, Default)]
-pub struct Disk(Arc<Mutex<State>>);
+pub(crate) struct Disk(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -33,31 +33,31 @@ struct State {
 }
 
 impl Disk {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Lets so many more operations succeed.
-    pub fn stop_after(&self, operations: usize) {
+    pub(crate) fn stop_after(&self, operations: usize) {
         self.0.lock().unwrap().left = Some(operations);
     }
 
     /// Makes room for so many bytes in all; as much as there is if None.
-    pub fn room(&self, bytes: Option<usize>) {
+    pub(crate) fn room(&self, bytes: Option<usize>) {
         self.0.lock().unwrap().room = bytes;
     }
 
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.0.lock().unwrap().seen.len()
     }
 
     /// All that is on it, as one who takes it away would find it.
-    pub fn content(&self) -> Vec<u8> {
+    pub(crate) fn content(&self) -> Vec<u8> {
         self.0.lock().unwrap().seen.clone()
     }
 
     /// Pulls the plug. Of what was not synced, every other write is kept if `torn`, or none.
-    pub fn crash(&self, torn: bool) {
+    pub(crate) fn crash(&self, torn: bool) {
         let mut state = self.0.lock().unwrap();
         let unsynced = std::mem::take(&mut state.unsynced);
         let mut kept = state.synced.clone();
@@ -77,14 +77,14 @@ impl Disk {
     }
 
     /// Plugs it in.
-    pub fn plug(&self) -> Plug {
+    pub(crate) fn plug(&self) -> Plug {
         Plug { disk: self.clone(), number: self.0.lock().unwrap().plugged }
     }
 }
 
 /// A disk as a system sees it, until it is unplugged.
 #[derive(Debug)]
-pub struct Plug {
+pub(crate) struct Plug {
     disk: Disk,
     number: u64,
 }
@@ -151,7 +151,7 @@ impl StorageBackend for Plug {
 }
 
 /// How often each word occurs in what is on a disk.
-pub fn occurrences(content: &[u8], words: &[&str]) -> BTreeMap<String, usize> {
+pub(crate) fn occurrences(content: &[u8], words: &[&str]) -> BTreeMap<String, usize> {
     words
         .iter()
         .map(|word| {

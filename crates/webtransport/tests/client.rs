@@ -180,11 +180,12 @@ async fn pair_at(host: &str) -> (Scripted, Caller) {
         Request::accept(connection).await.unwrap().ok().await.unwrap()
     };
     let (session, connected) =
-        support::within(async { tokio::join!(accepting, client::connect(&url, settings)) }).await;
+        crate::support::within(async { tokio::join!(accepting, client::connect(&url, settings)) })
+            .await;
     let (client, events) = connected.unwrap();
     // A stream is there for the other end once something is on it.
     client.send_unseen(b"{}").await.unwrap();
-    let (send, recv) = support::within(session.accept_bi()).await.unwrap();
+    let (send, recv) = crate::support::within(session.accept_bi()).await.unwrap();
     let mut server = Scripted { session, send, recv, _endpoint: endpoint };
     assert_eq!(server.receive().await, json!({}));
     (server, Caller::new(client, events))

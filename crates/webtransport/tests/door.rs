@@ -48,7 +48,7 @@ async fn localhost_is_found() {
         let url = format!("https://{host}:{}/mcp-flow", running.port);
         let (client, mut events) = client::connect(&url, running.settings()).await.unwrap();
         client.send(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await.unwrap();
-        assert!(support::within(events.next()).await.is_some(), "{host}");
+        assert!(crate::support::within(events.next()).await.is_some(), "{host}");
     }
 }
 
@@ -83,9 +83,9 @@ async fn a_session_ends_with_its_token() {
     let settings = Settings { token, ..running.settings() };
     let (client, mut events) = client::connect(&running.url, settings).await.unwrap();
     client.send(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await.unwrap();
-    assert!(support::within(events.next()).await.is_some());
+    assert!(crate::support::within(events.next()).await.is_some());
     tokens.find("0123456789abcdef").unwrap().revoke();
-    while support::within(events.next()).await.is_some() {}
+    while crate::support::within(events.next()).await.is_some() {}
 }
 
 /// A server is known by its hash or by who issued its certificate, and a wrong one is not believed.
@@ -132,7 +132,7 @@ async fn a_silent_client_is_let_go() {
     let hashes = hashes.iter().map(|hash| hash.to_vec()).collect();
     let client = ClientBuilder::new().with_server_certificate_hashes(hashes).unwrap();
     let session = client.connect(running.url.parse::<url::Url>().unwrap()).await.unwrap();
-    let end = support::within(session.closed()).await.to_string();
+    let end = crate::support::within(session.closed()).await.to_string();
     assert!(end.contains("no control stream"), "{end}");
 }
 
@@ -151,6 +151,6 @@ async fn connections_are_bounded() {
             tokio::task::yield_now().await;
         }
     };
-    support::within(room).await;
+    crate::support::within(room).await;
     drop(second);
 }

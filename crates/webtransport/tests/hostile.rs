@@ -130,7 +130,7 @@ async fn garbage_disturbs_nobody() {
 #[tokio::test]
 async fn unread_streams_are_given_up_however_much_is_asked() {
     let short = options(|options| options.stall_time = Duration::from_millis(500));
-    let running = start_with(&support::bulky::server(Limits::default()), short);
+    let running = start_with(&crate::support::bulky::server(Limits::default()), short);
     let mut small = TransportConfig::default();
     small.receive_window(VarInt::from_u32(64 * 1024));
     let (_endpoint, connection) = dial_with(&running, "h3", small).await.unwrap();

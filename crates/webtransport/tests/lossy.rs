@@ -39,7 +39,7 @@ async fn results_are_complete(loss: f64, bytes: usize) {
             }
         };
         let read = tokio::select! {
-            read = support::read(stream) => read,
+            read = crate::support::read(stream) => read,
             () = pinging => unreachable!("it goes on without end"),
         };
         assert!(read == numbers(bytes), "{loss}: {} bytes of {bytes} came", read.len());
@@ -92,7 +92,7 @@ async fn connect(loss: f64) -> (Running, Relay, Caller) {
     let fixture = Fixture::with(|builder| builder.limits(limits).tools(Vec::from(tools)));
     // Packets of the handshake that are lost are sent again after a second, two, four and so on.
     let patient = options(|options| options.handshake_time = PATIENCE);
-    let mut running = support::start_with(&fixture.server, patient);
+    let mut running = crate::support::start_with(&fixture.server, patient);
     let server = ([127, 0, 0, 1], running.port).into();
     let delay = Duration::from_millis(20);
     let relay = Relay::start(server, Quality { delay, loss: 0.02 }).await;

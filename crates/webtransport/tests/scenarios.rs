@@ -24,10 +24,10 @@ mod cbor {
 /// Connects a peer whose messages travel in this encoding as soon as they may; the peer itself
 /// sends and sees JSON. Without datagrams everything comes in order.
 async fn connect(server: &Server, encoding: Encoding) -> Peer {
-    let running = support::start(server);
+    let running = crate::support::start(server);
     let mut settings = running.settings();
     settings.datagrams = false;
-    let support::Caller { client, mut events, .. } = running.connect_with(settings).await;
+    let crate::support::Caller { client, mut events, .. } = running.connect_with(settings).await;
     let (frames, mut incoming) = mpsc::unbounded_channel::<Vec<u8>>();
     let (outgoing, messages) = mpsc::unbounded_channel();
     let sender = client.clone();
@@ -45,7 +45,7 @@ async fn connect(server: &Server, encoding: Encoding) -> Peer {
         while let Some(event) = events.next().await {
             match event {
                 Event::Message { bytes, .. } => {
-                    let mut message = support::decode(&bytes);
+                    let mut message = crate::support::decode(&bytes);
                     // What the transport adds of its own is no part of the scenarios.
                     if let Some(result) = message.get_mut("result").and_then(Value::as_object_mut) {
                         result.remove("transport");
@@ -53,7 +53,7 @@ async fn connect(server: &Server, encoding: Encoding) -> Peer {
                     let _ = outgoing.send(message);
                 }
                 Event::Stream(stream) => {
-                    tokio::spawn(support::read(stream));
+                    tokio::spawn(crate::support::read(stream));
                 }
                 event => panic!("nothing else comes: {event:?}"),
             }

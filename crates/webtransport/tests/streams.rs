@@ -86,7 +86,7 @@ async fn messages_pass_streams() {
     for stream in &mut streams {
         let mut length = 0;
         while length < 4 * 1024 * 1024 {
-            length += support::within(stream.next()).await.unwrap().unwrap().len();
+            length += crate::support::within(stream.next()).await.unwrap().unwrap().len();
         }
     }
 }
@@ -97,7 +97,7 @@ async fn a_broken_source_is_told_of() {
     let (_running, mut caller) = ready(&server(Limits::default())).await;
     caller.call_tool(7, "broken").await;
     let mut stream = caller.stream(7, 1).await;
-    while let Ok(piece) = support::within(stream.next()).await {
+    while let Ok(piece) = crate::support::within(stream.next()).await {
         assert!(piece.is_some(), "a broken stream has no end");
     }
     let told = caller.notice("$/streamError").await;
@@ -113,10 +113,10 @@ async fn cancelling_ends_streams() {
     let (_running, mut caller) = ready_with(&server(Limits::default()), one).await;
     caller.call_tool(7, "endless").await;
     let mut stream = caller.stream(7, 1).await;
-    support::within(stream.next()).await.unwrap();
+    crate::support::within(stream.next()).await.unwrap();
     caller.notify("$/cancel", json!({"requestId": 7})).await;
     let cut_off = async { while stream.next().await.is_ok_and(|piece| piece.is_some()) {} };
-    support::within(cut_off).await;
+    crate::support::within(cut_off).await;
     // The only place is free again.
     caller.call_tool(8, "endless").await;
     caller.stream(8, 1).await;
@@ -231,7 +231,7 @@ async fn injected_streams_are_refused() {
     assert_eq!((&told["requestId"], &told["streamTag"]), (&json!(999), &json!(1)));
     assert_eq!(told["code"], -32002);
     assert!(told["error"].as_str().unwrap().starts_with("STREAM_INJECTION"), "{told}");
-    assert!(support::within(stream.stopped()).await.unwrap().is_some(), "it is stopped");
+    assert!(crate::support::within(stream.stopped()).await.unwrap().is_some(), "it is stopped");
 
     let mut short = session.open_uni().await.unwrap();
     short.write_all(b"\0\0\x03\xe7\0").await.unwrap();
@@ -253,7 +253,7 @@ async fn injected_streams_are_refused() {
         }
     });
     assert_eq!(other.call(1, "ping", json!({})).await["result"], json!({}));
-    support::within(flood).await.unwrap();
+    crate::support::within(flood).await.unwrap();
     assert_eq!(caller.call(2, "ping", json!({})).await["result"], json!({}));
 }
 
