@@ -197,7 +197,7 @@ enum Others {
     #[default]
     Allowed,
     Forbidden,
-    Checked(Check),
+    Checked(Box<Check>),
 }
 
 /// Alternatives, of which one must fit, or exactly one.

@@ -116,6 +116,25 @@ fn the_form_that_was_meant_is_explained() {
     );
 }
 
+#[test]
+fn schemas_beyond_the_plain_check_need_the_feature() {
+    let schema = json!({"properties": {"a": {"not": {"const": 7}}}});
+    let compiled = Schema::compile(&schema);
+    assert_eq!(compiled.is_ok(), cfg!(feature = "complete"), "{compiled:?}");
+    match compiled {
+        Ok(schema) => {
+            assert!(schema.accepts(&json!({"a": 1})) && !schema.accepts(&json!({"a": 7})));
+        }
+        Err(reason) => {
+            assert!(reason.starts_with("/properties/a/not: ") && reason.contains("json-schema"));
+        }
+    }
+    let form = json!({"properties": {"a": {"type": "string", "format": "date"}}});
+    let form = Schema::compile_with_formats(&form).unwrap();
+    assert!(form.check(Raw::Json(r#"{"a":"2024-02-29"}"#)).is_ok());
+    assert!(form.check(Raw::Json(r#"{"a":"2023-02-29"}"#)).is_err());
+}
+
 fn check(schema: &Value, arguments: Value, expected: &[&str]) {
     let schema = Schema::compile(schema).unwrap();
     let violations = match schema.check(Raw::Json(&arguments.to_string())) {

@@ -140,7 +140,7 @@ impl Compiler<'_> {
                 check.object().others = match value {
                     Value::Bool(true) => Others::Allowed,
                     Value::Bool(false) => Others::Forbidden,
-                    schema => Others::Checked(self.schema(schema, place)?),
+                    schema => Others::Checked(Box::new(self.schema(schema, place)?)),
                 };
             }
             "required" => check.object().required = names(value, place)?,

@@ -116,10 +116,7 @@ fn has_only(text: &str, more: &str) -> bool {
 
 /// RFC 3339: `2024-02-29`.
 fn is_date(text: &str) -> bool {
-    let [year, month, day] = match numbers(text, b"0000-00-00") {
-        Some(numbers) => numbers,
-        None => return false,
-    };
+    let Some([year, month, day]) = numbers(text, b"0000-00-00") else { return false };
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let days = match month {
         2 if is_leap => 29,
