@@ -1,7 +1,11 @@
-//! How long a crate with a hundred tools takes to compile, after its dependencies.
+//! How long a crate with a hundred tools takes to compile, after its dependencies, and a server of
+//! one tool with all of them.
 
+mod scratch;
+
+use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, fs};
@@ -11,8 +15,9 @@ use serde::Serialize;
 
 use crate::binary::Target;
 use crate::report::{self, Environment, Hold};
+use scratch::Scratch;
 
-/// Compile a crate with many tools, in debug, after its dependencies
+/// Compile a crate with many tools after its dependencies, and one with a single tool from scratch
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// How many tools it has
@@ -29,7 +34,8 @@ struct Report {
     environment: Environment,
     tools: usize,
     seconds: Vec<f64>,
-    hold: Hold,
+    scratch: [Scratch; 2],
+    holds: [Hold; 3],
 }
 
 impl Arguments {
@@ -38,27 +44,43 @@ impl Arguments {
         let folder = target.results().join("many-tools");
         write_crate(&folder, self.tools)?;
         // The first time brings the dependencies with it and does not count.
-        build(&folder)?;
+        build(&folder, &[])?;
         let mut seconds = Vec::new();
         for round in 0..self.rounds {
             let source = folder.join("src/main.rs");
             let text = fs::read_to_string(&source)?;
             fs::write(&source, format!("{text}// round {round}\n"))?;
-            seconds.push(build(&folder)?.as_secs_f64());
+            seconds.push(build(&folder, &[])?.as_secs_f64());
         }
         let what = format!("seconds to compile {} tools", self.tools);
-        let hold = Hold::new(what, 15.0, report::median(seconds.clone()));
-        let report =
-            Report { environment: Environment::describe()?, tools: self.tools, seconds, hold };
+        let many = Hold::new(what, 15.0, report::median(seconds.clone()));
+        let ours = Scratch::mcp_flow(&target.results())?;
+        let scratch = [ours, Scratch::rmcp(&target.results())?];
+        let [ours, _] = &scratch;
+        let holds = [
+            many,
+            Hold::new("seconds to build one tool from scratch", 75.0, ours.debug_seconds),
+            Hold::new("crates behind one tool", 90.0, ours.crates as f64),
+        ];
+        let environment = Environment::describe()?;
+        let report = Report { environment, tools: self.tools, seconds, scratch, holds };
         let saved = report::save(&target, "compile.json", &report)?;
-        Ok(format!("{}\n{}\n{saved}", report.environment, report.hold))
+        let mut rows = vec![["one tool", "crates", "debug s", "release s"].map(str::to_owned)];
+        rows.extend(report.scratch.iter().map(|one| {
+            let seconds = |seconds: f64| format!("{seconds:.1}");
+            let (debug, release) = (seconds(one.debug_seconds), seconds(one.release_seconds));
+            [one.library.to_owned(), one.crates.to_string(), debug, release]
+        }));
+        let holds = report.holds.each_ref().map(ToString::to_string).join("\n");
+        Ok(format!("{}\n{}{holds}\n{saved}", report.environment, report::table(&rows)))
     }
 }
 
-fn build(folder: &Path) -> anyhow::Result<Duration> {
+fn build(folder: &Path, profile: &[&str]) -> anyhow::Result<Duration> {
     let start = Instant::now();
-    let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let status = Command::new(cargo())
         .args(["build", "--quiet"])
+        .args(profile)
         .current_dir(folder)
         .env("CARGO_TARGET_DIR", folder.join("target"))
         .status()
@@ -67,13 +89,12 @@ fn build(folder: &Path) -> anyhow::Result<Duration> {
     Ok(start.elapsed())
 }
 
+fn cargo() -> OsString {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
 /// Writes a crate whose tools take three arguments each and return text, a struct or a failure.
 fn write_crate(folder: &Path, tools: usize) -> anyhow::Result<()> {
-    let library = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../crates/mcp-flow");
-    let manifest = format!(
-        "[package]\nname = \"many-tools\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
-         [dependencies]\nmcp-flow = {{ path = {library:?} }}\n\n[workspace]\n"
-    );
     let mut source = String::from("use mcp_flow::prelude::*;\n");
     for number in 0..tools {
         let (result, value) = match number % 3 {
@@ -103,6 +124,16 @@ fn write_crate(folder: &Path, tools: usize) -> anyhow::Result<()> {
         write!(source, "\n        .tools(tools![tool_{number}])")?;
     }
     source += "\n        .build()?;\n    mcp_flow::stdio::run(&server)?;\n    Ok(())\n}\n";
+    write(folder, scratch::MCP_FLOW, &source)
+}
+
+/// Writes a crate that is a workspace of its own.
+fn write(folder: &Path, dependencies: &str, source: &str) -> anyhow::Result<()> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let manifest = format!(
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
+         [dependencies]\n{dependencies}\n\n[workspace]\n"
+    );
     fs::create_dir_all(folder.join("src"))?;
     fs::write(folder.join("Cargo.toml"), manifest)?;
     fs::write(folder.join("src/main.rs"), source)?;
