@@ -9,7 +9,8 @@
 //! committed one by one and questions with those of the official SDK, `guarded` a server that asks who
 //! calls and counts what with one that does neither, `webtransport` round trips,
 //! bulk and memory with quinn alone, `cbor` itself with JSON; `compile` is the one that counts
-//! seconds, those a crate with a hundred tools takes to build.
+//! seconds, those a crate with a hundred tools takes to build, and a server of one tool from scratch
+//! beside the official SDK.
 //!
 //! The neighbours are hidden subcommands of this binary, so they are built with the same compiler
 //! and the same profile as what they are compared with.
