@@ -188,8 +188,9 @@ impl Caller {
             }
         }
         loop {
-            let what = format!("an event; those that came are {:?}", self.kept);
-            let event = wait::within(what, self.events.next()).await;
+            let waited = tokio::time::timeout(wait::LIMIT, self.events.next()).await;
+            let event =
+                waited.unwrap_or_else(|_| panic!("no more events came after {:?}", self.kept));
             let event = event.unwrap_or_else(|| panic!("the session ended; {:?}", self.kept));
             match is_it(event) {
                 Ok(found) => return found,

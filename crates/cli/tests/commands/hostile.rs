@@ -221,7 +221,7 @@ fn an_expired_conversation_is_begun_again() {
     });
     let words = ["call", &format!("http://{address}/mcp"), "flow"];
     let (out, err, code) = run(&words, "Ada\na@b.example\na@b.example\n");
-    assert!(code == 0 && out.contains("registered"), "{code}: {out} {err}");
+    assert!(code == 0 && err.contains("registered"), "{code}: {out} {err}");
     assert!(err.contains("has expired"), "{err}");
     let started: Vec<Value> = started.try_iter().collect();
     assert_eq!(started, [json!({}), json!({"name": "Ada"})]);
