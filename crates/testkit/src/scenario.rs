@@ -32,7 +32,7 @@ use mcp_flow_server::Server;
 
 use crate::peer::Peer;
 
-pub(crate) use handshake::stateless;
+pub use handshake::stateless;
 
 /// Connects a peer to a server over the transport under test.
 pub type Connect = dyn Fn(Server) -> Pin<Box<dyn Future<Output = Peer> + Send>> + Send + Sync;

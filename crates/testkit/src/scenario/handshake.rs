@@ -155,7 +155,7 @@ pub(crate) async fn call(
 }
 
 /// The `_meta` of a request that stands alone.
-pub(crate) fn stateless() -> Value {
+pub fn stateless() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
