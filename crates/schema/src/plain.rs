@@ -60,22 +60,26 @@ const ROOT: usize = 0;
 #[derive(Debug, Default)]
 struct Check {
     types: Types,
-    /// `enum`.
-    options: Option<Options>,
-    /// `const`.
-    constant: Option<Options>,
+    /// The types of which every value is good.
+    free: Types,
     bounds: Vec<Bound>,
     text: Option<Box<Text>>,
     list: Option<Box<List>>,
     object: Option<Box<Object>>,
+    rest: Option<Box<Rest>>,
+}
+
+/// The keywords that speak of values of any type.
+#[derive(Debug, Default)]
+struct Rest {
+    /// `enum` and `const`.
+    options: Vec<Options>,
     /// `$ref`, as a position among the definitions.
     reference: Option<usize>,
     /// `allOf`.
     all: Vec<Check>,
     /// `anyOf` and `oneOf`.
     forms: Vec<Forms>,
-    /// Whether no keyword restricts anything.
-    is_anything: bool,
 }
 
 /// A set of the types of JSON, one bit for each.
@@ -106,6 +110,10 @@ impl Types {
 
     fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    fn without(self, other: Self, is_left_out: bool) -> Self {
+        if is_left_out { Self(self.0 & !other.0) } else { self }
     }
 
     fn names(self) -> Vec<&'static str> {

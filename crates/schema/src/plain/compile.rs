@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::pattern::PatternError;
-use super::{Bound, Check, Format, Forms, Mark, Object, Options, Others, Pattern, Side, Types};
+use super::{
+    Bound, Check, Format, Forms, Mark, Object, Options, Others, Pattern, Rest, Side, Types,
+};
 use crate::{forms, member};
 
 /// Compiles a schema and all that references in it lead to; the schema itself comes first.
@@ -60,12 +62,14 @@ impl Compiler<'_> {
 
     fn keywords(&mut self, schema: &Value, place: &str) -> Result<Check, String> {
         let keywords = match schema {
-            Value::Bool(true) => return Ok(Check { is_anything: true, ..Check::default() }),
-            Value::Bool(false) => return Ok(Check { types: Types::NONE, ..Check::default() }),
+            Value::Bool(true) => return Ok(Check::default()),
+            Value::Bool(false) => {
+                return Ok(Check { types: Types::NONE, free: Types::NONE, ..Check::default() });
+            }
             Value::Object(keywords) => keywords,
             _ => return Err(bad(place, "a schema")),
         };
-        let mut check = Check { is_anything: true, ..Check::default() };
+        let mut check = Check::default();
         for (keyword, value) in keywords {
             if is_annotation(keyword, value, place, self.formats) {
                 continue;
@@ -77,12 +81,12 @@ impl Compiler<'_> {
                 }
                 continue;
             }
-            check.is_anything = false;
             self.keyword(&mut check, keyword, value, &place)?;
         }
         if let Some(object) = &mut check.object {
             object.required_bits = object.find_required_bits();
         }
+        check.free = check.find_free();
         Ok(check)
     }
 
@@ -97,9 +101,9 @@ impl Compiler<'_> {
             "type" => check.types = types(value).ok_or_else(|| bad(place, "types of JSON"))?,
             "enum" => {
                 array(value, place)?;
-                check.options = Some(Options::Several(value.clone()));
+                check.rest().options.push(Options::Several(value.clone()));
             }
-            "const" => check.constant = Some(Options::One(value.clone())),
+            "const" => check.rest().options.push(Options::One(value.clone())),
             "minimum" => check.bounds.push(bound(Side::Minimum, value, place)?),
             "maximum" => check.bounds.push(bound(Side::Maximum, value, place)?),
             "exclusiveMinimum" => check.bounds.push(bound(Side::ExclusiveMinimum, value, place)?),
@@ -152,13 +156,13 @@ impl Compiler<'_> {
                 let inside = target.strip_prefix('#').filter(|inside| !inside.contains('%'));
                 let inside = inside.filter(|inside| inside.is_empty() || inside.starts_with('/'));
                 let inside = inside.ok_or_else(|| unsupported(place, "this reference"))?;
-                check.reference = Some(self.definition(inside)?);
+                check.rest().reference = Some(self.definition(inside)?);
             }
-            "allOf" => check.all = self.schemas(value, place)?,
+            "allOf" => check.rest().all = self.schemas(value, place)?,
             "anyOf" | "oneOf" => {
                 let checks = self.schemas(value, place)?;
                 let sources = forms::listed(self.root, place);
-                check.forms.push(Forms::new(checks, &sources, keyword == "oneOf", place));
+                check.rest().forms.push(Forms::new(checks, &sources, keyword == "oneOf", place));
             }
             _ => return Err(unsupported(place, "this keyword")),
         }
@@ -189,11 +193,27 @@ impl Check {
         self.object.get_or_insert_default()
     }
 
+    fn rest(&mut self) -> &mut Rest {
+        self.rest.get_or_insert_default()
+    }
+
+    fn find_free(&self) -> Types {
+        if self.rest.is_some() {
+            return Types::NONE;
+        }
+        self.types
+            .without(Types::NUMBER, !self.bounds.is_empty())
+            .without(Types::STRING, self.text.is_some())
+            .without(Types::ARRAY, self.list.is_some())
+            .without(Types::OBJECT, self.object.is_some())
+    }
+
     /// Returns whether this is no more than the one text it allows.
     fn is_fixed_text(&self) -> bool {
-        let others = self.options.is_some() || self.reference.is_some();
-        let parts = self.text.is_some() || !self.all.is_empty() || !self.forms.is_empty();
-        self.constant.is_some() && self.types.has(Types::STRING) && !others && !parts
+        let Some(rest) = &self.rest else { return false };
+        let is_more = rest.reference.is_some() || !rest.all.is_empty() || !rest.forms.is_empty();
+        let is_constant = matches!(rest.options.as_slice(), [Options::One(Value::String(_))]);
+        is_constant && !is_more && self.types.has(Types::STRING) && self.text.is_none()
     }
 }
 
@@ -249,9 +269,10 @@ fn leads_back(definitions: &[Check], start: usize) -> bool {
     let mut seen = HashSet::new();
     let mut waiting = vec![&definitions[start]];
     while let Some(check) = waiting.pop() {
-        waiting.extend(&check.all);
-        waiting.extend(check.forms.iter().flat_map(|forms| &forms.checks));
-        match check.reference {
+        let Some(rest) = &check.rest else { continue };
+        waiting.extend(&rest.all);
+        waiting.extend(rest.forms.iter().flat_map(|forms| &forms.checks));
+        match rest.reference {
             Some(position) if position == start => return true,
             Some(position) if seen.insert(position) => waiting.push(&definitions[position]),
             _ => {}

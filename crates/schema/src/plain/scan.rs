@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use mcp_flow_proto::{DecodeError, Kind, Raw};
 
-use super::{Bound, Check, Forms, List, Object, Others, Plain, Side, Text, Types};
+use super::{Bound, Check, Forms, List, Object, Others, Plain, Rest, Side, Text, Types};
 
 /// One pass over encoded arguments.
 pub(super) struct Scan<'p> {
@@ -28,33 +28,29 @@ impl<'p> Scan<'p> {
     }
 
     fn accept(&mut self, check: &'p Check, value: Raw<'_>) -> Result<(), NotKnown> {
-        if check.is_anything {
+        let kind = value.kind();
+        let types = types_of(kind);
+        if check.free.has(types) {
             return Ok(());
         }
-        match value.kind() {
+        match kind {
             Kind::String => return self.accept_text(check, value).map(drop),
-            Kind::Null => known(check.types.has(Types::NULL))?,
-            Kind::Boolean => known(check.types.has(Types::BOOLEAN))?,
             Kind::Number => accept_number(check, value)?,
-            Kind::Array => {
-                known(check.types.has(Types::ARRAY))?;
-                if let Some(list) = &check.list {
-                    self.accept_list(list, value)?;
-                }
+            // Something JSON cannot say is good where anything is.
+            Kind::Other => return known(check.free == Types::ALL),
+            Kind::Null | Kind::Boolean | Kind::Array | Kind::Object => {
+                known(check.types.has(types))?;
             }
-            Kind::Object => {
-                known(check.types.has(Types::OBJECT))?;
-                if let Some(object) = &check.object {
-                    self.accept_object(object, value)?;
-                }
-            }
-            Kind::Other => return Err(NotKnown),
         }
-        let options = check.options.iter().chain(&check.constant);
-        for options in options {
-            known(options.accept(value))?;
+        match (kind, &check.list, &check.object) {
+            (Kind::Array, Some(list), _) => self.accept_list(list, value)?,
+            (Kind::Object, _, Some(object)) => self.accept_object(object, value)?,
+            _ => {}
         }
-        self.accept_combined(check, value)
+        match &check.rest {
+            Some(rest) => self.accept_rest(rest, value),
+            None => Ok(()),
+        }
     }
 
     /// A text that is known to be good.
@@ -65,13 +61,12 @@ impl<'p> Scan<'p> {
     ) -> Result<Cow<'a, str>, NotKnown> {
         known(check.types.has(Types::STRING))?;
         let text = value.as_text().ok_or(NotKnown)?;
-        for options in check.options.iter().chain(&check.constant) {
-            known(options.hold_text(&text))?;
-        }
         if let Some(rules) = &check.text {
             known(rules.hold(&text))?;
         }
-        self.accept_combined(check, value)?;
+        if let Some(rest) = &check.rest {
+            self.accept_rest(rest, value)?;
+        }
         Ok(text)
     }
 
@@ -113,17 +108,17 @@ impl<'p> Scan<'p> {
         known(seen & required == required)
     }
 
-    /// Checks the value against other schemas that speak of it.
-    fn accept_combined(&mut self, check: &'p Check, value: Raw<'_>) -> Result<(), NotKnown> {
-        if let Some(position) = check.reference {
+    fn accept_rest(&mut self, rest: &'p Rest, value: Raw<'_>) -> Result<(), NotKnown> {
+        known(rest.options.iter().all(|options| options.accept(value)))?;
+        if let Some(position) = rest.reference {
             self.depth = self.depth.checked_sub(1).ok_or(NotKnown)?;
             self.accept(&self.plain.definitions[position], value)?;
             self.depth += 1;
         }
-        for check in &check.all {
+        for check in &rest.all {
             self.accept(check, value)?;
         }
-        for forms in &check.forms {
+        for forms in &rest.forms {
             self.accept_form(forms, value)?;
         }
         Ok(())
@@ -155,17 +150,15 @@ impl<'p> Scan<'p> {
 impl Forms {
     /// The forms that are not ruled out at a glance.
     fn candidates(&self, value: Raw<'_>) -> Result<Vec<usize>, NotKnown> {
-        let kind = match value.kind() {
-            Kind::Null => Types::NULL,
-            Kind::Boolean => Types::BOOLEAN,
+        let kind = value.kind();
+        // A form that takes integers alone may be the one for any number.
+        let types = match kind {
             Kind::Number => Types::NUMBER.with(Types::INTEGER),
-            Kind::String => Types::STRING,
-            Kind::Array => Types::ARRAY,
-            Kind::Object => Types::OBJECT,
             Kind::Other => return Err(NotKnown),
+            kind => types_of(kind),
         };
         let mut members = vec![None; self.names.len()];
-        if kind == Types::OBJECT && !self.names.is_empty() {
+        if kind == Kind::Object && !self.names.is_empty() {
             value.each_member(&self.names, |position, member| match position {
                 Some(position) => known(members[position].replace(member).is_none()),
                 None => Ok(()),
@@ -177,12 +170,25 @@ impl Forms {
                 Some(member) => member.as_text().is_some_and(|given| given == *text),
                 None => true,
             };
-            mark.types.has(kind)
-                && (kind != Types::OBJECT
+            mark.types.has(types)
+                && (kind != Kind::Object
                     || mark.required.is_none_or(|required| members[required].is_some())
                         && mark.fixed.as_ref().is_none_or(fixed))
         };
         Ok((0..self.marks.len()).filter(is_candidate).collect())
+    }
+}
+
+/// The type that a value of this kind is of, whether or not a number is whole.
+fn types_of(kind: Kind) -> Types {
+    match kind {
+        Kind::Null => Types::NULL,
+        Kind::Boolean => Types::BOOLEAN,
+        Kind::Number => Types::NUMBER,
+        Kind::String => Types::STRING,
+        Kind::Array => Types::ARRAY,
+        Kind::Object => Types::OBJECT,
+        Kind::Other => Types::NONE,
     }
 }
 

@@ -6,7 +6,9 @@ use std::ops::ControlFlow;
 
 use serde_json::{Map, Value};
 
-use super::{Bound, Check, Forms, Length, List, Object, Others, Plain, ROOT, Side, Text, Types};
+use super::{
+    Bound, Check, Forms, Length, List, Object, Others, Plain, ROOT, Rest, Side, Text, Types,
+};
 use crate::number::{canonical, compare, is_whole};
 use crate::sentence::{Rule, at, required, stray};
 use crate::{MOST_VIOLATIONS, Violation, forms, member};
@@ -15,8 +17,8 @@ use crate::{MOST_VIOLATIONS, Violation, forms, member};
 pub(super) struct Walk<'p> {
     plain: &'p Plain,
     source: &'p Value,
-    /// Where the value is, as a JSON Pointer; not kept up to date while only the verdict counts.
-    place: String,
+    /// Where the value is.
+    place: Vec<Step<'p>>,
     violations: Vec<Violation>,
     /// Whether only the verdict counts, so that the first violation ends the walk.
     is_trial: bool,
@@ -28,6 +30,12 @@ pub(super) struct Walk<'p> {
     is_exhausted: bool,
 }
 
+/// A step into a value.
+enum Step<'p> {
+    Member(&'p str),
+    Item(usize),
+}
+
 /// Ends the walk, or a trial: there is a violation, and no need to look for more.
 type Flow = ControlFlow<()>;
 
@@ -36,7 +44,7 @@ impl<'p> Walk<'p> {
         Self {
             plain,
             source,
-            place: String::new(),
+            place: Vec::new(),
             violations: Vec::new(),
             is_trial: false,
             steps: MOST_STEPS,
@@ -46,13 +54,13 @@ impl<'p> Walk<'p> {
     }
 
     /// Returns whether a value keeps to the schema.
-    pub(super) fn fits(mut self, value: &Value) -> bool {
+    pub(super) fn fits(mut self, value: &'p Value) -> bool {
         let plain = self.plain;
         self.try_check(&plain.definitions[ROOT], value) && !self.is_exhausted
     }
 
     /// Lists how a value breaks the schema.
-    pub(super) fn violations(mut self, value: &Value) -> Vec<Violation> {
+    pub(super) fn violations(mut self, value: &'p Value) -> Vec<Violation> {
         let plain = self.plain;
         // The flow only says whether the walk ended early.
         let _ = self.check(&plain.definitions[ROOT], value);
@@ -63,15 +71,15 @@ impl<'p> Walk<'p> {
         self.violations
     }
 
-    fn try_check(&mut self, check: &'p Check, value: &Value) -> bool {
+    fn try_check(&mut self, check: &'p Check, value: &'p Value) -> bool {
         let was_trial = std::mem::replace(&mut self.is_trial, true);
         let fits = self.check(check, value).is_continue();
         self.is_trial = was_trial;
         fits
     }
 
-    fn check(&mut self, check: &'p Check, value: &Value) -> Flow {
-        if check.is_anything {
+    fn check(&mut self, check: &'p Check, value: &'p Value) -> Flow {
+        if check.free == Types::ALL {
             return Flow::Continue(());
         }
         self.spend(1)?;
@@ -85,16 +93,11 @@ impl<'p> Walk<'p> {
         flow
     }
 
-    fn check_keywords(&mut self, check: &'p Check, value: &Value) -> Flow {
+    fn check_keywords(&mut self, check: &'p Check, value: &'p Value) -> Flow {
         if !has_type(check.types, value) {
             match check.types {
                 Types::NONE => self.fault(&Rule::Nothing, value)?,
                 types => self.fault(&Rule::Type(&types.names()), value)?,
-            }
-        }
-        for options in check.options.iter().chain(&check.constant) {
-            if !options.hold(value) {
-                self.fault(&options.rule(), value)?;
             }
         }
         match value {
@@ -124,14 +127,24 @@ impl<'p> Walk<'p> {
             }
             Value::Null | Value::Bool(_) => {}
         }
-        if let Some(position) = check.reference {
+        match &check.rest {
+            Some(rest) => self.check_rest(rest, value),
+            None => Flow::Continue(()),
+        }
+    }
+
+    fn check_rest(&mut self, rest: &'p Rest, value: &'p Value) -> Flow {
+        for options in rest.options.iter().filter(|options| !options.hold(value)) {
+            self.fault(&options.rule(), value)?;
+        }
+        if let Some(position) = rest.reference {
             let plain = self.plain;
             self.check(&plain.definitions[position], value)?;
         }
-        for check in &check.all {
+        for check in &rest.all {
             self.check(check, value)?;
         }
-        for forms in &check.forms {
+        for forms in &rest.forms {
             self.check_forms(forms, value)?;
         }
         Flow::Continue(())
@@ -154,7 +167,7 @@ impl<'p> Walk<'p> {
         }
     }
 
-    fn check_list(&mut self, list: &'p List, items: &[Value], value: &Value) -> Flow {
+    fn check_list(&mut self, list: &'p List, items: &'p [Value], value: &'p Value) -> Flow {
         self.check_length(list.length, || items.len(), "items", value)?;
         if list.unique {
             let mut seen = HashSet::new();
@@ -169,7 +182,7 @@ impl<'p> Walk<'p> {
         }
         for (index, item) in items.iter().enumerate() {
             if let Some(check) = list.prefix.get(index).or(list.items.as_ref()) {
-                self.check_inside(&index.to_string(), check, item)?;
+                self.check_inside(Step::Item(index), check, item)?;
             }
         }
         Flow::Continue(())
@@ -178,8 +191,8 @@ impl<'p> Walk<'p> {
     fn check_object(
         &mut self,
         object: &'p Object,
-        members: &Map<String, Value>,
-        value: &Value,
+        members: &'p Map<String, Value>,
+        value: &'p Value,
     ) -> Flow {
         // First, because that tells most forms apart.
         for name in object.required.iter().filter(|name| !members.contains_key(*name)) {
@@ -188,7 +201,7 @@ impl<'p> Walk<'p> {
         self.check_length(object.length, || members.len(), "members", value)?;
         for (name, check) in object.names.iter().zip(&object.checks) {
             if let Some(member) = members.get(name) {
-                self.check_inside(name, check, member)?;
+                self.check_inside(Step::Member(name), check, member)?;
             }
         }
         let is_strict = !matches!(object.others, Others::Allowed);
@@ -202,7 +215,7 @@ impl<'p> Walk<'p> {
                 self.spend(1 + name.len() / BYTES_A_STEP)?;
                 if pattern.regex.is_match(name) {
                     is_covered = true;
-                    self.check_inside(name, check, member)?;
+                    self.check_inside(Step::Member(name), check, member)?;
                 }
             }
             match &object.others {
@@ -211,7 +224,7 @@ impl<'p> Walk<'p> {
                     self.violation(|place| stray(place, name, &known))?;
                 }
                 Others::Checked(check) if !is_covered => {
-                    self.check_inside(name, check, member)?;
+                    self.check_inside(Step::Member(name), check, member)?;
                 }
                 _ => {}
             }
@@ -219,14 +232,10 @@ impl<'p> Walk<'p> {
         Flow::Continue(())
     }
 
-    fn check_inside(&mut self, name: &str, check: &'p Check, value: &Value) -> Flow {
-        if self.is_trial {
-            return self.check(check, value);
-        }
-        let length = self.place.len();
-        self.place = member(&self.place, name);
+    fn check_inside(&mut self, step: Step<'p>, check: &'p Check, value: &'p Value) -> Flow {
+        self.place.push(step);
         let flow = self.check(check, value);
-        self.place.truncate(length);
+        self.place.pop();
         flow
     }
 
@@ -250,7 +259,7 @@ impl<'p> Walk<'p> {
         Flow::Continue(())
     }
 
-    fn check_forms(&mut self, forms: &'p Forms, value: &Value) -> Flow {
+    fn check_forms(&mut self, forms: &'p Forms, value: &'p Value) -> Flow {
         let most = if forms.exactly_one { 2 } else { 1 };
         let mut fitting = 0;
         for (mark, check) in forms.marks.iter().zip(&forms.checks) {
@@ -269,19 +278,18 @@ impl<'p> Walk<'p> {
         }
     }
 
-    fn explain_forms(&mut self, forms: &'p Forms, value: &Value) -> Flow {
+    fn explain_forms(&mut self, forms: &'p Forms, value: &'p Value) -> Flow {
         if self.is_trial || self.is_exhausted {
             return Flow::Break(());
         }
         let sources = forms::listed(self.source, &forms.place);
-        let place = self.place.clone();
+        let place = self.pointer();
         let explained = forms::explain(&sources, value, &place, |index| {
             let others = std::mem::take(&mut self.violations);
             // The flow only says whether the walk ended early.
             let _ = self.check(&forms.checks[index], value);
             std::mem::replace(&mut self.violations, others)
         });
-        self.place = place;
         self.violations.extend(explained);
         self.go_on()
     }
@@ -294,8 +302,16 @@ impl<'p> Walk<'p> {
         if self.is_trial {
             return Flow::Break(());
         }
-        self.violations.push(violation(&self.place));
+        self.violations.push(violation(&self.pointer()));
         self.go_on()
+    }
+
+    /// Where the value is, as a JSON Pointer.
+    fn pointer(&self) -> String {
+        self.place.iter().fold(String::new(), |place, step| match step {
+            Step::Member(name) => member(&place, name),
+            Step::Item(index) => format!("{place}/{index}"),
+        })
     }
 
     fn go_on(&self) -> Flow {
