@@ -8,6 +8,7 @@
 mod files;
 mod made;
 mod trust;
+mod validity;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,7 +20,6 @@ use rustls::pki_types::pem;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SupportedProtocolVersion};
-use x509_parser::time::ASN1Time;
 
 use files::{Files, Looks};
 use made::Made;
@@ -108,13 +108,7 @@ impl Tls {
     /// From when until when the certificate shown at the moment is good, if it says so.
     pub fn validity(&self) -> Option<(SystemTime, SystemTime)> {
         let current = self.current();
-        let (_, certificate) = x509_parser::parse_x509_certificate(current.cert.first()?).ok()?;
-        let validity = certificate.validity();
-        let time = |time: ASN1Time| {
-            let seconds = u64::try_from(time.timestamp()).ok()?;
-            SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
-        };
-        Some((time(validity.not_before)?, time(validity.not_after)?))
+        validity::validity(current.cert.first()?)
     }
 
     /// Whether the certificate is one that only its hash makes known.

@@ -20,8 +20,9 @@ use crate::soak::{files, typed};
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
 /// How long what nobody uses is kept: conversations, paths of WebTransport, and calls in a session by
-/// HTTP, which go on when their client is gone. What is idle after that is kept half as long.
-pub(crate) const IDLE: Duration = Duration::from_secs(4);
+/// HTTP, which go on when their client is gone. What is idle after that is kept half as long. It must
+/// be longer than a call takes whose journal waits for a busy disk.
+pub(crate) const IDLE: Duration = Duration::from_secs(8);
 
 pub(crate) struct Server {
     child: Child,
