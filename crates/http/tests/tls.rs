@@ -106,7 +106,8 @@ fn bad_files_are_named() {
 async fn a_handshake_takes_no_longer_than_it_may() {
     let folder = Folder::new();
     let certificate = folder.renew();
-    let options = Options { head_time: Duration::from_millis(50), ..Options::default() };
+    let soon = Duration::from_millis(50);
+    let options = Options { head_time: soon, unread_time: soon, ..Options::default() };
     let server = Fixture::new().server;
     let running =
         start_with(&server, |bound| bound.options(options).tls(folder.tls()).unwrap()).await;

@@ -10,7 +10,7 @@ use serde_json::json;
 /// client has to overlook.
 fn ourselves() -> Program {
     Program::new(std::env::current_exe().unwrap())
-        .arguments(["--exact", "serve_as_a_child", "--nocapture"])
+        .arguments(["--exact", "child::serve_as_a_child", "--nocapture"])
         .environment("SERVE_AS_A_CHILD", "1")
 }
 
