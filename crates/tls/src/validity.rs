@@ -1,5 +1,10 @@
 //! Validity period of an X.509 certificate.
 
+#![expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the methods themselves are not general enough in their lifetimes"
+)]
+
 use std::time::{Duration, SystemTime};
 
 use yasna::tags::TAG_UTCTIME;
