@@ -131,7 +131,8 @@ fn the_work_for_hostile_values_is_bounded() {
     }
 }
 
-/// Values as deep as any that are decoded fit a schema that refers to itself.
+/// Deep values fit a schema that refers to itself; deeper ones are refused, and none needs more than
+/// the stack of a thread.
 #[test]
 fn deep_values_are_checked_within_the_stack() {
     let inner = json!({"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}]});
@@ -139,9 +140,11 @@ fn deep_values_are_checked_within_the_stack() {
     let defs = json!({"a": {"oneOf": [form, {"type": "string"}]}});
     let schema = json!({"$ref": "#/$defs/a", "$defs": defs});
     let judge = Judge::new(&schema);
-    let deep = |inner| (0..126).fold(inner, |inner, _| json!({"Not": inner})).to_string();
-    assert_eq!(judge.judge(&deep(json!("x"))), 2);
-    assert_eq!(judge.judge(&deep(json!(7))), 0);
+    let deep = |levels, inner| (0..levels).fold(inner, |inner, _| json!({"Not": inner}));
+    assert_eq!(judge.judge(&deep(50, json!("x")).to_string()), 2);
+    assert_eq!(judge.judge(&deep(50, json!(7)).to_string()), 0);
+    let violations = judge.plain.violations(&schema, &deep(126, json!(7)));
+    assert!(violations[0].sentence.contains("too many steps"), "{violations:?}");
     // Too deep to be decoded, so that the walk never sees it.
     let deeper = "[".repeat(100_000) + &"]".repeat(100_000);
     let plain = Plain::compile(&json!({"items": {"$ref": "#"}}), false).unwrap();
