@@ -71,6 +71,7 @@ export class Client extends EventTarget {
   /** @type {Map<number, Pending>} */ #pending = new Map();
   /** @type {Map<string, (params: any) => any>} */ #handlers = new Map();
   /** @type {Link | null} */ #link = null;
+  /** Whether WebTransport has worked before, so that no network blocks it. */ #isReachable = false;
   /** @type {Promise<void> | null} */ #opening = null;
   #lastId = 0;
   #url;
@@ -220,9 +221,10 @@ export class Client extends EventTarget {
     const { token } = this.#options;
     const link =
       transport === "webtransport"
-        ? await WebTransportLink.open(this.#url, token, events)
+        ? await WebTransportLink.open(this.#url, token, events, this.#isReachable)
         : new HttpLink(this.#url, token, events);
     this.#link = link;
+    this.#isReachable ||= transport === "webtransport";
     const { interaction = "push", capabilities = {} } = this.#options;
     const { name = "mcp-flow-browser", version = "0.1.0" } = this.#options;
     const experimental = interaction === "inline" ? { interaction: { delivery: "inline" } } : {};

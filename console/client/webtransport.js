@@ -23,8 +23,9 @@ export class WebTransportLink {
    * @param {URL} url
    * @param {string | undefined} token
    * @param {LinkEvents} events
+   * @param {boolean} isReachable Whether it worked before: then it is worth waiting for.
    */
-  static async open(url, token, events) {
+  static async open(url, token, events, isReachable) {
     // Browsers cannot send one when they open a session.
     if (token) throw new ConnectError("a token cannot be sent by WebTransport");
     if (!("WebTransport" in globalThis)) throw new ConnectError("no WebTransport in this browser");
@@ -41,7 +42,7 @@ export class WebTransportLink {
       })),
     });
     session.closed.catch(() => {});
-    await within(PATIENCE, session.ready, () => session.close());
+    await within(isReachable ? RECONNECT_TIMEOUT : CONNECT_TIMEOUT, session.ready, () => session.close());
     const control = await session.createBidirectionalStream();
     return new WebTransportLink(session, control, events);
   }
@@ -302,5 +303,8 @@ const ARRIVAL = 10_000;
 /** How long a stream is kept for someone to ask for it, in milliseconds. */
 const KEPT = 60_000;
 
-/** How long to wait for WebTransport before another way is taken, in milliseconds. */
-const PATIENCE = 2500;
+/** Time to connect before another transport is taken, in milliseconds: UDP may be blocked. */
+const CONNECT_TIMEOUT = 2500;
+
+/** Time to connect again to a server that was reached before. */
+const RECONNECT_TIMEOUT = 15_000;

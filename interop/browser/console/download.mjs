@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { answer, browse, folder, go, main, open, serve, until } from "./harness.mjs";
 
 const FILES = ["a.bin", "b.bin", "c.bin", "d.bin"];
-const SIZE = 60_000_000;
+const SIZE = 20_000_000;
 
 await main(async () => {
   const files = folder();
@@ -39,7 +39,7 @@ await main(async () => {
     await page.evaluate(() => globalThis.tray.release());
     await until(page, "all downloads to be done", (count) => document.querySelectorAll('.download[data-state="done"]').length === count, FILES.length);
     const sizes = await page.locator(".download .numbers").allTextContents();
-    assert.deepEqual(sizes, FILES.map(() => "60 MB"));
+    assert.deepEqual(sizes, FILES.map(() => "20 MB"));
     const saved = page.waitForEvent("download");
     await page.getByRole("button", { name: /^Save / }).first().click();
     assert.ok((await saved).suggestedFilename());
