@@ -12,7 +12,7 @@
  */
 
 import { HttpLink } from "./client/http.js";
-import { ConnectError, LostError, RpcError } from "./client/errors.js";
+import { ConnectError, LostError, RpcError, UnreachableError } from "./client/errors.js";
 import { WebTransportLink } from "./client/webtransport.js";
 
 export { ConnectError, LostError, RpcError };
@@ -72,6 +72,7 @@ export class Client extends EventTarget {
   /** @type {Map<string, (params: any) => any>} */ #handlers = new Map();
   /** @type {Link | null} */ #link = null;
   /** Whether WebTransport has worked before, so that no network blocks it. */ #isReachable = false;
+  /** How often it has failed since. */ #failures = 0;
   /** @type {Promise<void> | null} */ #opening = null;
   #lastId = 0;
   #url;
@@ -100,6 +101,7 @@ export class Client extends EventTarget {
       try {
         await this.#openBy(transport);
         if (this.state === "closed") throw new LostError("the connection was closed");
+        this.#failures = 0;
         return this.#become("open");
       } catch (error) {
         problem = error;
@@ -107,6 +109,9 @@ export class Client extends EventTarget {
         this.#link = null;
         if (this.state === "closed") break;
         if (error instanceof ConnectError && error.status === 401) break;
+        // A server that just comes back must not be met by another transport than before.
+        if (error instanceof UnreachableError) break;
+        if (transport === "webtransport" && this.#isReachable && ++this.#failures < 3) break;
       }
     }
     throw problem;

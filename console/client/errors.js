@@ -22,6 +22,9 @@ export class ConnectError extends Error {
   }
 }
 
+/** Nothing answers at the server's address, by any transport. */
+export class UnreachableError extends ConnectError {}
+
 /** The connection broke before an answer came, so nobody knows what became of the request. */
 export class LostError extends Error {
   /** @param {string} message */

@@ -2,7 +2,7 @@
 // WebTransport: one control stream for messages, each with its length before it, and a stream of
 // its own for everything large.
 
-import { ConnectError, LostError } from "./errors.js";
+import { ConnectError, LostError, UnreachableError } from "./errors.js";
 
 /** @typedef {import("./http.js").LinkEvents} LinkEvents */
 
@@ -30,7 +30,8 @@ export class WebTransportLink {
     if (token) throw new ConnectError("a token cannot be sent by WebTransport");
     if (!("WebTransport" in globalThis)) throw new ConnectError("no WebTransport in this browser");
     const response = await fetch(new URL("/connect.json", url)).catch(() => null);
-    const told = await response?.json().catch(() => null);
+    if (!response) throw new UnreachableError("the server cannot be reached");
+    const told = await response.json().catch(() => null);
     if (!told?.webtransport) throw new ConnectError("the server does not offer WebTransport");
     const { url: address, certificateHashes = [] } = told.webtransport;
     const place = new URL(address, url);
