@@ -1,6 +1,6 @@
 //! JSON Schema validation for the whole workspace.
 //!
-//! Nearly all schemas of tools are derived from Rust types and use few keywords. The [`plain`]
+//! Nearly all schemas of tools are derived from Rust types and use few keywords. The plain
 //! check understands those, accepts most arguments without building them in memory and explains
 //! what is wrong with the others. The feature `complete` adds the jsonschema crate for every other
 //! schema; without it, such a schema is refused when it is compiled.
