@@ -363,4 +363,4 @@ fn shown(place: &str) -> &str {
 }
 
 /// How many schemas may be inside each other, references followed.
-const DEEPEST: usize = 256;
+const DEEPEST: usize = 96;

@@ -391,4 +391,4 @@ const BYTES_A_STEP: usize = 16;
 
 /// How many checks may be inside each other, several for every level of a value. Without optimisation
 /// each takes over 3 KB of a thread's 2 MiB stack.
-const DEEPEST: usize = 320;
+const DEEPEST: usize = 256;
