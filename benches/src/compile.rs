@@ -1,4 +1,4 @@
-//! How long a crate with a hundred tools takes to compile, after its dependencies, and a server of
+//! Compile time of a crate with a hundred tools, after its dependencies, and of a server of
 //! one tool with all of them.
 
 mod scratch;

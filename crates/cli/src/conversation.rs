@@ -40,7 +40,7 @@ impl From<Error> for Broken {
     }
 }
 
-/// Whether the session has expired. Servers of other makers may say so by the number alone.
+/// Returns whether the session has expired. Other servers may say so by the error code alone.
 fn is_gone(error: &ServerError) -> bool {
     match error.name() {
         Some(name) => matches!(name, "SESSION_EXPIRED" | "SESSION_NOT_FOUND"),

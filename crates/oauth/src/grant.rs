@@ -53,7 +53,7 @@ impl fmt::Debug for Identity {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Wish {
-    /// Whether the server said that it wants a token.
+    /// Set if the server requires a token.
     pub is_asked: bool,
     /// The `WWW-Authenticate` header it said that with.
     pub challenge: Option<String>,

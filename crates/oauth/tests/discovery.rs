@@ -29,7 +29,7 @@ fn resource(town: &Town, servers: &[String]) -> Answer {
     Answer::json(200, &json!({"resource": town.server(), "authorization_servers": servers}))
 }
 
-/// What the authorization server at a path says of itself.
+/// Metadata of the authorization server at a path.
 fn metadata(town: &Town, path: &str) -> Answer {
     let mut metadata = town.metadata();
     metadata["issuer"] = format!("{}{path}", town.base()).into();

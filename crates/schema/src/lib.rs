@@ -63,7 +63,7 @@ pub enum Fault {
 pub struct Violation {
     /// Where, as a JSON Pointer into the arguments; empty for the whole.
     pub pointer: String,
-    /// What is wrong and what would be right.
+    /// Sentence that says what is wrong and what would be right.
     pub sentence: String,
 }
 
@@ -142,10 +142,10 @@ fn compile_rest(_: &Value, _: bool, reason: String) -> Result<Check, String> {
     Err(reason)
 }
 
-/// How many values arguments may hold that have to be built in memory.
+/// Limit on the values of arguments that are built in memory.
 const MOST_VALUES: usize = 256 * 1024;
 
-/// How many violations are reported at once; the rest are reported on the next attempt.
+/// Limit on violations reported at once; the rest are reported on the next attempt.
 const MOST_VIOLATIONS: usize = 20;
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use walk::Walk;
 /// A compiled schema of the plain kind.
 #[derive(Debug)]
 pub(crate) struct Plain {
-    /// What references lead to; the whole schema comes first.
+    /// Targets of references; the whole schema comes first.
     definitions: Vec<Check>,
 }
 
@@ -180,7 +180,7 @@ struct Pattern {
 #[derive(Debug, Default)]
 struct List {
     prefix: Vec<Check>,
-    /// What the items after the prefix must keep to.
+    /// Check of the items after the prefix.
     items: Option<Check>,
     length: Length,
     unique: bool,
@@ -199,7 +199,7 @@ struct Object {
     length: Length,
 }
 
-/// What is said of members that neither a name nor a pattern covers.
+/// Rule for members that neither a name nor a pattern covers.
 #[derive(Debug, Default)]
 enum Others {
     #[default]

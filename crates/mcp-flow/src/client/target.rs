@@ -16,7 +16,7 @@ pub async fn connect(target: &str) -> Result<Client, Error> {
     Client::builder().connect_by(connector).await
 }
 
-/// What reaches the server at a URL:
+/// Creates a connector for the server at a URL:
 ///
 /// | URL | how |
 /// |---|---|
