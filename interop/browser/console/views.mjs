@@ -208,15 +208,18 @@ async function traffic(page) {
   await page.getByRole("searchbox", { name: /^Filter by/ }).fill("");
 }
 
-/** Figures move when something happens. */
+/** Figures fall when nothing happens, and rise when something does. */
 async function server_(page, server) {
   await go(page, "server");
   await page.getByRole("heading", { name: "Limits" }).waitFor();
-  const rate = page.locator(".tile", { hasText: "Calls per second" }).locator("strong");
-  const before = Number(await rate.textContent());
+  // The figure is a mean of ten seconds, so it still has the calls of the tour before this one.
+  await until(page, "less than 5 calls per second", () => Number(document.querySelector(".tile strong").textContent) < 5);
   const call = () => post(server, "tools/call", { name: "calculator.add", arguments: { a: 1, b: 2 } }, { name: "calculator.add" });
-  await Promise.all(Array.from({ length: 100 }, call));
-  await until(page, `more than ${before} calls per second`, (before) => Number(document.querySelector(".tile strong").textContent) > before, before);
+  let isBusy = true;
+  const risen = until(page, "more than 5 calls per second", () => Number(document.querySelector(".tile strong").textContent) > 5);
+  risen.catch(() => {}).finally(() => (isBusy = false));
+  while (isBusy) await Promise.all(Array.from({ length: 20 }, call));
+  await risen;
 }
 
 async function phone(page) {
