@@ -1,0 +1,16 @@
+//! Lets the linker merge functions with identical code in packages (profile `dist`), which makes the
+//! program smaller. Generic code is instantiated many times with the same outcome.
+
+use std::path::Path;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    // Only there is the toolchain's own linker, which knows the option, used by default.
+    let has_lld = std::env::var("TARGET").is_ok_and(|target| target == "x86_64-unknown-linux-gnu");
+    // Build scripts are told no other name of a profile than `release`.
+    let is_dist = std::env::var("OUT_DIR")
+        .is_ok_and(|folder| Path::new(&folder).iter().any(|part| part == "dist"));
+    if has_lld && is_dist {
+        println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
+    }
+}
