@@ -1,8 +1,7 @@
 //! Arguments, checked against the schema of their tool before they are sent (PAT-027).
 
-use jsonschema::PatternOptions;
-use mcp_flow_flow::{is_affordable, is_affordable_for};
 use mcp_flow_proto::model::ToolDefinition;
+use mcp_flow_schema::UntrustedSchema;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
@@ -31,39 +30,23 @@ pub(crate) fn check(
     schema: &Map<String, Value>,
     arguments: &Map<String, Value>,
 ) -> Result<(), Error> {
-    // The schema is the server's word: its patterns run in linear time or not at all.
-    let patterns = PatternOptions::regex().size_limit(PATTERN).dfa_size_limit(PATTERN);
-    let options = jsonschema::options().with_pattern_options(patterns);
-    let schema = Value::Object(schema.clone());
+    let schema = UntrustedSchema::compile(&Value::Object(schema.clone()));
     let arguments = Value::Object(arguments.clone());
-    let is_cheap = is_affordable(&schema) && is_affordable_for(&schema, &arguments);
-    let validator = is_cheap.then(|| options.build(&schema).ok()).flatten();
-    let Some(validator) = validator else {
+    let checked =
+        schema.ok().map(|schema| schema.violations(&arguments, "their whole", MOST_FAULTS));
+    let Some(Ok(violations)) = checked else {
         tracing::warn!("the schema of a tool cannot be used, so its arguments are not checked");
         return Ok(());
     };
-    let faults: Vec<_> = validator
-        .iter_errors(&arguments)
-        .take(MOST_FAULTS)
-        .map(|fault| {
-            let place = fault.instance_path().to_string();
-            match place.trim_start_matches('/') {
-                "" => fault.to_string(),
-                place => format!("{}: {fault}", crate::neutral::shorten(place, 100)),
-            }
-        })
-        .collect();
-    match faults.is_empty() {
-        true => Ok(()),
-        false => Err(Error::Usage(format!("the arguments do not fit: {}", faults.join("; ")))),
+    if violations.is_empty() {
+        return Ok(());
     }
+    let faults: Vec<_> = violations.into_iter().map(|violation| violation.sentence).collect();
+    Err(Error::Usage(format!("the arguments do not fit: {}", faults.join("; "))))
 }
 
 /// How many faults are named at once.
 const MOST_FAULTS: usize = 8;
-
-/// How many bytes a compiled pattern may take.
-const PATTERN: usize = 1024 * 1024;
 
 #[cfg(test)]
 mod tests {

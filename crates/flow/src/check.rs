@@ -4,7 +4,6 @@
 //! given before anything was asked. It takes time linear in the answer, whatever the rules.
 
 mod compiled;
-mod cost;
 mod custom;
 mod file;
 pub mod limits;
@@ -17,7 +16,6 @@ use serde_json::Value;
 
 use crate::prompt::{Prompt, PromptType};
 
-pub use cost::{is_affordable, is_affordable_for, schema_cost};
 pub(crate) use plain::parse_date;
 pub use sound::BadPrompt;
 

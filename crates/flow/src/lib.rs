@@ -17,7 +17,6 @@
 //! assert_eq!(prompt.check(&json!("X")).unwrap_err().error, "at least 2 characters are needed");
 //! ```
 
-mod cache;
 mod check;
 pub mod event;
 mod id;
@@ -28,13 +27,11 @@ pub mod session;
 pub mod store;
 mod time;
 
-pub use cache::Cache;
-pub use check::{
-    BadPrompt, Violation, is_affordable, is_affordable_for, is_empty, limits, schema_cost,
-};
+pub use check::{BadPrompt, Violation, is_empty, limits};
 pub use event::{Ending, Event, Fault, FaultName};
 pub use id::{BadSessionId, Owner, SessionId};
 pub use jiff::civil::Date;
+pub use mcp_flow_schema::is_affordable;
 pub use prompt::{Prompt, PromptType};
 pub use question::Question;
 pub use replay::{Divergence, Replay};

@@ -7,15 +7,20 @@ use serde_json::Value;
 use crate::sentence::{Rule, required, stray};
 use crate::{MOST_VIOLATIONS, Violation, forms};
 
-/// Compiles a schema. Its patterns run in linear time, and it refers to nothing outside.
+/// Compiles a schema. Its patterns run in linear time and take bounded memory, and it refers to nothing
+/// outside.
 pub(crate) fn validator(schema: &Value, formats: bool) -> Result<Validator, String> {
+    let patterns = PatternOptions::regex().size_limit(PATTERN).dfa_size_limit(PATTERN);
     jsonschema::options()
         .with_draft(Draft::Draft202012)
         .should_validate_formats(formats)
-        .with_pattern_options(PatternOptions::regex())
+        .with_pattern_options(patterns)
         .build(schema)
         .map_err(|error| error.to_string())
 }
+
+/// Limit on the bytes of a compiled pattern.
+const PATTERN: usize = 1024 * 1024;
 
 /// Lists how arguments break a schema; none if they keep to it.
 pub(crate) fn violations(

@@ -3,22 +3,31 @@
 //! Nearly all schemas of tools are derived from Rust types and use few keywords. The plain
 //! check understands those, accepts most arguments without building them in memory and explains
 //! what is wrong with the others. The feature `complete` adds the jsonschema crate for every other
-//! schema; without it, such a schema is refused when it is compiled.
+//! schema; without it, such a schema is refused when it is compiled. It also brings
+//! [`UntrustedSchema`], for schemas of peers and of files.
 
+mod cache;
 // Tests compare the plain check with it, whatever the features.
 #[cfg(any(feature = "complete", test))]
 mod complete;
+mod cost;
 mod forms;
 mod number;
 mod plain;
 mod sentence;
+#[cfg(feature = "complete")]
+mod untrusted;
 
 use mcp_flow_proto::{DecodeError, Raw};
 use serde_json::Value;
 
 use plain::Plain;
 
+pub use cache::Cache;
+pub use cost::{is_affordable, is_affordable_for, schema_cost};
 pub use sentence::{dotted, member};
+#[cfg(feature = "complete")]
+pub use untrusted::{TooCostly, UntrustedSchema};
 
 /// A compiled JSON Schema 2020-12.
 ///

@@ -126,8 +126,12 @@ fn readable(part: &str) -> String {
 
 /// Cuts a text so that it can be repeated in a sentence.
 pub(crate) fn shorten(text: &str) -> String {
-    const LONGEST: usize = 60;
-    match text.char_indices().nth(LONGEST) {
+    shorten_to(text, 60)
+}
+
+/// Cuts a text after so many characters.
+pub(crate) fn shorten_to(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }

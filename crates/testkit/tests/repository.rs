@@ -14,12 +14,15 @@ const MAY_USE: [(&str, &[&str]); 28] = [
     ("mcp-flow-schema", &["mcp-flow-proto"]),
     ("mcp-flow-seal", &[]),
     ("mcp-flow-rate", &[]),
-    ("mcp-flow-flow", &[]),
+    ("mcp-flow-flow", &["mcp-flow-schema"]),
     ("mcp-flow-engine", &["mcp-flow-flow", "mcp-flow-rate", "mcp-flow-seal"]),
     ("mcp-flow-store-redb", &["mcp-flow-flow", "mcp-flow-seal"]),
     ("mcp-flow-server", &["mcp-flow-proto", "mcp-flow-rate", "mcp-flow-schema", "mcp-flow-seal"]),
     ("mcp-flow-files", &["mcp-flow-proto", "mcp-flow-server"]),
-    ("mcp-flow-client", &["mcp-flow-flow", "mcp-flow-proto", "mcp-flow-rate", "mcp-flow-seal"]),
+    (
+        "mcp-flow-client",
+        &["mcp-flow-flow", "mcp-flow-proto", "mcp-flow-rate", "mcp-flow-schema", "mcp-flow-seal"],
+    ),
     ("mcp-flow-stdio", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-tls", &[]),
     ("mcp-flow-http", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server", "mcp-flow-tls"]),
@@ -47,7 +50,14 @@ const MAY_USE: [(&str, &[&str]); 28] = [
     ("mcp-flow-oauth", &["mcp-flow-client", "mcp-flow-http"]),
     (
         "mcp-flow-workflow",
-        &["mcp-flow-engine", "mcp-flow-flow", "mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"],
+        &[
+            "mcp-flow-engine",
+            "mcp-flow-flow",
+            "mcp-flow-proto",
+            "mcp-flow-schema",
+            "mcp-flow-seal",
+            "mcp-flow-server",
+        ],
     ),
     (
         "mcp-flow-testkit",

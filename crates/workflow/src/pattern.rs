@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcp_flow_flow::Cache;
+use mcp_flow_schema::Cache;
 use regex::{Regex, RegexBuilder};
 
 /// A regular expression without look-around and back references.

@@ -13,7 +13,6 @@ use crate::condition::Condition;
 use crate::pattern::Pattern;
 
 pub use verdict::Verdict;
-pub(crate) use verdict::validator;
 
 /// All rules of a step.
 #[derive(Clone, Debug, PartialEq, Serialize)]

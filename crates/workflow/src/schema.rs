@@ -22,9 +22,10 @@ pub(crate) fn inlined() -> Value {
     Value::Object(schema)
 }
 
+/// The schema, compiled.
 #[cfg(test)]
-pub(crate) fn validator() -> &'static jsonschema::Validator {
-    static VALIDATOR: LazyLock<jsonschema::Validator> =
-        LazyLock::new(|| crate::rule::validator(&inlined()).unwrap());
-    &VALIDATOR
+pub(crate) fn compiled() -> &'static mcp_flow_schema::Schema {
+    static COMPILED: LazyLock<mcp_flow_schema::Schema> =
+        LazyLock::new(|| mcp_flow_schema::Schema::compile(&inlined()).unwrap());
+    &COMPILED
 }

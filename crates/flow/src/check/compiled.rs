@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use jsonschema::{Draft, PatternOptions, Validator};
+use mcp_flow_schema::{Cache, UntrustedSchema};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
-use super::cost::is_affordable;
 use super::limits;
-use crate::cache::Cache;
 
 pub(super) fn pattern(source: &str) -> Result<Arc<Regex>, String> {
     static PATTERNS: Cache<String, Regex> = Cache::new(MOST_KEPT);
@@ -22,22 +20,10 @@ pub(super) fn pattern(source: &str) -> Result<Arc<Regex>, String> {
     })
 }
 
-/// References never leave the schema and its patterns run in linear time, so neither the author of
-/// a flow nor who answers it can make a check expensive.
-pub(super) fn schema(source: &Value) -> Result<Arc<Validator>, String> {
-    static SCHEMAS: Cache<String, Validator> = Cache::new(MOST_KEPT);
-    SCHEMAS.get_or_try(source.to_string().as_str(), || {
-        if !is_affordable(source) {
-            return Err("it asks for too many checks, or refers to what is not in it".to_owned());
-        }
-        jsonschema::options()
-            .with_draft(Draft::Draft202012)
-            .with_pattern_options(
-                PatternOptions::regex().size_limit(limits::PATTERN).dfa_size_limit(limits::PATTERN),
-            )
-            .build(source)
-            .map_err(|error| error.to_string())
-    })
+/// Neither the author of a flow nor who answers it can make a check expensive.
+pub(super) fn schema(source: &Value) -> Result<Arc<UntrustedSchema>, String> {
+    static SCHEMAS: Cache<String, UntrustedSchema> = Cache::new(MOST_KEPT);
+    SCHEMAS.get_or_try(source.to_string().as_str(), || UntrustedSchema::compile(source))
 }
 
 const NESTED_GROUPS: u32 = 64;

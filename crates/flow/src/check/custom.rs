@@ -1,8 +1,9 @@
 //! Custom answers: whatever the JSON Schema of the question allows, within bounds.
 
+use mcp_flow_schema::TooCostly;
 use serde_json::Value;
 
-use super::{Violation, compiled, is_affordable_for, limits};
+use super::{Violation, compiled, limits};
 use crate::prompt::Rules;
 
 pub(super) fn check(rules: &Rules, answer: &Value) -> Result<(), Violation> {
@@ -12,19 +13,12 @@ pub(super) fn check(rules: &Rules, answer: &Value) -> Result<(), Violation> {
         // Unsound prompts are not asked, so this is a client that checks what it was sent.
         return Err(Violation::new("the schema of this question cannot be used"));
     };
-    if !is_affordable_for(source, answer) {
-        return Err(Violation::new("the answer nests too deep for the schema of this question")
-            .suggest("Send the same in fewer and flatter lists and objects"));
-    }
-    let Some(error) = schema.iter_errors(answer).next() else { return Ok(()) };
-    let place = error.instance_path().to_string();
-    let place = if place.is_empty() { "the answer".to_owned() } else { place };
-    // The masked form names the rule and leaves out what was answered.
-    let mut reason = error.masked().to_string();
-    if let Some((end, _)) = reason.char_indices().nth(LONGEST_REASON) {
-        reason.truncate(end);
-    }
-    Err(Violation::new(format!("{place}: {reason}"))
+    let violations = schema.violations(answer, "the answer", 1).map_err(|TooCostly| {
+        Violation::new("the answer nests too deep for the schema of this question")
+            .suggest("Send the same in fewer and flatter lists and objects")
+    })?;
+    let Some(violation) = violations.into_iter().next() else { return Ok(()) };
+    Err(Violation::new(violation.sentence)
         .suggest("Send what the schema of the question describes"))
 }
 
@@ -52,5 +46,3 @@ fn measure(answer: &Value) -> Result<(), Violation> {
     }
     Ok(())
 }
-
-const LONGEST_REASON: usize = 300;

@@ -1,13 +1,13 @@
 //! Reading rules.
 
-use mcp_flow_flow::schema_cost;
+use mcp_flow_schema::{UntrustedSchema, schema_cost};
 use serde_json::Value;
 
 use super::allowance::Kind;
 use super::conditions::{self, DEEPEST};
 use super::fields::{Fields, Notes, Place};
 use crate::problem::{nearest, short};
-use crate::rule::{Criteria, Demand, Rule, validator};
+use crate::rule::{Criteria, Demand, Rule};
 
 /// The rules of a step, if it has any.
 pub(super) fn read_criteria(fields: &Fields<'_>) -> Option<Criteria> {
@@ -139,7 +139,10 @@ fn read_schema(schema: &Value, place: Place<'_>, notes: &Notes) -> Option<()> {
         // Whether it is good, and a pattern at all, is for the validator to say.
         let _ = notes.weighed(pattern, "", place)?;
     }
-    validator(schema).map_err(|told| notes.error(place, told)).ok()?;
+    let compiled = UntrustedSchema::compile(schema);
+    compiled
+        .map_err(|error| notes.error(place, format!("the schema cannot be used: {error}")))
+        .ok()?;
     Some(())
 }
 

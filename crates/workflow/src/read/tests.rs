@@ -116,7 +116,7 @@ fn what_is_wrong_is_told_with_its_place() {
             ])
             .any(|words| told.contains(words));
         if !beyond_schemas {
-            assert!(!schema::validator().is_valid(&broken), "the schema allows {pointer}: {value}");
+            assert!(!schema::compiled().accepts(&broken), "the schema allows {pointer}: {value}");
         }
     }
 }

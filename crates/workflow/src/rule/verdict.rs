@@ -1,13 +1,12 @@
 //! Judging an output.
 
-use jsonschema::{Draft, PatternOptions, Validator};
-use mcp_flow_flow::is_affordable_for;
+use mcp_flow_schema::UntrustedSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{Criteria, Demand, Rule};
 use crate::condition::{Condition, Context};
-use crate::pattern::{LARGEST, Pattern};
+use crate::pattern::Pattern;
 
 /// Whether an output is good, and if not, what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -179,26 +178,19 @@ fn judge_by_schema(schema: &Value, output: &str) -> Option<Fault> {
             });
         }
     };
-    if !is_affordable_for(schema, &output) {
+    let compiled = match UntrustedSchema::compile(schema) {
+        Ok(compiled) => compiled,
+        // It was tried when it was read.
+        Err(error) => return Some(Fault { issue: error, suggestion: MEND.to_owned() }),
+    };
+    let Ok(violations) = compiled.violations(&output, "the output", MOST_ERRORS) else {
         return Some(Fault {
             issue: "The output is too large or nests too deep for the schema of this step."
                 .to_owned(),
             suggestion: "Give the same in fewer and flatter lists and objects.".to_owned(),
         });
-    }
-    let validator = match validator(schema) {
-        Ok(validator) => validator,
-        // It was tried when it was read.
-        Err(error) => return Some(Fault { issue: error, suggestion: MEND.to_owned() }),
     };
-    let faults: Vec<_> = validator
-        .iter_errors(&output)
-        .take(MOST_ERRORS)
-        .map(|error| match error.instance_path().as_str() {
-            "" => error.masked_with("the output").to_string(),
-            place => format!("{place}: {}", error.masked()),
-        })
-        .collect();
+    let faults: Vec<_> = violations.into_iter().map(|violation| violation.sentence).collect();
     (!faults.is_empty()).then(|| Fault {
         issue: format!(
             "The output does not keep to the schema of this step: {}.",
@@ -206,15 +198,6 @@ fn judge_by_schema(schema: &Value, output: &str) -> Option<Fault> {
         ),
         suggestion: format!("Give JSON that keeps to this schema: {schema}"),
     })
-}
-
-/// Compiles a schema; its patterns take linear time, and it refers to nothing outside.
-pub(crate) fn validator(schema: &Value) -> Result<Validator, String> {
-    jsonschema::options()
-        .with_draft(Draft::Draft202012)
-        .with_pattern_options(PatternOptions::regex().size_limit(LARGEST).dfa_size_limit(LARGEST))
-        .build(schema)
-        .map_err(|error| format!("the schema cannot be used: {}", error.masked()))
 }
 
 const KEPT: Judged = Some(Ok(()));

@@ -1,18 +1,18 @@
-//! What it costs at most to hold a value to a schema, told before it is done.
+//! Cost of a check, bounded before it is done.
 //!
-//! References let a schema of a few lines ask for more checks than there are atoms. Who wrote it is
+//! References let a schema of a few lines ask for more checks than there are atoms, and its author is
 //! often not who runs it.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// Whether a schema can be checked in reasonable time: the parts that look at one place of a value,
+/// Returns whether a schema can be checked in reasonable time: the parts that look at one place of a value,
 /// references followed, are not too many, and lead nowhere outside. A reference that leads back to
 /// where it stands is followed once; what that costs depends on the value ([`is_affordable_for`]).
 ///
 /// ```
-/// use mcp_flow_flow::is_affordable;
+/// use mcp_flow_schema::is_affordable;
 /// use serde_json::json;
 ///
 /// let tree = json!({"properties": {"children": {"items": {"$ref": "#"}}}});
@@ -23,17 +23,17 @@ pub fn is_affordable(schema: &Value) -> bool {
     schema_cost(schema).is_some_and(|cost| cost <= MOST_CHECKS)
 }
 
-/// How many parts of a schema look at most at one place of a value and at what it is in; none if
+/// Counts the parts of a schema that look at one place of a value and at what it is in, at most; none if
 /// that cannot be known.
 pub fn schema_cost(schema: &Value) -> Option<u64> {
     Reckoning::of(schema).cost(schema, ENDLESS, 0).map(Cost::total)
 }
 
-/// Whether a value can be held to a schema in reasonable time. A schema that refers to itself twice
+/// Returns whether a value can be checked against a schema in reasonable time. A schema that refers to itself twice
 /// has twice the work with each level of the value.
 ///
 /// ```
-/// use mcp_flow_flow::is_affordable_for;
+/// use mcp_flow_schema::is_affordable_for;
 /// use serde_json::json;
 ///
 /// let schema = json!({"anyOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}]});

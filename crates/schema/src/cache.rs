@@ -1,13 +1,13 @@
-//! Compiled rules, kept for the next time they are needed.
+//! Cache of compiled schemas and patterns.
 
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hashbrown::HashMap;
 
-/// A bounded table from source to what was made of it.
+/// A bounded map from the source of a rule to its compiled form.
 ///
-/// It is emptied when full: flows ask few different questions, so that hardly ever happens, and
+/// It is emptied when full: programs use few different rules, so that hardly ever happens, and
 /// whoever makes up new ones without end pays for compiling them.
 pub struct Cache<K, V> {
     entries: Mutex<Option<HashMap<K, Arc<V>>>>,
@@ -21,12 +21,12 @@ impl<K, V> std::fmt::Debug for Cache<K, V> {
 }
 
 impl<K: Eq + Hash, V> Cache<K, V> {
-    /// An empty table for so many.
+    /// Creates an empty cache for so many.
     pub const fn new(most: usize) -> Self {
         Self { entries: Mutex::new(None), most }
     }
 
-    /// Finds what was made of `source`, or makes it. Failures are not kept.
+    /// Finds the compiled form of `source`, or compiles it. Failures are not kept.
     pub fn get_or_try<Q, E>(
         &self,
         source: &Q,

@@ -1,0 +1,66 @@
+//! Schemas that a peer or a file brings along: what they cost is bounded before they check anything.
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+use crate::cost::{is_affordable, is_affordable_for};
+use crate::sentence::shorten_to;
+use crate::{Violation, complete};
+
+/// A compiled JSON Schema 2020-12 of somebody who is not trusted.
+///
+/// ```
+/// use mcp_flow_schema::UntrustedSchema;
+/// use serde_json::json;
+///
+/// let schema = UntrustedSchema::compile(&json!({"type": "object", "required": ["a"]})).unwrap();
+/// assert!(schema.violations(&json!({"a": 1}), "the output", 5).unwrap().is_empty());
+///
+/// let violations = schema.violations(&json!(7), "the output", 5).unwrap();
+/// assert_eq!(violations[0].sentence, "the output is not of type \"object\"");
+/// ```
+#[derive(Debug)]
+pub struct UntrustedSchema {
+    source: Value,
+    validator: Validator,
+}
+
+/// The reason a value is not checked at all: it is so large or so deep that the schema has too much work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooCostly;
+
+impl UntrustedSchema {
+    /// Compiles a schema, unless it asks for too many checks or refers to what is not in it.
+    pub fn compile(schema: &Value) -> Result<Self, String> {
+        if !is_affordable(schema) {
+            return Err("it asks for too many checks, or refers to what is not in it".to_owned());
+        }
+        let validator = complete::validator(schema, false)?;
+        Ok(Self { source: schema.clone(), validator })
+    }
+
+    /// Lists how a value breaks the schema, up to `most`; `whole` names the value in sentences, which do
+    /// not repeat it, for it may be secret.
+    pub fn violations(
+        &self,
+        value: &Value,
+        whole: &str,
+        most: usize,
+    ) -> Result<Vec<Violation>, TooCostly> {
+        if !is_affordable_for(&self.source, value) {
+            return Err(TooCostly);
+        }
+        let violations = self.validator.iter_errors(value).take(most).map(|error| {
+            let pointer = error.instance_path().as_str().to_owned();
+            let sentence = match pointer.as_str() {
+                "" => error.masked_with(whole).to_string(),
+                place => format!("{}: {}", shorten_to(place, LONGEST), error.masked()),
+            };
+            Violation { pointer, sentence: shorten_to(&sentence, LONGEST) }
+        });
+        Ok(violations.collect())
+    }
+}
+
+/// Limit on the characters of a sentence: schemas and values are as long as their authors like.
+const LONGEST: usize = 300;
