@@ -52,7 +52,8 @@ async fn keys_are_shared_and_rotated() {
     assert_eq!(go_on(&mut connect(&stranger), &newer).await["error"]["code"], -32602);
 }
 
-/// C-06: `prompts/get` and `resources/read` take rounds like `tools/call`.
+/// C-06, C-66: `prompts/get` and `resources/read` take rounds like `tools/call`, and no answer to what
+/// was not asked.
 #[tokio::test]
 async fn prompts_and_resources_take_rounds() {
     let prompt = Prompt::builder("who").get(async |context: Context, _: Subject| {
@@ -68,7 +69,11 @@ async fn prompts_and_resources_take_rounds() {
         ("prompts/get", prompt("a"), prompt("b"), "/messages/0/content/text"),
         ("resources/read", resource("a"), resource("b"), "/contents/0/text"),
     ] {
-        let first = peer.call(method, params(own.clone())).await;
+        let mut early = own.clone();
+        early["inputResponses"] =
+            json!({"elicitation": {"action": "accept", "content": {"name": "Al"}}});
+        let first = peer.call(method, params(early)).await;
+        assert_eq!(first["result"]["resultType"], "input_required", "{first}");
         let state = first["result"]["requestState"].clone();
         let again = |mut of: Value| {
             of["requestState"] = state.clone();

@@ -140,6 +140,7 @@ macro_rules! suite {
             a_person_is_sent_to_a_url
             questions_at_once_are_asked_together
             what_is_missing_is_asked_again
+            only_what_was_asked_can_be_answered
             a_request_state_is_good_for_one_request
             a_changed_question_is_noticed
             a_handler_keeps_its_own_state

@@ -17,7 +17,7 @@ use crate::context::Context;
 pub(crate) struct Round {
     /// As the last round left it.
     before: State,
-    /// What the client brought, by key.
+    /// The client's answers to what it was asked in the last round, by key.
     responses: Map<String, Value>,
     /// What is still to be found out, by key.
     needed: BTreeMap<String, InputRequest>,
@@ -52,6 +52,9 @@ pub(crate) enum Fate {
 
 impl Round {
     /// Goes on where the last round ended.
+    ///
+    /// Only what the sealed state says was asked can be answered: whatever else the client brings is
+    /// ignored, so that nobody agrees to a question before it was put (C-66).
     pub(super) fn resume(
         context: &Context,
         input: InputParams<'_>,
@@ -61,7 +64,9 @@ impl Round {
             Some(text) => State::open(context, &text, request())?,
             None => State::default(),
         };
-        Ok(Self { before, responses: input.responses, ..Self::default() })
+        let mut responses = input.responses;
+        responses.retain(|key, _| before.asked.contains_key(key));
+        Ok(Self { before, responses, ..Self::default() })
     }
 
     /// Looks for the answer to a question, and asks it if there is none.

@@ -218,12 +218,10 @@ pub(crate) async fn what_is_missing_is_asked_again(connect: &Connect) {
         assert!(reply["inputRequests"]["name"].is_object());
         state = reply["requestState"].clone();
     }
-    for state in [state.clone(), Value::Null] {
-        let responses = json!({"name": named("Al"), "other": {"action": "accept"}, "x": {}});
-        let again = json!({"requestState": state, "inputResponses": responses});
-        let reply = call(&mut peer, "ask_name", json!({}), again).await;
-        assert_eq!(text_of(&reply), "Hello, Al!");
-    }
+    let responses = json!({"name": named("Al"), "other": {"action": "accept"}, "x": {}});
+    let again = json!({"requestState": state, "inputResponses": responses});
+    let reply = call(&mut peer, "ask_name", json!({}), again).await;
+    assert_eq!(text_of(&reply), "Hello, Al!");
     for (member, value) in [
         ("inputResponses", json!([])),
         ("inputResponses", json!({"name": 7})),
@@ -250,6 +248,30 @@ pub(crate) async fn what_is_missing_is_asked_again(connect: &Connect) {
     let last = json!({"requestState": third["requestState"], "inputResponses": answers});
     let last = call(&mut peer, "ask_twice", json!({}), last).await;
     assert_eq!(text_of(&last), "Hello, Al and Bo!");
+}
+
+/// C-66: an answer that comes before its question is ignored, with and without a state.
+pub(crate) async fn only_what_was_asked_can_be_answered(connect: &Connect) {
+    let mut peer = connect(Fixture::new().server).await;
+    let named = |name: &str| json!({"action": "accept", "content": {"name": name}});
+    for (tool, key, answer) in [
+        ("ask_name", "name", named("Al")),
+        ("ask_blocking", "name", named("Al")),
+        ("sample_text", "sampling", sample("yes")),
+        ("list_roots", "roots", json!({"roots": []})),
+        ("count_rounds", "round-0", json!({"roots": []})),
+    ] {
+        let early = json!({"inputResponses": {key: answer}});
+        let reply = call(&mut peer, tool, json!({}), early).await;
+        assert_eq!(reply["result"]["resultType"], "input_required", "{tool}: {reply}");
+    }
+    // The first question was asked, the second was not.
+    let first = call(&mut peer, "ask_twice", json!({}), json!({})).await["result"].clone();
+    let both = json!({"elicitation": named("Al"), "elicitation-2": named("Bo")});
+    let again = json!({"requestState": first["requestState"], "inputResponses": both});
+    let second = call(&mut peer, "ask_twice", json!({}), again).await["result"].clone();
+    let asked = second["inputRequests"].as_object().unwrap();
+    assert_eq!(asked.keys().collect::<Vec<_>>(), ["elicitation-2"]);
 }
 
 /// C-06, C-43: a state that was changed, has expired or belongs to another request is refused.

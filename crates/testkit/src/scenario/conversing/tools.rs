@@ -62,12 +62,14 @@ pub(crate) async fn a_flow_is_asked_by_forms(connect: &Connect) {
     }
 }
 
-/// C-06, INT-128: under 2026-07-28 each round asks one question. An answer that is repeated leads to
+/// C-06, C-66, INT-128: under 2026-07-28 each round asks one question, and takes no answer before it
+/// has asked. An answer that is repeated leads to
 /// the same question or end; another answer to the same question is refused, and so is a state that
 /// was tampered with.
 pub(crate) async fn a_flow_is_asked_in_rounds(connect: &Connect) {
     let mut peer = connect(Fixture::conversing().server).await;
-    let first = round(&mut peer, None, Value::Null).await["result"].clone();
+    let early = json!({"name": {"action": "accept", "content": {"name": "Eve"}}});
+    let first = round(&mut peer, None, early).await["result"].clone();
     assert_eq!(first["resultType"], "input_required", "{first}");
     let asked = &first["inputRequests"]["name"];
     assert_eq!(
