@@ -132,14 +132,14 @@ impl Talk<'_> {
             reply = probe.reply() => match self.judge(reply)? {
                 Verdict::Modern(result) => self.take_discovered(&result),
                 Verdict::Handshake(NEWEST_HANDSHAKE) => {
-                    self.take_initialized(old.reply().await)
+                    self.settle_handshake(NEWEST_HANDSHAKE, old.reply().await).await
                 }
                 Verdict::Handshake(revision) => self.initialize(revision).await,
                 Verdict::Again => self.discover_only().await,
             },
             reply = old.reply() => {
                 probe.is_quiet = true;
-                self.take_initialized(reply)
+                self.settle_handshake(NEWEST_HANDSHAKE, reply).await
             }
         }
     }
@@ -207,7 +207,24 @@ impl Talk<'_> {
 
     async fn initialize(&self, revision: Revision) -> Result<(), Disagreement> {
         let reply = self.ask_initialize(revision)?.reply().await;
-        self.take_initialized(reply)
+        self.settle_handshake(revision, reply).await
+    }
+
+    /// Takes the answer to `initialize`. A server that refuses the revision and names others is
+    /// asked once more, for the newest of those that is spoken here (C-04).
+    async fn settle_handshake(&self, asked: Revision, reply: Reply) -> Result<(), Disagreement> {
+        let other = match (&reply, self.shared.options.speak) {
+            (Err(Failed::Server(error)), Speak::Any) => {
+                let named = listed(error);
+                let spoken = named.iter().filter_map(|name| Revision::from_name(name));
+                spoken.filter(|other| !other.is_stateless() && *other != asked).max()
+            }
+            _ => None,
+        };
+        match other {
+            Some(other) => self.take_initialized(self.ask_initialize(other)?.reply().await),
+            None => self.take_initialized(reply),
+        }
     }
 
     fn ask_initialize(&self, revision: Revision) -> Result<Exchange, Disagreement> {

@@ -326,6 +326,18 @@ async fn the_era_of_a_server_is_found() {
     let script = Script::new(refuse(-32022, json!({"supported": ["2099-01-01"]})));
     let error = Client::builder().connect(script.connector()).await.unwrap_err();
     assert!(error.to_string().contains("2099-01-01"), "{error}");
+    // One that refuses the revision of the handshake says which it speaks.
+    let script = Script::new(|message, peer: &Scripted| {
+        let version = &message["params"]["protocolVersion"];
+        if message["method"] != "initialize" || version == "2024-11-05" {
+            return handshake(message, peer);
+        }
+        let data = json!({"supportedVersions": ["2024-11-05"], "requestedVersion": version});
+        peer.send(json!({"jsonrpc": "2.0", "id": message["id"],
+            "error": {"code": -32000, "message": "Unsupported protocol version", "data": data}}));
+    });
+    let client = Client::builder().connect(script.connector()).await.unwrap();
+    assert_eq!(client.server().await.unwrap().revision, Revision::V2024_11_05);
     // One that dies of the question is asked in the old words after it was started anew.
     let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
         Some("server/discover") => peer.hang_up(),

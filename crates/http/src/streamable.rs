@@ -85,14 +85,18 @@ async fn take_up(
             return refusal_to(StatusCode::BAD_REQUEST, id, &unreadable.error, Revision::BASE);
         }
     };
+    let may_stand_alone = service.server.versions().serves_statelessly();
     let version = match headers::version(headers) {
         Some(Err(name)) => return unknown_version(service, Some(&incoming), &name),
+        Some(Ok(version)) if version.is_stateless() && !may_stand_alone => {
+            return unknown_version(service, Some(&incoming), version.name());
+        }
         Some(Ok(version)) => Some(version),
         None => None,
     };
     let stands_alone = match &incoming {
         Incoming::Message(Message::Request(request)) => {
-            version.is_some_and(Revision::is_stateless) || request.is_stateless()
+            version.is_some_and(Revision::is_stateless) || request.is_stateless() && may_stand_alone
         }
         Incoming::Message(_) => version.is_some_and(Revision::is_stateless),
         Incoming::Batch(_) => false,

@@ -14,15 +14,16 @@ use serde_json::Value;
 pub use dialect::Dialect;
 pub(crate) use output::with_wire_output;
 
-/// Which handshake revisions a server agrees to (C-04).
+/// Which revisions a server speaks (C-04).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionPolicy {
-    /// The nearest one, but none before the minimum.
+    /// By a handshake the nearest one, but none before the minimum; and requests that stand alone.
     Negotiate {
         /// The oldest revision agreed to; a client that needs an older one is refused.
         minimum: Option<Revision>,
     },
-    /// Exactly this one, asked for by its exact name. Anything else is refused.
+    /// Exactly this one, asked for by its exact name. Anything else is refused, and where this one
+    /// begins with a handshake, nothing is served without.
     Only(Revision),
 }
 
@@ -54,10 +55,18 @@ impl VersionPolicy {
         }
     }
 
+    /// Whether requests are served that stand alone, without a handshake.
+    pub fn serves_statelessly(self) -> bool {
+        match self {
+            Self::Negotiate { .. } => true,
+            Self::Only(only) => only.is_stateless(),
+        }
+    }
+
     /// All revisions served, newest first, those without a handshake included.
     pub fn supported_statelessly(self) -> Vec<Revision> {
         let mut all = self.supported();
-        if all.first().is_none_or(|newest| !newest.is_stateless()) {
+        if self.serves_statelessly() && all.first().is_none_or(|newest| !newest.is_stateless()) {
             all.insert(0, Revision::V2026_07_28);
         }
         all

@@ -73,6 +73,46 @@ fn a_session_is_opened_by_the_letter() {
     assert!(replies[6]["result"]["workflows"].is_array());
 }
 
+/// WFL-014, WFL-016, C-04, C-21: a later revision that needs no handshake is not known here, neither
+/// before nor after it.
+#[test]
+fn nothing_is_served_without_the_handshake() {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1.0.0"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let call = request("tools/call", json!({"name": "workflow_list", "_meta": meta}));
+    let discover = request("server/discover", json!({"_meta": meta}));
+    let requests = [call.clone(), discover.clone(), initialize(), call, discover];
+    let replies = session(&[], &requests);
+    for reply in &replies[..2] {
+        check_error(reply, -32600, "Invalid Request", json!({"name": "NOT_INITIALIZED"}));
+    }
+    let result = &replies[3]["result"];
+    assert!(result["content"].is_array() && result.get("resultType").is_none(), "{result}");
+    check_error(&replies[4], -32601, "Method not found", json!({"method": "server/discover"}));
+}
+
+/// C-04: our own client tries the newest revision first, and finds the one that is spoken here.
+#[test]
+fn the_client_finds_the_one_revision() {
+    let server = [PROGRAM, "stdio", "--profile", "workflowlookup"];
+    let output = run(&[&["ping", "--"], &server[..]].concat(), b"");
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.starts_with("workflowlookup 1.0.0 speaks 2024-11-05"), "{told}");
+}
+
+/// C-23, C-34: what is not declared is not there.
+#[test]
+fn resources_cannot_be_subscribed_to() {
+    for method in ["resources/subscribe", "resources/unsubscribe"] {
+        let asked = request(method, json!({"uri": "workflow:/workflow.schema.json"}));
+        let replies = opened(&[], &[asked.to_string()]);
+        check_error(&replies[0], -32601, "Method not found", json!({"method": method}));
+    }
+}
+
 /// WFL-029, WFL-043, WFL-045 to WFL-052, WFL-057, WFL-063: every error of the table, and the next line
 /// works.
 #[test]
@@ -172,6 +212,40 @@ fn replies_come_in_order() {
         replies.iter().map(|reply| reply["id"].as_str().unwrap().to_owned()).collect();
     let sent: Vec<_> = (0..100).map(|id| format!("é{id}")).collect();
     assert_eq!(ids, sent);
+}
+
+/// WFL-005, C-17: where order is promised, ping waits for its turn too.
+#[test]
+fn ping_keeps_its_place() {
+    let sleep = json!({"name": "sleep", "arguments": {"ms": 50}});
+    let lines = [
+        initialize(),
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": sleep}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}),
+        json!({"jsonrpc": "2.0", "id": 3, "method": "workflow_list"}),
+    ];
+    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    for order in [&["--profile", "workflowlookup"][..], &["--ordered", "--store", "memory:"]] {
+        let arguments = [&["stdio", "--diagnostics"], order].concat();
+        let output = run(&arguments, input.as_bytes());
+        let text = String::from_utf8(output.stdout).unwrap();
+        let ids: Vec<_> = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone())
+            .collect();
+        assert_eq!(ids, [json!("open"), json!(1), json!(2), json!(3)], "{order:?}");
+    }
+}
+
+/// WFL-050, WFL-052: a line that is too long is an error of the server's own, by the words of the
+/// table.
+#[test]
+fn a_line_that_is_too_long_is_a_server_error() {
+    let long = format!("{{\"jsonrpc\":\"2.0\",\"x\":\"{}\"}}", "x".repeat(16 * 1024 * 1024));
+    let replies = opened(&[], &[long]);
+    check_error(&replies[0], -32000, "Server error", json!({"name": "PAYLOAD_TOO_LARGE"}));
+    let details = replies[0]["error"]["data"]["details"].as_str().unwrap();
+    assert!(details.contains("the limit is 16777216 bytes"), "{details}");
 }
 
 /// WFL-004, WFL-053, WFL-054, C-20: `shutdown` is answered last, then the program ends well.

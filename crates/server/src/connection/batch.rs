@@ -46,7 +46,7 @@ impl Shared {
         for element in elements {
             let route = whole.clone();
             match Message::from_raw(element) {
-                Ok(Message::Request(request)) => match out_of_place(&request) {
+                Ok(Message::Request(request)) => match self.out_of_place(&request) {
                     Some(error) => self.take_up_fault(Some(&request.id), error, &route),
                     None => self.take_up(Message::Request(request), element.bytes(), route),
                 },
@@ -75,6 +75,16 @@ impl Shared {
         }
     }
 
+    /// Why a request may not be part of a batch, if it may not.
+    fn out_of_place(&self, request: &Request<'_>) -> Option<RpcError> {
+        if request.method == method::INITIALIZE {
+            return Some(RpcError::invalid_request("initialize cannot be part of a batch"));
+        }
+        self.stands_alone(request).then(|| {
+            RpcError::invalid_request("a request of this revision cannot be part of a batch")
+        })
+    }
+
     /// Adds one element's reply, or notes that it has none, and sends them all after the last.
     pub(super) fn gather(&self, route: &Route, reply: Option<Vec<u8>>) {
         let Some(batch) = &route.batch else { return };
@@ -99,14 +109,4 @@ impl Shared {
         drop(gathered);
         drop(kept);
     }
-}
-
-/// Why a request may not be part of a batch, if it may not.
-fn out_of_place(request: &Request<'_>) -> Option<RpcError> {
-    if request.method == method::INITIALIZE {
-        return Some(RpcError::invalid_request("initialize cannot be part of a batch"));
-    }
-    request
-        .is_stateless()
-        .then(|| RpcError::invalid_request("a request of this revision cannot be part of a batch"))
 }

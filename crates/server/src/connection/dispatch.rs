@@ -1,8 +1,8 @@
 //! Frames in, work out: the main path.
 //!
 //! Messages are taken up strictly in the order they came; what differs is when they finish
-//! (C-17). Notifications, responses and ping act on arrival. A request that finds no free place
-//! waits, and everything behind it waits too.
+//! (C-17). Notifications and responses act on arrival, and so does ping unless replies leave in
+//! order. A request that finds no free place waits, and everything behind it waits too.
 
 use std::sync::Arc;
 
@@ -75,13 +75,13 @@ impl Shared {
             return self.refuse(&route, Some(&request.id), &shutting_down());
         }
         let must_wait = state.calls.has_parked() || self.is_busy();
-        if must_wait && !acts_on_arrival(&request.method) {
+        if must_wait && !self.acts_on_arrival(&request.method) {
             if let Err(error) = self.has_room(&request.method) {
                 drop(state);
                 return self.take_up_fault(Some(&request.id), error, &route);
             }
             let handshake = state.lifecycle.peer().map_or(Revision::BASE, |peer| peer.revision);
-            let stateless = request.is_stateless();
+            let stateless = self.stands_alone(&request);
             let waiting = Waiting {
                 route,
                 revision: if stateless { Revision::V2026_07_28 } else { handshake },
@@ -200,8 +200,9 @@ impl Shared {
             return Err((RpcError::invalid_params("params must be an object"), revision));
         }
         let mut meta = meta.map_err(|details| (RpcError::invalid_params(details), revision))?;
-        let peer = match meta.as_mut().and_then(|meta| Some((meta.protocol_version.take()?, meta)))
-        {
+        let may_stand_alone = self.server.versions().serves_statelessly();
+        let named = meta.as_mut().filter(|_| may_stand_alone);
+        let peer = match named.and_then(|meta| Some((meta.protocol_version.take()?, meta))) {
             Some((version, meta)) => {
                 let stateless = Revision::V2026_07_28;
                 let peer = self.stateless_peer(&version, meta);
@@ -244,18 +245,23 @@ impl Shared {
             }
             Some(peer) => match router.find(method, peer.revision) {
                 Some(handler) => Ok(Found::Handler(handler)),
-                None if method == method::SERVER_DISCOVER => Err(needs_meta()),
+                None if self.discovers(method) => Err(needs_meta()),
                 None => self
                     .direct_tool(method)
                     .filter(|tool| self.may_call(tool, route))
                     .map(Found::Tool)
                     .ok_or_else(|| RpcError::method_not_found(method)),
             },
-            None if method == method::SERVER_DISCOVER => Err(needs_meta()),
+            None if self.discovers(method) => Err(needs_meta()),
             None => router.find_early(method).map(Found::Handler).ok_or_else(|| {
                 RpcError::new(NOT_INITIALIZED).details("Send initialize before other requests.")
             }),
         }
+    }
+
+    /// Whether a method is `server/discover`, on a server that has something to discover.
+    fn discovers(&self, method: &str) -> bool {
+        method == method::SERVER_DISCOVER && self.server.versions().serves_statelessly()
     }
 
     /// The tool that is called as a method of its own. What is a method of the server under any
@@ -353,6 +359,17 @@ impl Shared {
         self.limits.concurrency == 1
     }
 
+    /// Whether a request is never kept waiting behind others. `shutdown` is answered after all of
+    /// them in any case.
+    fn acts_on_arrival(&self, method: &str) -> bool {
+        method == method::SHUTDOWN || method == method::PING && !self.is_in_order()
+    }
+
+    /// Whether a request is one of a revision without a handshake, and this server serves those.
+    pub(super) fn stands_alone(&self, request: &Request<'_>) -> bool {
+        request.is_stateless() && self.server.versions().serves_statelessly()
+    }
+
     fn raise_message(&self, message: &Message<'_>) {
         let method = match message {
             Message::Request(request) => Some(&*request.method),
@@ -372,11 +389,6 @@ enum Found<'a> {
     Tool(Arc<Tool>),
     /// Not a handler's business: it is about the connection itself.
     Shutdown,
-}
-
-/// Whether a request is never kept waiting behind others.
-fn acts_on_arrival(method: &str) -> bool {
-    matches!(method, method::PING | method::SHUTDOWN)
 }
 
 pub(super) fn shutting_down() -> RpcError {

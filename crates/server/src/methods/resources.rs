@@ -125,7 +125,7 @@ pub(super) fn read(context: &Context, params: Params<'_>) -> Reply {
 }
 
 pub(super) fn subscribe(context: &Context, params: Params<'_>) -> Reply {
-    let uri = match named_uri(context, method::RESOURCES_SUBSCRIBE, params) {
+    let uri = match subscribed_uri(context, method::RESOURCES_SUBSCRIBE, params) {
         Ok(uri) => uri,
         Err(error) => return Reply::Ready(Err(error)),
     };
@@ -141,10 +141,18 @@ pub(super) fn subscribe(context: &Context, params: Params<'_>) -> Reply {
 
 pub(super) fn unsubscribe(context: &Context, params: Params<'_>) -> Reply {
     // Whether there was a subscription says nothing that could not be known before.
-    Reply::Ready(named_uri(context, method::RESOURCES_UNSUBSCRIBE, params).and_then(|uri| {
+    Reply::Ready(subscribed_uri(context, method::RESOURCES_UNSUBSCRIBE, params).and_then(|uri| {
         context.shared().unsubscribe(&uri);
         context.reply(&json!({}))
     }))
+}
+
+/// What is subscribed to, on a server that has declared that it can be.
+fn subscribed_uri(context: &Context, method: &str, params: Params<'_>) -> Result<String, RpcError> {
+    if !context.server().dialect().has_subscriptions() {
+        return Err(RpcError::method_not_found(method));
+    }
+    named_uri(context, method, params)
 }
 
 fn named_uri(context: &Context, method: &str, params: Params<'_>) -> Result<String, RpcError> {

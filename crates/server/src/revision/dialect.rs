@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use mcp_flow_proto::RpcError;
+use mcp_flow_proto::error::UNSUPPORTED_PROTOCOL_VERSION;
 use serde_json::{Value, json};
 
 /// Whose words a server uses.
@@ -27,6 +28,11 @@ impl Dialect {
         })
     }
 
+    /// Whether clients may subscribe to single resources: not where that is not declared.
+    pub(crate) fn has_subscriptions(self) -> bool {
+        self == Self::Official
+    }
+
     /// The error as this dialect words it; what it said before is in its details (WFL-052).
     pub(crate) fn word(self, error: &RpcError) -> Cow<'_, RpcError> {
         if self == Self::Official {
@@ -38,6 +44,8 @@ impl Dialect {
             -32601 => "Method not found",
             -32602 => "Invalid params",
             -32603 => "Internal error",
+            // The one of this number that has words of its own.
+            -32000 if error.name() != UNSUPPORTED_PROTOCOL_VERSION.name => "Server error",
             _ => return Cow::Borrowed(error),
         };
         if error.text() == message {
@@ -67,6 +75,7 @@ mod tests {
                 "Unknown tool: x",
             ),
             (RpcError::invalid_params("id is required"), "Invalid params", "id is required"),
+            (RpcError::too_large(9), "Server error", "Message too large: the limit is 9 bytes"),
         ] {
             let worded = Dialect::Seed004.word(&error);
             let wire = serde_json::to_value(worded.wire(Revision::V2024_11_05)).unwrap();
