@@ -243,7 +243,7 @@ impl Offer {
             false => flows,
         };
         let flows = if is_lasting { flows } else { flows.in_memory() };
-        let runs = self.workflows.runs(&workflows, keys.clone(), door.answers(&place));
+        let runs = self.workflows.runs(&workflows, keys.clone(), door.confirmed(&place));
         let run = runs.flow();
         let flows = flows.engine(move |engine| engine.flow(run)).build();
         let server = flows.add_to(server).sealing_keys(keys);
@@ -265,29 +265,42 @@ pub(crate) enum Door {
 }
 
 impl Door {
-    /// How a person answers what a client cannot ask, with conversations kept here.
-    fn answers(self, place: &str) -> String {
+    /// Where a person confirms what a client cannot ask, for the agent, and how, for the person. The
+    /// agent is not told how: it could do so itself.
+    fn confirmed(self, place: &str) -> [String; 2] {
         match (self, place.strip_prefix("redb:")) {
-            (Self::Open, _) => "Ask the user to answer with `mcp-flow sessions answer {run} true \
-                                --url URL` (or false), where URL is this server's, or in its \
-                                console. This is for the user alone: do not run it yourself."
-                .to_owned(),
+            (Self::Open, _) => [
+                "Ask the user to confirm run `{run}` in this server's console, or on the command \
+                 line, as the server's log says. Only a person may do so."
+                    .to_owned(),
+                "Confirm with `mcp-flow sessions answer {run} true --url URL` (or false), where URL \
+                 is this server's, or in its console"
+                    .to_owned(),
+            ],
             // The file is the server's own as long as it runs.
             (Self::Single, Some(path)) => {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
-                format!(
-                    "This client cannot ask the user. Ask them to end this server, to answer with \
-                     `mcp-flow sessions answer {{run}} true --store redb:{}` (or false) and to \
-                     start it again, or to use a client that supports elicitation. This is for the \
-                     user alone: do not run it yourself.",
-                    path.display()
-                )
+                [
+                    "This client cannot ask the user. Ask them to confirm run `{run}` on the \
+                     machine of this server, as its log on standard error says, or to use a client \
+                     that supports elicitation. Only a person may do so."
+                        .to_owned(),
+                    format!(
+                        "End this server, confirm with `mcp-flow sessions answer {{run}} true \
+                         --store redb:{}` (or false), and start it again",
+                        path.display()
+                    ),
+                ]
             }
-            (Self::Single, None) => "This client cannot ask the user, and the run is kept in \
-                                     memory only, so nobody else can either. Ask the user to start \
-                                     this server with `--store redb:PATH`, or to use a client that \
-                                     supports elicitation, and begin again there."
-                .to_owned(),
+            (Self::Single, None) => [
+                "This client cannot ask the user, and the run is kept in memory only, so nobody \
+                 else can either. Ask the user to start this server with `--store redb:PATH`, or \
+                 to use a client that supports elicitation, and begin again there."
+                    .to_owned(),
+                "It is kept in memory only and nobody can: start this server with `--store \
+                 redb:PATH`, or use a client that supports elicitation"
+                    .to_owned(),
+            ],
         }
     }
 }

@@ -109,10 +109,12 @@ impl Workflows {
         }
     }
 
-    /// Runs of these workflows, with tokens that are sealed with these keys, confirmed by these
-    /// means.
-    pub(crate) fn runs(&self, tools: &LookupTools, keys: KeyRing, answers: String) -> Runs {
-        let runs = Runs::new(tools.library().clone(), keys).answered_by(answers);
+    /// Runs of these workflows, with tokens that are sealed with these keys; confirmed where the
+    /// agent is told, as the person is told.
+    pub(crate) fn runs(&self, tools: &LookupTools, keys: KeyRing, told: [String; 2]) -> Runs {
+        let [agent, person] = told;
+        let runs = Runs::new(tools.library().clone(), keys);
+        let runs = runs.confirmed_at(agent).confirmed_by(person);
         match self.keep_runs {
             Some(days) => runs.retention(DAY * days),
             None => runs,

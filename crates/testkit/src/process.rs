@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 use tokio::process::{Child, Command};
 
 use crate::lines;
@@ -16,29 +16,37 @@ pub struct Program {
     child: Child,
     /// Where it runs, and leaves what it writes.
     _folder: TempDir,
+    /// What it writes to standard error.
+    log: NamedTempFile,
 }
 
 impl Program {
     /// Starts a program in an empty folder, and a peer that speaks to it, one message per line.
     pub fn start(program: impl AsRef<Path>, arguments: &[&str]) -> (Self, Peer) {
         let folder = tempfile::tempdir().expect("a folder can be made");
+        let log = NamedTempFile::new().expect("a file can be made");
         let mut child = Command::new(program.as_ref())
             .args(arguments)
             .current_dir(&folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(log.reopen().expect("the file is there"))
             .kill_on_drop(true)
             .spawn()
             .expect("the program can be started");
         let stdin = child.stdin.take().expect("stdin is piped");
         let stdout = child.stdout.take().expect("stdout is piped");
-        (Self { child, _folder: folder }, lines::connect(stdout, stdin, ()))
+        (Self { child, _folder: folder, log }, lines::connect(stdout, stdin, ()))
     }
 
     /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id().expect("the program is running")
+    }
+
+    /// What it has written to standard error so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log.path()).expect("a log is text")
     }
 
     /// Ends the program as a crash would.

@@ -21,6 +21,18 @@ pub const INVALID_WORKFLOW: Fault = fault("INVALID_WORKFLOW", -32002, -31202, "I
 /// The workflow has no step of this id.
 pub const STEP_NOT_FOUND: Fault = fault("STEP_NOT_FOUND", -32003, -31203, "Step not found");
 
+/// The caller has no run of this id.
+pub(crate) const RUN_NOT_FOUND: Fault = fault("RUN_NOT_FOUND", -32000, -31204, "Run not found");
+/// The token is none that this server gave this caller.
+pub(crate) const BAD_TOKEN: Fault = fault("BAD_TOKEN", -32000, -31205, "Bad token");
+/// The token was used before, with another output.
+pub(crate) const OLD_TOKEN: Fault = fault("OLD_TOKEN", -32000, -31206, "Old token");
+/// The run waits for a person, and not for the agent.
+pub(crate) const WAITING_FOR_CONFIRMATION: Fault =
+    fault("WAITING_FOR_CONFIRMATION", -32000, -31207, "Waiting for confirmation");
+/// The run cannot go on.
+pub(crate) const RUN_FAILED: Fault = fault("RUN_FAILED", -32000, -31208, "Run failed");
+
 /// WFL-029.
 pub(crate) fn workflow_not_found(id: &str, near: Option<&str>) -> RpcError {
     let error = RpcError::new(WORKFLOW_NOT_FOUND).with("workflowId", id);

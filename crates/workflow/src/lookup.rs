@@ -23,8 +23,8 @@ use crate::template::Filling;
 use answer::Answer;
 use arguments::{Get, NextStep, Validate};
 
-pub(crate) use arguments::too_large;
-pub(crate) use offer::failed;
+pub(crate) use arguments::{check_context, too_large};
+pub(crate) use offer::Called;
 pub use offer::{Form, LookupTools, PRINTED_TOOLS, ToolErrors};
 
 /// The version of the server that workflows may ask for (WFL-013, WFL-063).
@@ -225,8 +225,9 @@ fn filled(task: &Task, context: &Context) -> Option<Task> {
     })
 }
 
-const COMPLETE: &str = "All steps of this workflow are done. Tell the user what came of it.";
+const COMPLETE: &str =
+    "All steps of this workflow that apply are done. Tell the user what came of it.";
 
-const BLOCKED: &str = "No step can be done now, and the workflow is not complete: the conditions \
-                       of the steps that are left are not met. Put this into the context and call \
-                       workflow_next again:";
+const BLOCKED: &str = "No step can be done now, and the workflow is not complete: whether the steps \
+                       that are left apply is still open. Put this into the context, or another \
+                       value if they do not apply, and call workflow_next again:";

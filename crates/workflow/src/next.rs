@@ -28,9 +28,9 @@ pub enum Next<'a> {
         /// Loops before it that are over, and were not said to be done.
         ended: Vec<&'a LoopStep>,
     },
-    /// What is left does not apply as long as the context stays as it is.
+    /// Whether what is left applies is still to be said.
     Blocked(Vec<Blocked<'a>>),
-    /// Everything is done.
+    /// Everything is done that applies.
     Complete,
 }
 
@@ -92,7 +92,8 @@ impl<'c> From<&'c Context> for Known<'c> {
 ///
 /// A loop is gone round by the number of its round in the context. When all steps of its body are
 /// done or do not apply, the next round begins, and they are to be done again. Only what has been
-/// decided does not apply: with an open condition in its body, a loop does not go on.
+/// decided does not apply: with an open condition in its body, a loop does not go on, and with one
+/// anywhere the workflow is not complete (C-68).
 pub fn next<'a, 'c>(
     workflow: &'a Workflow,
     done: &HashSet<&str>,
@@ -128,6 +129,7 @@ pub fn next<'a, 'c>(
             }
         }
     }
+    passed.retain(|one| !one.is_decided);
     Ok(if passed.is_empty() { Next::Complete } else { Next::Blocked(passed) })
 }
 

@@ -35,21 +35,32 @@ pub struct Runs {
     library: Library,
     keys: KeyRing,
     retention: Duration,
-    /// How a person answers, in words, where the client cannot ask one.
-    answers: Arc<str>,
+    /// Where a person confirms if the client cannot ask one, for the agent.
+    confirmed_at: Arc<str>,
+    /// How, for the person.
+    confirmed_by: Arc<str>,
 }
 
 impl Runs {
     /// Runs whose tokens are sealed with these keys; with the same keys they survive a restart.
     pub fn new(library: Library, keys: KeyRing) -> Self {
-        Self { library, keys, retention: RETENTION, answers: ANSWERS.into() }
+        let (confirmed_at, confirmed_by) = (CONFIRMED_AT.into(), CONFIRMED_BY.into());
+        Self { library, keys, retention: RETENTION, confirmed_at, confirmed_by }
     }
 
-    /// How a person gives a confirmation where the client cannot ask one, as one or more sentences
-    /// to an agent that passes them on. `{run}` stands for the run.
+    /// Where a person confirms a step if the client cannot ask one, as one or more sentences to the
+    /// agent. `{run}` stands for the run. Name no command here: an agent might run it.
     #[must_use]
-    pub fn answered_by(mut self, sentences: impl Into<Arc<str>>) -> Self {
-        self.answers = sentences.into();
+    pub fn confirmed_at(mut self, sentences: impl Into<Arc<str>>) -> Self {
+        self.confirmed_at = sentences.into();
+        self
+    }
+
+    /// How a person confirms a step if the client cannot ask one, the command included. `{run}`
+    /// stands for the run. It goes to the log, as a warning, and to no client.
+    #[must_use]
+    pub fn confirmed_by(mut self, sentences: impl Into<Arc<str>>) -> Self {
+        self.confirmed_by = sentences.into();
         self
     }
 
@@ -79,7 +90,9 @@ impl Runs {
 /// The name of the flow.
 pub const FLOW: &str = "workflow_run";
 
-const ANSWERS: &str = "Ask the user to answer the question of session `{run}`, with true or false.";
+const CONFIRMED_AT: &str = "Ask the user to confirm it where this server is looked after.";
+
+const CONFIRMED_BY: &str = "Answer the question of session `{run}` with true or false";
 
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 

@@ -20,6 +20,12 @@ pub fn fill<'a>(text: &'a str, context: &Context) -> Cow<'a, str> {
     Filling::from(context).fill(text)
 }
 
+/// Fills in a title: one line, and not much of what the context says, which stands in records.
+pub(crate) fn fill_title(title: &str, context: &Context) -> String {
+    let filled = Filling { context, left: MOST_IN_TITLE }.fill(title);
+    filled.chars().map(|one| if one.is_control() { ' ' } else { one }).collect()
+}
+
 /// Fills in texts that are shown together, and are not too long together.
 #[derive(Debug)]
 pub(crate) struct Filling<'c> {
@@ -71,12 +77,15 @@ impl<'c> Filling<'c> {
 /// How many bytes may be filled in together.
 const MOST_FILLED: usize = 256 * 1024;
 
+/// How many bytes may be filled into a title.
+const MOST_IN_TITLE: usize = 1024;
+
 /// What stands for what would be more.
 const LEFT_OUT: &str = "[...]";
 
 #[cfg(test)]
 mod tests {
-    use super::fill;
+    use super::{fill, fill_title};
     use serde_json::json;
 
     #[test]
@@ -95,7 +104,10 @@ mod tests {
         ] {
             assert_eq!(fill(text, context.as_object().unwrap()), filled, "{text}");
         }
-        let long = json!({"a": "é".repeat(100_000)});
+        let long = json!({"a": "é".repeat(100_000), "b": "x\n## y"});
+        let title = |text| fill_title(text, long.as_object().unwrap());
+        assert_eq!(title("{{b}} {{c}}"), "x ## y {{c}}");
+        assert!(title("{{a}}{{a}}").len() < 2 * 1024);
         assert!(fill(&"{{a}}".repeat(100), long.as_object().unwrap()).len() < 300 * 1024);
     }
 }

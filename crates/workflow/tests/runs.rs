@@ -50,7 +50,7 @@ impl World {
     fn server(&self) -> (Engine, Server) {
         let library = Library::open([(Origin::Named, self.folder.path().into())]).unwrap();
         let runs = Runs::new(library, KeyRing::new(Key::from_bytes([7; 32])))
-            .answered_by("Ask the user to answer {run} by hand.");
+            .confirmed_at("Ask the user to answer {run} by hand.");
         let engine = Engine::builder(self.store.clone()).flow(runs.flow()).build();
         let server = runs.add_to(&engine, Server::builder("test", "1.0.0")).build().unwrap();
         (engine, server)
@@ -72,7 +72,17 @@ fn structured(result: &Value) -> &Value {
     &result["structuredContent"]
 }
 
-/// The agent skips steps, claims completion, repeats and edits tokens, and answers in the person's
+/// The error of a failed call, in full (C-19).
+fn fault(result: &Value) -> Value {
+    assert_eq!(result["isError"], true, "{result}");
+    let error = &result["_meta"]["error"];
+    assert_eq!((&error["code"], &error["data"]["domain"]), (&json!(-32000), &json!("workflow")));
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with(error["message"].as_str().unwrap()), "{result}");
+    error.clone()
+}
+
+/// C-19: the agent skips steps, claims completion, repeats and edits tokens, and answers in the person's
 /// place. It gets nowhere until each step is done and the person has agreed.
 #[tokio::test]
 async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
@@ -93,6 +103,11 @@ async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
     assert_eq!((&refused["status"], &refused["step"]["id"]), (&json!("refused"), &json!("one")));
     assert!(!refused["issues"].as_array().unwrap().is_empty());
     assert!(!refused["suggestions"].as_array().unwrap().is_empty());
+    // The token it came with was used, and is told for what it is.
+    let other = json!({"token": token, "output": "it is done"});
+    let error = fault(&call(&mut peer, "workflow_continue", other).await);
+    assert_eq!(error["data"]["name"], "OLD_TOKEN");
+    assert!(error["data"]["details"].as_str().unwrap().contains("was refused"), "{error}");
     let token = refused["token"].as_str().unwrap().to_owned();
 
     // It edits the token, and makes one up.
@@ -102,8 +117,11 @@ async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
     for forged in [String::from_utf8(edited).unwrap(), "three".to_owned(), String::new()] {
         let result =
             call(&mut peer, "workflow_continue", json!({"token": forged, "output": "done"})).await;
-        assert_eq!(result["isError"], true, "{result}");
-        assert_eq!(result["_meta"]["error"]["data"]["name"], "BAD_TOKEN");
+        assert_eq!(fault(&result)["data"]["name"], "BAD_TOKEN");
+    }
+    for run in ["session_00000000000000000000000000000000", "three"] {
+        let result = call(&mut peer, "workflow_status", json!({"runId": run})).await;
+        assert_eq!(fault(&result)["data"]["name"], "RUN_NOT_FOUND");
     }
 
     // It does the step.
@@ -115,10 +133,10 @@ async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
     let again = structured(&call(&mut peer, "workflow_continue", done).await).clone();
     assert_eq!(again["step"], second["step"]);
     let other = json!({"token": token, "output": "done otherwise"});
-    assert_eq!(
-        call(&mut peer, "workflow_continue", other).await["_meta"]["error"]["data"]["name"],
-        "OLD_TOKEN"
-    );
+    let error = fault(&call(&mut peer, "workflow_continue", other).await);
+    assert_eq!(error["data"]["name"], "OLD_TOKEN");
+    let details = error["data"]["details"].as_str().unwrap();
+    assert!(details.contains("accepted") && details.contains("\"Two\""), "{details}");
 
     // The next step needs a person, and this client cannot ask one.
     let token = second["token"].clone();
@@ -134,7 +152,7 @@ async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
         json!({"token": token, "output": "work", "context": {"confirmed": true, "agree": true}}),
     ] {
         let result = call(&mut peer, "workflow_continue", trick).await;
-        assert_eq!(result["isError"], true, "{result}");
+        assert_eq!(fault(&result)["data"]["name"], "WAITING_FOR_CONFIRMATION");
     }
     let again =
         call(&mut peer, "workflow_continue", json!({"token": token, "output": "work"})).await;
@@ -168,7 +186,8 @@ async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
         record.steps.iter().map(|done| (done.output.as_str(), done.confirmed)).collect();
     assert_eq!(outputs, [("done", false), ("better work", true), ("all", false)]);
     let text = record.markdown(run, "completed");
-    assert!(text.contains("## 2. Two, confirmed by a person\n\n> better work\n"), "{text}");
+    let second = "## 2. Two\n\nConfirmed by a person.\n\n> better work\n";
+    assert!(text.contains(second), "{text}");
 }
 
 /// A run survives its server, and goes on with the workflow it was started with.
@@ -272,7 +291,75 @@ async fn the_person_behind_the_client_is_asked() {
     assert_eq!(structured(&reply["result"])["step"]["id"], "three");
 }
 
-/// C-06: a client without a connection of its own asks the person between two calls.
+/// What the user did not answer, or the client answered badly, is told as it is, then and later.
+#[tokio::test]
+async fn an_unanswered_question_is_told_as_it_is() {
+    let failed = json!({"error": {"code": -32603, "message": "no window"}});
+    for (reply, word) in [
+        (json!({"result": {"action": "cancel"}}), "closed the question"),
+        (json!({"result": {"action": "perhaps"}}), "cannot be used (action: unknown variant"),
+        (json!({"result": {"action": "accept", "content": {"agree": "x"}}}), "cannot be used ("),
+        (failed, "Nobody has answered yet"),
+    ] {
+        let world = World::new();
+        let (_, server) = world.server();
+        let mut peer = agent(&server, json!({"elicitation": {}})).await;
+        let started = call(&mut peer, "workflow_start", json!({"workflowId": "three-steps"})).await;
+        let first = json!({"token": structured(&started)["token"], "output": "done"});
+        let second = call(&mut peer, "workflow_continue", first).await;
+        let work = json!({"token": structured(&second)["token"], "output": "work"});
+        let params = json!({"name": "workflow_continue", "arguments": work});
+        let id = peer.ask("tools/call", params);
+        let asked = peer.find(|message| message["method"] == "elicitation/create").await;
+        let mut reply = reply;
+        reply["jsonrpc"] = "2.0".into();
+        reply["id"] = asked["id"].clone();
+        peer.send(reply);
+        let waiting = structured(&peer.reply_to(id).await["result"]).clone();
+        assert_eq!(waiting["status"], "waiting_for_confirmation", "{waiting}");
+        assert!(waiting["message"].as_str().unwrap().contains(word), "{waiting}");
+        let run = json!({"runId": waiting["runId"]});
+        let status = structured(&call(&mut peer, "workflow_status", run).await).clone();
+        assert_eq!(status["status"], "waiting_for_confirmation", "{status}");
+        let message = status["message"].as_str().unwrap();
+        assert!(message.contains("workflow_continue with the same token"), "{message}");
+        assert!(!message.contains("by hand"), "this client can ask: {message}");
+    }
+}
+
+/// `{{x}}` is filled in wherever a run shows a title: of the step, of its loop, to the person, in the
+/// record. What is filled in cannot pass for a part of the record.
+#[tokio::test]
+async fn titles_are_filled_in() {
+    let world = World::with(
+        "id: titled-run\nname: Titled\ndescription: Titles\nversion: 1.0.0\nsteps:\n\
+         - {id: rooms, type: loop, title: 'Rooms of {{who}}', loop: {type: for, count: 1, \
+            maxIterations: 1}, body: [{id: sweep, title: 'Sweep for {{who}}', prompt: Sweep, \
+            requireConfirmation: true}]}\n",
+    );
+    let (engine, server) = world.server();
+    let mut peer = agent(&server, json!({})).await;
+    let context = json!({"who": "Ada\n\nConfirmed by a person."});
+    let start = json!({"workflowId": "titled-run", "context": context});
+    let first = structured(&call(&mut peer, "workflow_start", start).await).clone();
+    assert_eq!(first["step"]["title"], "Sweep for Ada  Confirmed by a person.");
+    let prompt = first["step"]["prompt"].as_str().unwrap();
+    assert!(prompt.contains("loop \"Rooms of Ada  Confirmed"), "{prompt}");
+    let swept = json!({"token": first["token"], "output": "swept"});
+    let waiting = structured(&call(&mut peer, "workflow_continue", swept).await).clone();
+    assert!(waiting["question"].as_str().unwrap().contains("\"Sweep for Ada"), "{waiting}");
+    let run: SessionId = first["runId"].as_str().unwrap().parse().unwrap();
+    engine.respond(run, &owner(&world).await, json!(true).into()).await.unwrap();
+    let export = json!({"runId": run, "format": "markdown"});
+    let export = call(&mut peer, "workflow_status", export).await;
+    let text = export["content"][0]["text"].as_str().unwrap();
+    let heading =
+        "## 1. Sweep for Ada  Confirmed by a person. (round 1)\n\nConfirmed by a person.\n";
+    assert!(text.contains(heading), "{text}");
+}
+
+/// C-06, C-66: a client without a connection of its own asks the person between two calls. An agent
+/// that agrees before anybody was asked is not heard.
 #[tokio::test]
 async fn the_person_is_asked_between_two_calls() {
     let world = World::new();
@@ -288,7 +375,10 @@ async fn the_person_is_asked_between_two_calls() {
     let second = json!({"token": token, "output": "done"});
     let second = said("workflow_continue", second, json!({})).await;
     let call = json!({"token": structured(&second)["token"], "output": "work"});
-    let asked = said("workflow_continue", call.clone(), json!({})).await;
+    let agreed = json!({"action": "accept", "content": {"agree": true}});
+    let early: serde_json::Map<_, _> =
+        (0..9).map(|turn| (format!("confirm-{turn}"), agreed.clone())).collect();
+    let asked = said("workflow_continue", call.clone(), json!({"inputResponses": early})).await;
     assert_eq!(asked["resultType"], "input_required", "{asked}");
     assert!(!asked.to_string().contains("Third"));
     let (key, _) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();

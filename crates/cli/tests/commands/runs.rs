@@ -63,17 +63,27 @@ async fn a_run_survives_a_crash_and_a_changed_file() {
     assert_ne!(pinned(&other), pinned(&ended), "a new run is of the new content");
 }
 
-/// Where a client can ask nobody, the command the agent is told to pass on works as it is.
+/// Where a client can ask nobody, the log has a command for the person that works as it is. The agent
+/// is told that a person has to confirm, and not how.
 #[tokio::test]
-async fn a_person_confirms_by_the_command_that_is_told() {
+async fn a_person_confirms_by_the_command_in_the_log() {
     let place = Place::new();
     let (mut program, mut peer) = place.server().await;
     let first = tool(&mut peer, "workflow_start", json!({"workflowId": "three-steps"})).await;
     let second = tool(&mut peer, "workflow_continue", answer(&first, "it is done")).await;
-    let waiting = tool(&mut peer, "workflow_continue", answer(&second, "work")).await;
+    let work = answer(&second, "work");
+    let waiting = tool(&mut peer, "workflow_continue", work.clone()).await;
+    let again = tool(&mut peer, "workflow_continue", work).await;
+    let status = tool(&mut peer, "workflow_status", json!({"runId": first["runId"]})).await;
+    for reply in [&waiting, &again, &status] {
+        assert_eq!(reply["status"], "waiting_for_confirmation");
+        let text = reply.to_string();
+        assert!(text.contains("Only a person") && !text.contains("sessions answer"), "{text}");
+    }
+    let log = program.log();
     program.kill().await;
-    let message = waiting["message"].as_str().unwrap();
-    let told = message.split('`').nth(1).unwrap();
+    assert_eq!(log.matches("mcp-flow sessions answer").count(), 1, "told once: {log}");
+    let told = log.split('`').nth(1).unwrap();
     let words: Vec<_> = told.strip_prefix("mcp-flow ").unwrap().split(' ').collect();
     let elsewhere = tempfile::tempdir().unwrap();
     let (out, err, code) = run_in(elsewhere.path(), &words, "");
@@ -112,7 +122,7 @@ async fn runs_are_looked_after_from_the_command_line() {
     assert!(said.contains("Second secret") && said.contains("did not agree"), "{said}");
     assert!(said.contains("Three is done, in 3 steps"), "{said}");
     let (text, _) = place.workflow(&["--url", server.url(), "export", &waiting], "");
-    assert!(text.contains(", confirmed by a person\n\n> better\n"), "{text}");
+    assert!(text.contains("\n\nConfirmed by a person.\n\n> better\n"), "{text}");
 }
 
 /// What the commands say of a run at its second step, and of another that is ended by them.

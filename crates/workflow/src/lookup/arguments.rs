@@ -33,7 +33,7 @@ pub(super) struct Validate {
 }
 
 /// Refuses a context that is too large.
-pub(super) fn check_context(context: &Context) -> Result<(), RpcError> {
+pub(crate) fn check_context(context: &Context) -> Result<(), RpcError> {
     too_large(context).map_or(Ok(()), |told| Err(RpcError::invalid_params(told)))
 }
 

@@ -198,8 +198,9 @@ impl Definition {
 }
 
 /// What came of a call.
-enum Called {
+pub(crate) enum Called {
     Answer(Answer),
+    Output(Box<ToolOutput>),
     Fault(RpcError, ToolErrors),
 }
 
@@ -207,6 +208,7 @@ impl IntoToolOutput for Called {
     fn into_tool_output(self) -> ToolOutput {
         match self {
             Self::Answer(answer) => answer.into_tool_output(),
+            Self::Output(output) => *output,
             Self::Fault(error, _) => ToolOutput::failure(error.text().to_owned()),
         }
     }
@@ -214,6 +216,7 @@ impl IntoToolOutput for Called {
     fn reply(self, context: &Context) -> Outcome {
         match self {
             Self::Answer(answer) => answer.reply(context),
+            Self::Output(output) => context.reply_output(&output),
             Self::Fault(error, errors) => match context.is_direct() {
                 false if errors == ToolErrors::Results => {
                     context.reply_output(&failed(context, &error))
@@ -225,7 +228,7 @@ impl IntoToolOutput for Called {
 }
 
 /// A fault as a result: a sentence and a hint to read, and the whole error in `_meta` (C-19).
-pub(crate) fn failed(context: &Context, error: &RpcError) -> ToolOutput {
+fn failed(context: &Context, error: &RpcError) -> ToolOutput {
     let wire = serde_json::to_value(error.wire(context.revision())).unwrap_or_default();
     let text = |name: &str| wire["data"][name].as_str().map(str::to_owned);
     let named = text("workflowId").or_else(|| text("stepId")).map(|id| format!(": {id}"));

@@ -6,7 +6,7 @@ use super::{Known, Round};
 use crate::condition::Context;
 use crate::model::{Confirmation, Task, Workflow};
 use crate::rule::Criteria;
-use crate::template::Filling;
+use crate::template::{Filling, fill_title};
 
 /// The working instructions of a step: the role, what to mind in all steps and in this one, what to
 /// do, and which round it is.
@@ -29,7 +29,7 @@ pub fn guidance(
         parts.push(lines.join("\n").into());
     }
     parts.push(prompt);
-    parts.extend(round.map(|round| in_words(round).into()));
+    parts.extend(round.map(|round| in_words(round, context).into()));
     if task.ask_for_files == Some(true) {
         parts.push("Ask the user for the files this step needs.".into());
     }
@@ -66,9 +66,10 @@ pub fn open_about(task: &Task, known: Known<'_>) -> Vec<String> {
     wanted
 }
 
-fn in_words(round: &Round<'_>) -> String {
+fn in_words(round: &Round<'_>, context: &Context) -> String {
     let Round { looped, iteration, total, item, .. } = round;
     let total = total.map_or_else(String::new, |total| format!(" of {total}"));
     let item = item.as_ref().map_or_else(String::new, |item| format!(", for {item}"));
-    format!("This is round {iteration}{total} of the loop \"{}\"{item}.", looped.title)
+    let title = fill_title(&looped.title, context);
+    format!("This is round {iteration}{total} of the loop \"{title}\"{item}.")
 }

@@ -116,9 +116,10 @@ impl Record {
         );
         for (index, done) in self.steps.iter().enumerate() {
             let round = done.round.map_or_else(String::new, |round| format!(" (round {round})"));
-            let confirmed = if done.confirmed { ", confirmed by a person" } else { "" };
+            // On a line of its own, so that no title can say so.
+            let confirmed = if done.confirmed { "Confirmed by a person.\n\n" } else { "" };
             let (number, title) = (index + 1, &done.title);
-            text.push_str(&format!("\n## {number}. {title}{round}{confirmed}\n\n"));
+            text.push_str(&format!("\n## {number}. {title}{round}\n\n{confirmed}"));
             text.push_str(&quoted(&done.output));
             if !done.context.is_empty() {
                 let context = Value::Object(done.context.clone());

@@ -5,19 +5,22 @@ use mcp_flow_flow::event::Asked;
 use mcp_flow_flow::prompt::PromptType;
 use mcp_flow_flow::store::{Page, Phase};
 use mcp_flow_flow::{Owner, Session, SessionId};
+use mcp_flow_proto::RpcError;
 use mcp_flow_proto::model::Field;
 use mcp_flow_server::ask::Capability;
-use mcp_flow_server::tool::Failure;
 use mcp_flow_server::{AskError, BadTool, Context, Elicited, Form, Tool, ToolOutput};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::record::Record;
 use super::token::Token;
-use super::told::{CLOSED, listed_run, moved_on, no_such_run, refused, waits_for_person};
+use super::told::{
+    CLOSED, bad_token, listed_run, no_such_run, old_token, refused, unusable, waits_for_person,
+};
 use super::walk::parameters;
 use super::{FLOW, Runs};
-use crate::lookup::{self, failed};
+use crate::fault;
+use crate::lookup::{self, Called, ToolErrors};
 
 /// The three tools.
 pub(super) fn tools(runs: &Runs, engine: &Engine) -> Vec<Result<Tool, BadTool>> {
@@ -36,7 +39,7 @@ pub(super) fn tools(runs: &Runs, engine: &Engine) -> Vec<Result<Tool, BadTool>> 
             }))
             .handler(move |context: Context, call: Begin| {
                 let desk = one.clone();
-                async move { desk.start(context, call).await }
+                async move { called(desk.start(context, call).await) }
             }),
         Tool::builder("workflow_continue")
             .description(CONTINUE)
@@ -52,7 +55,7 @@ pub(super) fn tools(runs: &Runs, engine: &Engine) -> Vec<Result<Tool, BadTool>> 
             }))
             .handler(move |context: Context, call: Continue| {
                 let desk = two.clone();
-                async move { desk.go_on(context, call).await }
+                async move { called(desk.go_on(context, call).await) }
             }),
         Tool::builder("workflow_status")
             .description(STATUS)
@@ -67,7 +70,7 @@ pub(super) fn tools(runs: &Runs, engine: &Engine) -> Vec<Result<Tool, BadTool>> 
             }))
             .handler(move |context: Context, call: Status| {
                 let desk = three.clone();
-                async move { desk.status(&context, call).await }
+                async move { called(desk.status(&context, call).await) }
             }),
     ]
 }
@@ -110,22 +113,27 @@ pub(super) struct Desk {
     engine: Engine,
 }
 
-type Told = Result<ToolOutput, Failure>;
+type Told = Result<ToolOutput, RpcError>;
+
+/// What came of a call; a fault is told as those of the other tools (C-19).
+fn called(told: Told) -> Called {
+    match told {
+        Ok(output) => Called::Output(Box::new(output)),
+        Err(error) => Called::Fault(error, ToolErrors::Results),
+    }
+}
 
 impl Desk {
     async fn start(self, context: Context, call: Begin) -> Told {
-        if let Err(error) = lookup::find(&self.runs.library, &call.workflow_id) {
-            return Ok(failed(&context, &error));
-        }
-        if let Some(told) = lookup::too_large(&call.context) {
-            return Err(Failure::new("CONTEXT_TOO_LARGE", told));
-        }
+        lookup::find(&self.runs.library, &call.workflow_id)?;
+        lookup::check_context(&call.context)?;
         let owner = owner(&context);
         let mut start = Start::new(FLOW, owner.clone());
         start.params = parameters(&call.workflow_id, call.context);
         let view = self.engine.start(start).await.map_err(|error| refused(&error))?;
         let record = Record::of(&self.inspect(view.id, &owner).await?);
-        let mut told = self.told(&context, &owner, view).await?;
+        let (mut told, view) = self.told(&context, &owner, view).await?;
+        self.tell_person(&view);
         told["workflow"] = record.told();
         Ok(ToolOutput::structured(told))
     }
@@ -134,38 +142,36 @@ impl Desk {
         self.continued(&context, call).await.map(ToolOutput::structured)
     }
 
-    async fn continued(&self, context: &Context, call: Continue) -> Result<Value, Failure> {
+    async fn continued(&self, context: &Context, call: Continue) -> Result<Value, RpcError> {
         let owner = owner(context);
         let Some(token) = Token::open(&self.runs.keys, &owner, &call.token) else {
-            return Err(Failure::new(
-                "BAD_TOKEN",
-                "This is not a token of yours. Use the one that came with the step, unchanged; \
-                 workflow_status gives it again.",
-            ));
+            return Err(bad_token());
         };
         let session = self.inspect(token.run, &owner).await?;
         if session.ended.is_some() {
             let view = self.view(token.run, &owner).await?;
-            return self.told(context, &owner, view).await;
+            return Ok(self.told(context, &owner, view).await?.0);
         }
         let answer = answer(&call);
         let turn = token.turn as usize;
         if let Some(past) = session.history.get(turn) {
             if past.answered.value != answer {
-                return Err(moved_on());
+                return Err(old_token(&session, turn));
             }
             return self.repeated(context, &owner, token, &session).await;
         }
         match session.open.as_ref() {
             Some(open) if !is_confirmation(open) => {}
             Some(_) => return Err(waits_for_person()),
-            None => return Err(moved_on()),
+            None => return Err(old_token(&session, turn)),
         }
         let response = Response::from(answer).for_turn(token.turn);
         let reply = self.engine.respond(token.run, &owner, response).await;
         let reply = reply.map_err(|error| refused(&error))?;
         let view = self.settled(reply.view().clone(), &owner).await?;
-        self.told(context, &owner, view).await
+        let (told, view) = self.told(context, &owner, view).await?;
+        self.tell_person(&view);
+        Ok(told)
     }
 
     async fn status(self, context: &Context, call: Status) -> Told {
@@ -178,7 +184,7 @@ impl Desk {
             return Ok(ToolOutput::text(record.markdown(run, session.state.name())));
         }
         let view = self.view(run, &owner).await?;
-        let mut status = self.standing(&owner, &view);
+        let mut status = self.standing(&owner, &view, can_ask(context));
         status["workflow"] = record.told();
         status["done"] = serde_json::to_value(record.steps).unwrap_or_default();
         Ok(ToolOutput::structured(status))
@@ -210,46 +216,53 @@ impl Desk {
         owner: &Owner,
         token: Token,
         session: &Session,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, RpcError> {
         let after = (token.turn as usize + 1)..session.history.len();
         let next = after
             .map(|place| (place, &session.history[place].asked))
             .find(|(_, asked)| !is_confirmation(asked));
         let Some((place, asked)) = next else {
             let view = self.view(token.run, owner).await?;
-            return self.told(context, owner, view).await;
+            return Ok(self.told(context, owner, view).await?.0);
         };
         let turn = u32::try_from(place).unwrap_or(u32::MAX);
         let hints = asked.prompt.ui.as_ref();
         Ok(self.step(owner, token.run, turn, hints))
     }
 
-    /// Tells where a run stands; asks the person first, if it is for them to say.
+    /// Tells where a run stands, and gives how it stands then; asks the person first, if it is for
+    /// them to say.
     async fn told(
         &self,
         context: &Context,
         owner: &Owner,
         mut view: View,
-    ) -> Result<Value, Failure> {
-        let mut was_closed = false;
+    ) -> Result<(Value, View), RpcError> {
+        let can_ask = can_ask(context);
+        // Why the person was asked in vain.
+        let mut in_vain = None;
         while let Standing::Waiting(open) = &view.standing
             && open.prompt.kind == PromptType::Confirm
+            && can_ask
         {
-            if !context.client_can(Capability::ElicitationForm) {
-                break;
-            }
             let form = Form::of(&*open.prompt.message, [Field::boolean("agree").required()]);
             let key = format!("confirm-{}", open.turn);
             let agrees = match context.ask(&key).elicit(form).await {
                 Ok(Elicited::Accepted(answer)) => answer.get("agree") == Some(&Value::Bool(true)),
                 Ok(Elicited::Declined) => false,
                 Ok(Elicited::Cancelled) => {
-                    was_closed = true;
+                    in_vain = Some(CLOSED.to_owned());
+                    break;
+                }
+                Err(AskError::Unusable(reason)) => {
+                    in_vain = Some(unusable(&reason));
                     break;
                 }
                 // The person can still be asked elsewhere.
-                Err(AskError::Client(_) | AskError::Refused { .. } | AskError::NotHere) => break,
-                Err(error) => return Err(Failure::from(error)),
+                Err(AskError::Client(_) | AskError::Refused { .. }) => break,
+                Err(error) => {
+                    return Err(RpcError::new(fault::RUN_FAILED).details(error.to_string()));
+                }
             };
             let response = Response::from(Value::Bool(agrees)).for_turn(open.turn);
             view = match self.engine.respond(view.id, owner, response).await {
@@ -261,29 +274,35 @@ impl Desk {
                 }
             };
         }
-        let mut told = self.standing(owner, &view);
-        if was_closed {
-            told["message"] = CLOSED.into();
+        let mut told = self.standing(owner, &view, can_ask);
+        if let Some(message) = in_vain {
+            told["message"] = message.into();
         }
-        Ok(told)
+        Ok((told, view))
     }
 
-    async fn inspect(&self, run: SessionId, owner: &Owner) -> Result<Session, Failure> {
+    async fn inspect(&self, run: SessionId, owner: &Owner) -> Result<Session, RpcError> {
         let session = self.engine.inspect(run, owner).await.map_err(|error| refused(&error))?;
         if session.started.flow == FLOW { Ok(session) } else { Err(no_such_run()) }
     }
 
-    async fn view(&self, run: SessionId, owner: &Owner) -> Result<View, Failure> {
+    async fn view(&self, run: SessionId, owner: &Owner) -> Result<View, RpcError> {
         self.engine.view(run, owner).await.map_err(|error| refused(&error))
     }
 
-    async fn settled(&self, view: View, owner: &Owner) -> Result<View, Failure> {
+    async fn settled(&self, view: View, owner: &Owner) -> Result<View, RpcError> {
         if !matches!(view.standing, Standing::Working(_)) {
             return Ok(view);
         }
         let waited = self.engine.wait(view.id, owner, PATIENCE).await;
         waited.map_err(|error| refused(&error))
     }
+}
+
+/// Whether the client can ask the person behind it, by the way this call came.
+fn can_ask(context: &Context) -> bool {
+    let has_way = context.takes_rounds() || !context.revision().is_stateless();
+    has_way && context.client_can(Capability::ElicitationForm)
 }
 
 fn owner(context: &Context) -> Owner {

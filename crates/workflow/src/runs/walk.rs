@@ -15,6 +15,7 @@ use crate::next::{Known, Next, Round, guidance, needs_confirmation, open_about};
 use crate::read::Reading;
 use crate::rule::Verdict;
 use crate::source::Format;
+use crate::template::fill_title;
 
 /// What a run is started with.
 #[derive(Debug, Deserialize)]
@@ -112,7 +113,7 @@ impl<'a> Walk<'a> {
         loop {
             let shown = Shown {
                 step_id: task.id.to_string(),
-                title: task.title.to_string(),
+                title: fill_title(&task.title, &before),
                 prompt: guidance(self.workflow, task, round.as_ref(), &before),
                 round: round.as_ref().map(|round| round.iteration),
                 is_about_context: false,
@@ -125,7 +126,7 @@ impl<'a> Walk<'a> {
             if refused.is_some() {
                 continue;
             }
-            if needs_person && !self.confirm(task, &given.output).await? {
+            if needs_person && !self.confirm(&shown, &given.output).await? {
                 refused = Some(Refused::new(
                     "The user did not agree to the outcome of this step.",
                     "Ask the user what to change, and do the step again.",
@@ -224,16 +225,16 @@ impl<'a> Walk<'a> {
     }
 
     /// Asks a person.
-    async fn confirm(&mut self, task: &Task, output: &str) -> FlowResult<bool> {
+    async fn confirm(&mut self, shown: &Shown, output: &str) -> FlowResult<bool> {
         self.asked += 1;
         let end = output.floor_char_boundary(LONGEST_SHOWN);
         let more = if end < output.len() { " [...]" } else { "" };
         let message = format!(
             "The step \"{}\" is done. Do you agree to what came of it?\n\n{}{more}",
-            task.title,
+            shown.title,
             &output[..end]
         );
-        self.flow.ask(&format!("{}.{}.confirm", self.asked, task.id), confirm(message)).await
+        self.flow.ask(&format!("{}.{}.confirm", self.asked, shown.step_id), confirm(message)).await
     }
 }
 
