@@ -51,7 +51,8 @@ pub(crate) fn each_text(content: &mut Content, change: &mut impl FnMut(&mut Stri
     }
 }
 
-fn strip(text: &mut String) {
+/// Takes control characters and terminal escape sequences out of a text; newlines and tabs stay.
+pub(crate) fn strip(text: &mut String) {
     if text.chars().any(is_unwanted) {
         let mut place = Place::Text;
         text.retain(|character| {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use futures_util::StreamExt as _;
 use mcp_flow::client::host::Nobody;
-use mcp_flow::client::{Change, Client, Watched};
+use mcp_flow::client::{Change, Client, Error, Watched};
 use serde_json::Value;
 
 use crate::download::{self, Piece};
@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::fault::explain;
 use crate::meter::Meter;
 use crate::reach::Reach;
-use crate::show::{self, Format, content};
+use crate::show::{self, Format, content, neutral};
 
 /// Read a resource
 #[derive(Debug, clap::Args)]
@@ -100,18 +100,26 @@ impl Watch {
         })
     }
 
-    /// Listens before it reads, so that no change is missed in between (PAT-060).
+    /// Listens before it reads, so that no change is missed in between (PAT-060). What cannot be read
+    /// for a while, such as a file that another is put in the place of, is waited for.
     async fn watch(&self, client: &Client, uri: &str) -> anyhow::Result<()> {
         let watched = Watched::new().resource(uri);
         let mut changes = client.listen(watched).await.map_err(explain)?;
         let mut left = self.changes;
         let mut latest = Value::Null;
         loop {
-            let result = client.read_resource(uri).raw().await.map_err(explain)?;
-            // After a reconnection it may be what it was.
-            if result["contents"] != latest {
-                latest = result["contents"].clone();
-                show(&result, self.reach.format)?;
+            match client.read_resource(uri).raw().await {
+                // After a reconnection it may be what it was.
+                Ok(result) if result["contents"] == latest => {}
+                Ok(result) => {
+                    latest = result["contents"].clone();
+                    show(&result, self.reach.format)?;
+                }
+                Err(Error::Server(error)) if !latest.is_null() => {
+                    let error = neutral(&error.to_string());
+                    eprintln!("mcp-flow: {error}. Waiting for the next change");
+                }
+                Err(error) => return Err(explain(error)),
             }
             if left == Some(0) {
                 return Ok(());

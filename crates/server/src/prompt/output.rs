@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use crate::context::Context;
 use crate::handler::Outcome;
-use crate::output_filter::each_text;
+use crate::output_filter::{each_text, strip};
 use crate::revision::{add_server_info, result_type};
 use crate::tool::{Failure, IntoFailure};
 
@@ -36,7 +36,11 @@ impl PromptOutput {
     }
 
     /// Encodes it as the caller's revision has it.
-    pub(super) fn reply(&self, context: &Context, description: Option<&str>) -> Outcome {
+    ///
+    /// Arguments of the caller are part of it, and it is shown to people and given to models, so what
+    /// a terminal would obey is taken out (PAT-043).
+    pub(super) fn reply(mut self, context: &Context, description: Option<&str>) -> Outcome {
+        self.each_text(strip);
         let (server, revision) = (context.server(), context.revision());
         let mut meta = Cow::Borrowed(&self.meta);
         if revision.is_stateless() {
@@ -90,6 +94,7 @@ pub(super) fn reply(
         }
         Err(mut failure) => {
             failure.each_text(&mut hide);
+            failure.each_text(&mut strip);
             Err(failure.into_error(PROMPT_FAILED))
         }
     }
