@@ -1,7 +1,9 @@
 //! What went wrong with a server, what to do about it, and the exit code that says so.
 
+use mcp_flow::client::neutral::shorten;
 use mcp_flow::client::transport::TransportError;
 use mcp_flow::client::{Error, ServerError};
+use serde_json::Value;
 
 use crate::exit::{Exit, Failure};
 use crate::show::neutral;
@@ -14,8 +16,29 @@ pub(crate) fn explain(error: Error) -> anyhow::Error {
         Some(hint) => format!("{message}. {}", hint.replace("login TARGET", &login(&error))),
         None => message,
     };
+    let message = match &error {
+        Error::Server(error) => message + &data(error),
+        _ => message,
+    };
     Failure::new(exit, message).into()
 }
+
+/// What a server says of an error beside its message, on a line of its own (MCP-039).
+fn data(error: &ServerError) -> String {
+    let mut data = error.data.clone();
+    if let Some(members) = data.as_object_mut() {
+        // They are part of the message already.
+        members.remove("details");
+    }
+    match &data {
+        Value::Null => String::new(),
+        Value::Object(members) if members.is_empty() => String::new(),
+        data => format!("\n  data: {}", shorten(&data.to_string(), LONGEST_DATA)),
+    }
+}
+
+/// How many characters of an error's data are shown.
+const LONGEST_DATA: usize = 2000;
 
 /// How one logs in to the server that an error is about.
 fn login(error: &Error) -> String {
@@ -134,6 +157,11 @@ mod tests {
             (server("ACCESS_DENIED"), Exit::Denied, "--token"),
             (server("SESSION_EXPIRED"), Exit::Failed, "anew"),
             (server("SESSION_NOT_FOUND"), Exit::Failed, "sessions list"),
+            (
+                server("X\u{9b}"),
+                Exit::Failed,
+                "\n  data: {\"domain\":\"interaction\",\"name\":\"X\u{fffd}\"}",
+            ),
             (Error::Protocol("odd".to_owned()), Exit::Protocol, "odd"),
             (Error::Denied("no".to_owned()), Exit::Denied, "no"),
             (Error::Usage("odd".to_owned()), Exit::Usage, "odd"),

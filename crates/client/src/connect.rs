@@ -97,7 +97,6 @@ impl Shared {
 /// Tries until there is a connection, the attempts are used up, or trying makes no sense.
 async fn open(shared: Arc<Shared>, first: bool) {
     let backoff = shared.options.backoff;
-    let attempts = if first { backoff.first_attempts } else { backoff.attempts }.max(1);
     let mut attempt = 0;
     let outcome = loop {
         let error = match open_once(&shared).await {
@@ -105,6 +104,11 @@ async fn open(shared: Arc<Shared>, first: bool) {
             Err(error) => error,
         };
         attempt += 1;
+        // A server that was never there is told of at once; one that is there and busy is not.
+        let attempts = match first && !is_busy(&error) {
+            true => backoff.first_attempts,
+            false => backoff.attempts,
+        };
         let connector = shared.connector();
         if attempt >= attempts || !may_help(&error) || !connector.reconnects() {
             break Err(error);
@@ -117,6 +121,10 @@ async fn open(shared: Arc<Shared>, first: bool) {
             } => (*asked).min(backoff.most),
             _ => backoff.delay(attempt - 1, fastrand::f64()),
         };
+        if first {
+            // Nobody can listen to events of a client that is not there yet.
+            tracing::warn!(%error, ?delay, "trying to connect again");
+        }
         shared.tell(Event::Retrying { attempt, delay, reason: error.to_string() });
         tokio::time::sleep(delay).await;
         if matches!(&*shared.state.borrow(), State::Closed) {
@@ -152,6 +160,14 @@ fn may_help(error: &Error) -> bool {
         Error::Timeout { .. } => true,
         _ => false,
     }
+}
+
+/// Whether the server, or a proxy before it, says that another time may be better (MCP-069).
+fn is_busy(error: &Error) -> bool {
+    let Error::Connect { source: TransportError::Refused { status, .. }, .. } = error else {
+        return false;
+    };
+    matches!(status, 429 | 502..=504)
 }
 
 async fn open_once(shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {

@@ -119,7 +119,8 @@ pub struct Backoff {
     /// again. Defaults to 8.
     pub attempts: u32,
     /// How many attempts are made for the very first connection. Defaults to 1: a server that was
-    /// never there is reported at once.
+    /// never there is reported at once. One that answers and is only busy (429, 502 to 504) is tried
+    /// as often as a lost connection.
     pub first_attempts: u32,
 }
 

@@ -111,6 +111,45 @@ async fn a_restarted_server_is_found_again() {
     }
 }
 
+/// MCP-069: a server that is full when it is first asked is asked again, and told of if it stays so.
+#[tokio::test]
+async fn a_busy_server_is_asked_again() {
+    const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\
+        connection: close\r\n\r\nfull";
+    for (path, revision) in [("/sse", Revision::V2024_11_05), ("/mcp", Revision::V2026_07_28)] {
+        let running = crate::support::start(&Fixture::new().server).await;
+        let (behind, front) = (running.address, TcpListener::bind("127.0.0.1:0").await.unwrap());
+        let url = format!("http://{}{path}", front.local_addr().unwrap());
+        tokio::spawn(async move {
+            for number in 0.. {
+                let (mut stream, _) = front.accept().await.unwrap();
+                if number < 3 {
+                    let _ = stream.read(&mut [0; 4096]).await;
+                    let _ = stream.write_all(BUSY).await;
+                    continue;
+                }
+                let mut server = tokio::net::TcpStream::connect(behind).await.unwrap();
+                tokio::spawn(async move {
+                    let _ = tokio::io::copy_bidirectional(&mut stream, &mut server).await;
+                });
+            }
+        });
+        let connect = |attempts| {
+            let builder = Client::builder().with(|options| {
+                options.speak = Speak::Only(revision);
+                options.backoff.first = Duration::from_millis(1);
+                options.backoff.attempts = attempts;
+            });
+            builder.connect(server(&url, &HttpOptions::new()).unwrap())
+        };
+        let error = connect(2).await.unwrap_err();
+        assert!(error.to_string().contains("503"), "{error}");
+        let client = connect(4).await.unwrap();
+        let sum = client.call_tool("math.add", json!({"a": 2, "b": 3})).await.unwrap();
+        assert_eq!(sum.text(), "5", "{path}");
+    }
+}
+
 /// PAT-060: whoever listens learns that the server has gone for good, and does not wait for ever.
 #[tokio::test]
 async fn a_subscription_ends_with_its_server() {

@@ -16,6 +16,10 @@ use crate::show::{self, Format, content, table};
     override_usage = "mcp-flow tools [OPTIONS] TARGET\n       mcp-flow tools [OPTIONS] -- COMMAND..."
 )]
 pub(crate) struct Tools {
+    /// List only the tools of this category
+    #[arg(long, value_name = "NAME")]
+    category: Option<String>,
+
     #[command(flatten)]
     list: List,
 }
@@ -52,8 +56,12 @@ struct List {
 
 impl Tools {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let category = self.category;
         self.list.run(async |client, format| {
-            let tools = all(client, "tools/list", "tools").await?;
+            let mut tools = all(client, "tools/list", "tools").await?;
+            if let Some(category) = &category {
+                tools.retain(|tool| is_of(tool, category));
+            }
             let heading = ["name", "arguments", "description"];
             let row = |tool: &Value| {
                 vec![text(tool, "name"), arguments(&tool["inputSchema"]), described(tool)]
@@ -118,6 +126,16 @@ impl List {
             Ok(ExitCode::SUCCESS)
         })
     }
+}
+
+/// Whether a tool is of a category, by what servers say of it: a list, or one name (MCP-088).
+fn is_of(tool: &Value, category: &str) -> bool {
+    [&tool["_meta"], &tool["annotations"]].iter().any(|place| {
+        place["category"] == category
+            || place["categories"]
+                .as_array()
+                .is_some_and(|all| all.iter().any(|one| one == category))
+    })
 }
 
 /// All entries of a list; none where the server does not know the method.

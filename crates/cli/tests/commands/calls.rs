@@ -19,7 +19,7 @@ fn the_exit_code_tells_what_came_of_a_call() {
         (&["echo", "text=7"], 0, "7"),
         (&["calculator.divide", "a=1", "b=0"], 1, "zero"),
         (&["fail"], 1, "always fails"),
-        (&["panic"], 4, "Internal error"),
+        (&["panic"], 1, "fault of its own"),
         (&["calculator.add", "a=2"], 2, "b is missing"),
         (&["calculator.add", "a=two", "b=3"], 2, "a: a number is needed"),
         (&["calculator.add", "a=2", "b=3", "c=4"], 2, "c is not an argument"),
@@ -186,6 +186,58 @@ fn a_watched_resource_is_shown_when_it_changes() {
         assert_eq!(lines.next().unwrap().unwrap(), new, "{place}");
         assert_eq!(watching.wait().unwrap().code(), Some(0));
     }
+}
+
+/// PAT-060: a file that is away for a moment is waited for.
+#[test]
+fn a_watched_file_may_be_renamed_for_a_moment() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, away] = ["notes.txt", "away.txt"].map(|name| folder.path().join(name));
+    std::fs::write(&path, "old").unwrap();
+    let server = Server::start(&["--store", "memory:", "--root", folder.path().to_str().unwrap()]);
+    let uri = format!("file://{}/notes.txt", folder.path().canonicalize().unwrap().display());
+    let mut watching = Command::new(PROGRAM)
+        .args(["watch", server.url(), &uri])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _deadline = Deadline::of(&watching);
+    let mut shown = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut told = BufReader::new(watching.stderr.take().unwrap()).lines();
+    assert_eq!(shown.next().unwrap().unwrap(), "old");
+    std::fs::rename(&path, &away).unwrap();
+    let line = told.next().unwrap().unwrap();
+    assert!(line.contains("Waiting for the next change"), "{line}");
+    std::fs::write(&away, "new").unwrap();
+    std::fs::rename(&away, &path).unwrap();
+    assert_eq!(shown.next().unwrap().unwrap(), "new");
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+}
+
+/// MCP-088: tools are listed by category.
+#[test]
+fn tools_are_listed_by_category() {
+    let names = |options: &[&str]| {
+        let (out, err, code) = run(&local("tools", &[options, &["--format=json"]].concat()), "");
+        assert_eq!(code, 0, "{err}");
+        let listed: Value = serde_json::from_str(&out).unwrap();
+        let tools = listed["tools"].as_array().unwrap().clone();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert!(names(&[]).len() > 8);
+    assert_eq!(names(&["--category", "diagnostics"]), ["echo", "sleep", "fail", "panic"]);
+    assert!(names(&["--category", "none-of-them"]).is_empty());
+}
+
+/// MCP-039: what a server says of an error, its number and its data, is shown.
+#[test]
+fn the_data_of_an_error_is_shown() {
+    let (_, err, code) = run(&local("read", &["file:///nowhere"]), "");
+    assert_eq!(code, 4, "{err}");
+    let data = r#"data: {"domain":"mcp","name":"RESOURCE_NOT_FOUND","uri":"file:///nowhere"}"#;
+    assert!(err.contains("-32602") && err.contains(data), "{err}");
 }
 
 /// INT-087, INT-098: a conversation over WebTransport is held, or left and taken up again, and a

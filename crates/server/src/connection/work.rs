@@ -26,7 +26,7 @@ impl Shared {
                 Ok(Poll::Pending) => {
                     return self.spawn(context.clone(), place, Work::Future(future));
                 }
-                Err(error) => Err(error),
+                Err(Panicked) => context.panicked(),
             },
             Ok(Reply::Listen(filter)) => {
                 place.leave_quietly();
@@ -35,7 +35,7 @@ impl Shared {
             Ok(Reply::Blocking(work)) => {
                 return self.spawn(context.clone(), place, Work::Blocking(work));
             }
-            Err(error) => Err(error),
+            Err(Panicked) => context.panicked(),
         };
         context.finish(&outcome);
         // The driver is running this very call, so nobody has to be woken for the free place.
@@ -84,21 +84,22 @@ enum Work {
 }
 
 impl Work {
-    /// Does it, turning a panic into an error. The place is free when the work is really over,
+    /// Does it; a panic has an outcome too. The place is free when the work is really over,
     /// which for a blocking function may be long after its call was cancelled.
     async fn finish(self, context: Context, place: Place) -> Outcome {
         match self {
             Self::Future(future) => {
                 let outcome = AssertUnwindSafe(future).catch_unwind().await;
                 drop(place);
-                outcome.unwrap_or_else(|_| Err(RpcError::internal()))
+                outcome.unwrap_or_else(|_| context.panicked())
             }
             Self::Blocking(work) => {
+                let call = context.clone();
                 let done = tokio::task::spawn_blocking(move || {
                     let _place = place;
-                    if context.is_cancelled() { Err(RpcError::internal()) } else { work() }
+                    if call.is_cancelled() { Err(RpcError::internal()) } else { work() }
                 });
-                done.await.unwrap_or_else(|_| Err(RpcError::internal()))
+                done.await.unwrap_or_else(|_| context.panicked())
             }
         }
     }
@@ -172,9 +173,12 @@ impl Drop for Answer {
 }
 
 /// Runs code of a tool's author; a panic in it ends this call and nothing else.
-fn guard<T>(call: impl FnOnce() -> T) -> Result<T, RpcError> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(|_| RpcError::internal())
+fn guard<T>(call: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|_| Panicked)
 }
+
+/// A panic, of which nobody but the log learns more.
+struct Panicked;
 
 fn poll_once(future: Pin<&mut (dyn Future<Output = Outcome> + Send)>) -> Poll<Outcome> {
     future.poll(&mut std::task::Context::from_waker(Waker::noop()))

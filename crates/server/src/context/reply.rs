@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Context;
 use crate::handler::{Outcome, Payload};
-use crate::revision::with_wire_output;
+use crate::revision::{Dialect, with_wire_output};
 use crate::tool::{ToolOutput, direct};
 
 impl Context {
@@ -84,6 +84,21 @@ impl Context {
         self.encode_output(&output).and_then(|payload| self.within_limit(payload))
     }
 
+    /// What a call is answered with whose code panicked: a failed result, if it was a tool's, as for
+    /// any other fault of a tool (MCP-028, C-67). Nothing of what went wrong is told.
+    pub(crate) fn panicked(&self) -> Outcome {
+        let error = RpcError::internal();
+        let server = self.server();
+        if self.tool().is_none() || self.is_direct() || server.dialect() != Dialect::Official {
+            return Err(error);
+        }
+        let mut output = ToolOutput::failure(PANICKED);
+        let wire = serde_json::to_value(error.wire(self.revision())).unwrap_or_default();
+        output.meta.insert("error".to_owned(), wire);
+        // Not by the filters: it may be one of them that panicked.
+        self.encode_output(&output)
+    }
+
     /// Puts small resources of ours in the place of links to them, where the caller's revision has
     /// no links (C-26).
     fn embed_small_links(&self, output: &mut Cow<'_, ToolOutput>) {
@@ -139,6 +154,9 @@ impl Context {
         })
     }
 }
+
+const PANICKED: &str = "The tool broke off because of a fault of its own, and gave no result. Other \
+                        calls are not affected.";
 
 /// The largest resource that is embedded where a link was meant.
 const SMALL: usize = 64 * 1024;

@@ -45,7 +45,8 @@ pub(crate) async fn a_failing_tool_is_a_result(connect: &Connect) {
     }
 }
 
-/// MCP-028: a panic, wherever it happens, is an error of its own call that reveals nothing.
+/// MCP-028, C-67: a panic, wherever it happens, is a failed result of its own call that reveals
+/// nothing.
 pub(crate) async fn a_panic_stays_in_its_call(connect: &Connect) {
     let fixture = Fixture::new();
     let mut peer = connect(fixture.server.clone()).await;
@@ -54,7 +55,10 @@ pub(crate) async fn a_panic_stays_in_its_call(connect: &Connect) {
     fixture.gate.until_waiting(1).await;
     for tool in ["panic", "panic_later", "panic_blocking"] {
         let reply = peer.call_tool(tool, json!({})).await;
-        assert_eq!(reply["error"]["code"], -32603);
+        assert_eq!(reply["result"]["isError"], true, "{reply}");
+        let text = reply["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("fault of its own"), "{text}");
+        assert_eq!(reply["result"]["_meta"]["error"]["code"], -32603, "{reply}");
         assert!(!reply.to_string().contains("secret"), "{reply}");
     }
     fixture.gate.release_all();
