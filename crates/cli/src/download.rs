@@ -10,12 +10,14 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use mcp_flow::client::Client;
+use mcp_flow::client::model::ResourceContents;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use crate::exit::{Exit, Failure};
 use crate::fault::explain;
 use crate::meter::Meter;
+use crate::show::content::official;
 use crate::show::neutral;
 
 /// Something that can become a file.
@@ -27,9 +29,20 @@ pub(crate) enum Piece {
     Elsewhere { name: String, link: Value },
 }
 
+impl Piece {
+    /// The URI of a resource that has to be asked for: what no transport can fetch.
+    fn named_resource(&self) -> Option<&str> {
+        let Self::Elsewhere { link, .. } = self else { return None };
+        let uri = link["uri"].as_str().filter(|_| link["type"] == "resource_link")?;
+        let is_fetched = ["http://", "https://"].iter().any(|scheme| uri.starts_with(scheme));
+        (!is_fetched).then_some(uri)
+    }
+}
+
 /// What can be saved of the content of a result.
 pub(crate) fn pieces(content: &[Value]) -> Vec<Piece> {
-    content.iter().enumerate().filter_map(|(place, content)| piece(place + 1, content)).collect()
+    let pieces = content.iter().map(official).enumerate();
+    pieces.filter_map(|(place, content)| piece(place + 1, &content)).collect()
 }
 
 fn piece(place: usize, content: &Value) -> Option<Piece> {
@@ -56,7 +69,12 @@ fn piece(place: usize, content: &Value) -> Option<Piece> {
 
 /// What can be saved of the contents of a resource.
 pub(crate) fn contents(place: usize, resource: &Value) -> Option<Piece> {
-    let name = of_uri(&resource["uri"], place);
+    let name = match resource["uri"].as_str() {
+        Some(ResourceContents::INLINE_URI) => {
+            format!("embedded-{place}{}", extension(&resource["mimeType"]))
+        }
+        _ => of_uri(&resource["uri"], place),
+    };
     // Our servers say in `_meta` where to fetch what is too large for a message.
     let elsewhere = &resource["_meta"]["mcp-flow/download"];
     if let Some(url) = elsewhere["url"].as_str() {
@@ -102,10 +120,35 @@ pub(crate) async fn save(
         saved.push(one?);
     }
     saved.sort();
-    Ok(saved.into_iter().map(|(_, path)| path).collect())
+    Ok(saved.into_iter().flat_map(|(_, paths)| paths).collect())
 }
 
+/// Saves one piece. A resource that is only named is read, and may have several contents.
 async fn save_one(
+    client: &Client,
+    piece: Piece,
+    folder: &Path,
+    meter: &Meter,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let pieces = match piece.named_resource() {
+        Some(uri) => read(client, uri).await?,
+        None => vec![piece],
+    };
+    let mut paths = Vec::new();
+    for piece in pieces {
+        paths.push(write(client, piece, folder, meter).await?);
+    }
+    Ok(paths)
+}
+
+/// What a resource of the server holds (MCP-060).
+async fn read(client: &Client, uri: &str) -> anyhow::Result<Vec<Piece>> {
+    let result = client.read_resource(uri).raw().await.map_err(explain)?;
+    let found = result["contents"].as_array().into_iter().flatten().enumerate();
+    Ok(found.filter_map(|(place, it)| contents(place + 1, it)).collect())
+}
+
+async fn write(
     client: &Client,
     piece: Piece,
     folder: &Path,
@@ -280,6 +323,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "and nothing is left");
     }
 
+    /// C-25, C-26: in the official forms and those of seed 002.
     #[test]
     fn what_can_be_saved_is_found() {
         let link = json!({"type": "resource_link", "name": "big.bin", "uri": "http://h/d/1"});
@@ -288,7 +332,14 @@ mod tests {
             json!({"type": "image", "mimeType": "image/png", "data": "AAAA"}),
             link.clone(),
             json!({"type": "resource", "resource": {"uri": "file:///x/y.txt", "text": "hi"}}),
+            json!({"type": "image", "url": "http://h/a.png"}),
+            json!({"type": "resource", "uri": "notes:/b"}),
+            json!({"type": "embedded", "mimeType": "application/pdf", "data": "AAAA"}),
         ];
+        let linked = |name: &str, uri: &str| {
+            let link = json!({"type": "resource_link", "name": name, "uri": uri});
+            Piece::Elsewhere { name: name.to_owned(), link }
+        };
         let held =
             |name: &str, data: &[u8]| Piece::Held { name: name.to_owned(), data: data.to_vec() };
         assert_eq!(
@@ -297,6 +348,9 @@ mod tests {
                 held("image-2.png", &[0, 0, 0]),
                 Piece::Elsewhere { name: "big.bin".to_owned(), link },
                 held("y.txt", b"hi"),
+                linked("a.png", "http://h/a.png"),
+                linked("b", "notes:/b"),
+                held("embedded-7.pdf", &[0, 0, 0]),
             ]
         );
     }

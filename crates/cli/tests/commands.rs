@@ -1,6 +1,7 @@
 //! The real program, as scripts call it.
 
 mod calls;
+mod contents;
 mod downloads;
 mod hostile;
 mod runs;

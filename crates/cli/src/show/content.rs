@@ -1,8 +1,39 @@
 //! The content of results, as a person reads it.
 
-use serde_json::Value;
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mcp_flow::client::model::{Content, ResourceContents};
+use serde_json::{Value, json};
 
 use super::neutral;
+
+/// A piece in its official form, if it is in one of seed 002's (C-25, C-26): a resource by its
+/// `uri`, an embedded one by its `data`. An image by its `url` has no official form; it becomes the
+/// link to it, unless the URL holds the image itself.
+pub(crate) fn official(piece: &Value) -> Cow<'_, Value> {
+    let lacks = |member: &str| piece[member].is_null();
+    let url = piece["url"].as_str().unwrap_or_default();
+    if piece["type"] == "image"
+        && lacks("data")
+        && let Some((kind, data)) =
+            url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"))
+    {
+        return Cow::Owned(json!({"type": "image", "mimeType": kind, "data": data}));
+    }
+    let is_of_seed_002 = match piece["type"].as_str() {
+        Some("image") => lacks("data"),
+        Some("resource") => lacks("resource"),
+        Some("embedded") => true,
+        _ => false,
+    };
+    let read = is_of_seed_002.then(|| serde_json::from_value::<Content>(piece.clone()).ok());
+    match read.flatten().and_then(|content| serde_json::to_value(content).ok()) {
+        Some(official) => Cow::Owned(official),
+        None => Cow::Borrowed(piece),
+    }
+}
 
 /// The pieces of a result, one after the other. What cannot be shown as text is told of.
 pub(crate) fn text(pieces: &[Value]) -> String {
@@ -10,7 +41,8 @@ pub(crate) fn text(pieces: &[Value]) -> String {
     texts.join("\n")
 }
 
-fn piece(piece: &Value) -> String {
+fn piece(came: &Value) -> String {
+    let piece = &*official(came);
     let member = |name: &str| piece[name].as_str().map(neutral).unwrap_or_default();
     match piece["type"].as_str() {
         Some("text") => member("text"),
@@ -18,6 +50,7 @@ fn piece(piece: &Value) -> String {
             format!("[{kind}: {}, {}]", member("mimeType"), size_of_base64(&piece["data"]))
         }
         Some("resource") => contents(&piece["resource"]),
+        Some("resource_link") if came["type"] == "image" => format!("[image: {}]", member("uri")),
         Some("resource_link") => {
             let name = piece["title"].as_str().or(piece["name"].as_str()).unwrap_or("resource");
             let size = piece["size"].as_u64().map(|size| format!(", {}", bytes(size)));
@@ -33,16 +66,31 @@ fn piece(piece: &Value) -> String {
 
 /// What is in a resource.
 pub(crate) fn contents(resource: &Value) -> String {
-    if let Some(text) = resource["text"].as_str() {
-        return neutral(text);
+    if let Some(text) = text_of(resource) {
+        return neutral(&text);
     }
-    let uri = resource["uri"].as_str().map(neutral).unwrap_or_default();
+    let uri = match resource["uri"].as_str() {
+        Some(ResourceContents::INLINE_URI) => "embedded".to_owned(),
+        uri => uri.map(neutral).unwrap_or_default(),
+    };
     let kind = resource["mimeType"].as_str().map(neutral);
     let kind = kind.unwrap_or_else(|| "of unknown kind".to_owned());
     if resource["blob"].is_null() {
         return format!("[{uri}: {kind}, too large to show; --output DIR saves it]");
     }
     format!("[{uri}: {kind}, {}]", size_of_base64(&resource["blob"]))
+}
+
+/// The text in a resource. Seed 002 has bytes only, so a text comes as its bytes.
+fn text_of(resource: &Value) -> Option<Cow<'_, str>> {
+    if let Some(text) = resource["text"].as_str() {
+        return Some(text.into());
+    }
+    let is_inline = resource["uri"] == ResourceContents::INLINE_URI;
+    let is_text = resource["mimeType"].as_str().is_some_and(|kind| kind.starts_with("text/"));
+    let bytes =
+        STANDARD.decode(resource["blob"].as_str().filter(|_| is_inline && is_text)?).ok()?;
+    String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
 /// Messages of a prompt: who says what.
@@ -70,8 +118,8 @@ pub(crate) fn bytes(count: u64) -> String {
 mod tests {
     use serde_json::json;
 
-    /// MCP-037, PAT-023: every kind of content is shown, unknown kinds are kept, and nothing in
-    /// them reaches the terminal as a command.
+    /// MCP-037, PAT-023, C-25, C-26: every kind of content is shown, in the official forms and those
+    /// of seed 002, unknown kinds are kept, and nothing in them reaches the terminal as a command.
     #[test]
     fn every_kind_of_content_is_shown() {
         for (piece, shown) in [
@@ -93,6 +141,18 @@ mod tests {
                 json!({"type": "resource_link", "name": "x", "uri": "a:b", "size": 2048}),
                 "[x: a:b, 2.00 KiB]",
             ),
+            (json!({"type": "image", "url": "https://h/a\u{1b}.png"}), "[image: https://h/a␛.png]"),
+            (json!({"type": "resource", "uri": "file:///x/y.txt"}), "[y.txt: file:///x/y.txt]"),
+            (
+                json!({"type": "embedded", "mimeType": "application/pdf", "data": "AAAA"}),
+                "[embedded: application/pdf, 3 B]",
+            ),
+            (json!({"type": "embedded", "mimeType": "text/plain", "data": "aGkbIQ=="}), "hi␛!"),
+            (
+                json!({"type": "image", "url": "data:image/png;base64,AAAA"}),
+                "[image: image/png, 3 B]",
+            ),
+            (json!({"type": "embedded", "data": 7}), r#"{"type":"embedded","data":7}"#),
             (json!({"type": "hologram", "depth": 3}), r#"{"type":"hologram","depth":3}"#),
         ] {
             assert_eq!(super::text(std::slice::from_ref(&piece)), shown, "{piece}");
