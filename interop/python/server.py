@@ -6,11 +6,15 @@ Called with who makes it and how it is reached: `official stdio`, `fastmcp http`
 import os
 import sys
 
+from pydantic import BaseModel
+
 maker, transport = sys.argv[1:]
 if maker == "fastmcp":
+    from fastmcp import Context
     from fastmcp import FastMCP as Server
 else:
     from mcp.server import MCPServer as Server
+    from mcp.server.mcpserver import Context
 
 server = Server("python-server")
 
@@ -25,6 +29,19 @@ def add(a: int, b: int) -> int:
 def fail() -> str:
     """Fails"""
     raise ValueError("it did not work")
+
+
+class Guest(BaseModel):
+    """Who is there"""
+
+    name: str
+
+
+@server.tool()
+async def greet(ctx: Context) -> str:
+    """Asks for a name, by a request to the client"""
+    answer = await ctx.elicit("Who is there?", Guest)
+    return f"Hello, {answer.data.name}!"
 
 
 @server.resource("note://today")

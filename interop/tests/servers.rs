@@ -120,6 +120,28 @@ async fn python_servers_are_used() {
     }
 }
 
+/// PAT-009: a tool that asks by a request, which 2026-07-28 has not, is used in an older revision.
+#[tokio::test]
+async fn python_servers_ask_by_request() {
+    for maker in ["official", "fastmcp"] {
+        let mut call = Command::new(interop::program())
+            .args(["call", "greet", "--protocol-version", "2025-11-25", "--"])
+            .arg(here().join(PYTHON))
+            .args([&here().join(PYTHON_SERVER).to_string_lossy(), maker, "stdio"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        call.stdin.take().unwrap().write_all(b"Ada\n").await.unwrap();
+        let ended = timeout(LIMIT, call.wait_with_output()).await.expect("the call ends").unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        let told = String::from_utf8_lossy(&ended.stderr);
+        assert!(said.contains("Hello, Ada!") && told.contains("Who is there?"), "{said}{told}");
+    }
+}
+
 async fn use_python(client: &Client) {
     let used = timeout(LIMIT, async {
         let sum = client.call_tool("add", json!({"a": 2, "b": 3})).await.unwrap();

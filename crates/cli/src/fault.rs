@@ -108,6 +108,9 @@ fn hint(error: &Error) -> Option<&'static str> {
             "SESSION_EXPIRED" => Some("Start it anew with `mcp-flow call`"),
             _ => None,
         },
+        Error::Protocol(what) if what.starts_with("only revision") => {
+            Some("Choose another one with --protocol-version")
+        }
         Error::Protocol(_) => Some("Is this an MCP server?"),
         _ => None,
     }

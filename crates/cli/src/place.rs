@@ -4,6 +4,7 @@ mod remote;
 mod resting;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use mcp_flow::workflow::Library;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use crate::conversation::Talk;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupts;
 use crate::logins::Logins;
-use crate::reach::{self, Trusted};
+use crate::reach::{self, How, Speaking, Trusted};
 use crate::show::Format;
 use crate::signing::SigningOptions;
 use crate::store::{DEFAULT, StoreUrl};
@@ -48,6 +49,9 @@ pub(crate) struct Whereabouts {
 
     #[command(flatten)]
     signing: SigningOptions,
+
+    #[command(flatten)]
+    speaking: Speaking,
 
     /// The store that has them, while no server uses it: redb:PATH
     #[arg(long, value_name = "URL", global = true, conflicts_with = "url")]
@@ -92,10 +96,10 @@ impl Whereabouts {
 
     async fn server(&self) -> anyhow::Result<Place> {
         let url = self.url.as_deref().unwrap_or(DEFAULT_URL);
-        let signing = self.signing.signing()?;
-        Ok(Place::Remote(
-            Remote::open(url, self.token.as_deref(), &self.logins, &self.trust, signing).await?,
-        ))
+        let how =
+            How { limit: LIMIT, signing: self.signing.signing()?, speak: self.speaking.speak() };
+        let token = self.token.as_deref();
+        Ok(Place::Remote(Remote::open(url, token, &self.logins, &self.trust, how).await?))
     }
 
     /// A command, with the options that lead it to the same place.
@@ -178,6 +182,9 @@ impl Place {
         matches!(self, Self::Resting(_))
     }
 }
+
+/// How long to wait for a server.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Where a server of ours is, if nothing else is said.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:4433/mcp";

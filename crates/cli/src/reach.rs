@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow::client::transport::Connector;
-use mcp_flow::client::{BadTarget, Client, Event, Host, HttpOptions, Program, Signing};
-use mcp_flow::client::{Stderr, Trust};
+use mcp_flow::client::{BadTarget, Client, Event, Host, HttpOptions, Program, Revision};
+use mcp_flow::client::{Signing, Speak, Stderr, Trust};
 
 use crate::configuration::Configuration;
 use crate::exit::{Exit, Failure};
@@ -38,6 +38,9 @@ pub(crate) struct Reach {
 
     #[command(flatten)]
     signing: SigningOptions,
+
+    #[command(flatten)]
+    speaking: Speaking,
 
     /// Where servers have names: a TOML file of ours, or the mcpServers JSON of another host
     ///
@@ -99,11 +102,11 @@ impl Reach {
         work: impl AsyncFnOnce(&Client) -> anyhow::Result<ExitCode>,
     ) -> anyhow::Result<ExitCode> {
         let connector = self.connector(target)?;
-        let signing = self.signing.signing()?;
+        let limit = Duration::from_secs(self.time_limit);
+        let how = How { limit, signing: self.signing.signing()?, speak: self.speaking.speak() };
         run(async {
             let mut interrupts = Interrupts::listen()?;
-            let limit = Duration::from_secs(self.time_limit);
-            let client = interrupts.or(open(connector, limit, signing, host)).await?;
+            let client = interrupts.or(open(connector, how, host)).await?;
             let result = interrupts.or(work(&client)).await;
             interrupts.or_leave(client.close()).await?;
             result
@@ -151,18 +154,41 @@ impl Trusted {
     }
 }
 
+/// Which revision is spoken.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Speaking {
+    /// Speak this revision of the protocol and no other, such as 2025-11-25 with a server whose
+    /// tools ask by requests of their own [default: the newest that the server speaks]
+    #[arg(long, value_name = "REVISION", value_parser = revision, global = true)]
+    protocol_version: Option<Revision>,
+}
+
+impl Speaking {
+    pub(crate) fn speak(&self) -> Speak {
+        self.protocol_version.map_or(Speak::Any, Speak::Only)
+    }
+}
+
+/// How a connection is opened and used.
+pub(crate) struct How {
+    /// How long to wait for a connection and for an answer.
+    pub(crate) limit: Duration,
+    pub(crate) signing: Option<Signing>,
+    pub(crate) speak: Speak,
+}
+
 /// Connects, once: a server that is not there is reported, not waited for.
 pub(crate) async fn open(
     connector: Arc<dyn Connector>,
-    limit: Duration,
-    signing: Option<Signing>,
+    how: How,
     host: impl Host,
 ) -> anyhow::Result<Client> {
     let builder = Client::builder().host(host).with(|options| {
         options.client.version = env!("CARGO_PKG_VERSION").to_owned();
-        options.connect_limit = limit.min(LONGEST_CONNECT);
-        options.request_limit = limit;
-        options.signing = signing;
+        options.connect_limit = how.limit.min(LONGEST_CONNECT);
+        options.request_limit = how.limit;
+        options.signing = how.signing;
+        options.speak = how.speak;
     });
     let client = builder.prepare(connector);
     tell_of_events(&client);
@@ -236,6 +262,13 @@ pub(crate) fn run(
     let ended = runtime.block_on(work);
     runtime.shutdown_background();
     ended
+}
+
+fn revision(name: &str) -> Result<Revision, String> {
+    Revision::from_name(name).ok_or_else(|| {
+        let names: Vec<_> = Revision::ALL.iter().map(|revision| revision.name()).collect();
+        format!("use one of {}", names.join(", "))
+    })
 }
 
 fn certificate_hash(text: &str) -> Result<String, String> {

@@ -4,6 +4,7 @@ mod calls;
 mod contents;
 mod downloads;
 mod hostile;
+mod revisions;
 mod runs;
 mod sessions;
 mod workflow;

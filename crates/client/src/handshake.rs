@@ -147,7 +147,19 @@ impl Talk<'_> {
     async fn discover_only(&self) -> Result<(), Disagreement> {
         let reply = self.ask_discover()?.reply().await;
         match reply {
-            Ok(result) => self.take_discovered(&result),
+            Ok(result) => {
+                let versions = names(result.as_raw(), "supportedVersions");
+                let newest = Revision::V2026_07_28;
+                // One that says nothing of it has at least understood the question.
+                match versions.is_empty() || versions.iter().any(|name| name == newest.name()) {
+                    true => self.take_discovered(&result),
+                    false => Err(Disagreement::Failed(not_spoken(newest, &versions.join(", ")))),
+                }
+            }
+            Err(Failed::Server(error)) if error.code == -32601 => {
+                let older = "an older one";
+                Err(Disagreement::Failed(not_spoken(Revision::V2026_07_28, older)))
+            }
             Err(failed) => Err(self.failed(failed)),
         }
     }
@@ -256,7 +268,7 @@ impl Talk<'_> {
         if let Speak::Only(wanted) = self.shared.options.speak
             && wanted != revision
         {
-            return Err(Disagreement::Failed(no_common(&[named.to_owned()])));
+            return Err(Disagreement::Failed(not_spoken(wanted, named)));
         }
         let info = members.get("serverInfo").cloned().unwrap_or_default();
         self.settle(revision, &members, info);
@@ -361,6 +373,14 @@ fn no_common(names: &[String]) -> Error {
         "no common revision: the server speaks {}, this client {}",
         theirs.join(", "),
         ours.join(", ")
+    ))
+}
+
+/// The server does not speak the only revision that is wanted.
+fn not_spoken(wanted: Revision, theirs: &str) -> Error {
+    let theirs = crate::neutral::shorten(theirs, 200);
+    Error::Protocol(format!(
+        "only revision {wanted} was to be spoken, and the server speaks {theirs}"
     ))
 }
 

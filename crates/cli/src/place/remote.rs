@@ -1,7 +1,6 @@
 //! Sessions of a running server, asked over the network.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use mcp_flow::client::Client;
 use serde_json::Value;
@@ -9,7 +8,7 @@ use serde_json::Value;
 use crate::fault::explain;
 use crate::host::Inline;
 use crate::logins::Logins;
-use crate::reach::{self, Trusted};
+use crate::reach::{self, How, Trusted};
 
 pub(crate) struct Remote {
     pub(super) client: Client,
@@ -21,11 +20,11 @@ impl Remote {
         token: Option<&str>,
         logins: &Logins,
         trusted: &Trusted,
-        signing: Option<mcp_flow::client::Signing>,
+        how: How,
     ) -> anyhow::Result<Self> {
         let headers = std::iter::empty();
         let connector = reach::network(&endpoint(url), headers, token, logins, trusted)?;
-        Ok(Self { client: reach::open(connector, LIMIT, signing, Inline).await? })
+        Ok(Self { client: reach::open(connector, how, Inline).await? })
     }
 
     pub(super) async fn list(&self) -> anyhow::Result<Vec<Value>> {
@@ -45,5 +44,3 @@ fn endpoint(url: &str) -> Cow<'_, str> {
         _ => url.into(),
     }
 }
-
-const LIMIT: Duration = Duration::from_secs(60);
