@@ -103,8 +103,9 @@ impl Asker {
             match Self::is_interactive() {
                 true => Ok(terminal::ask(&question)?),
                 false => {
-                    let (input, output) = (std::io::stdin(), std::io::stderr());
-                    anyhow::Ok(lines::ask(&question, &mut input.lock(), &mut output.lock())?)
+                    // Not locked while it waits: others have something to say on standard error.
+                    let (input, mut output) = (std::io::stdin(), std::io::stderr());
+                    anyhow::Ok(lines::ask(&question, &mut input.lock(), &mut output)?)
                 }
             }
         });

@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use mcp_flow::client::Host;
 use mcp_flow::client::guard::{self, Review};
 use mcp_flow::client::host::{Asker as Server, ElicitAnswer, Elicitation, ProposedCall};
+use mcp_flow::client::interaction::{PromptAnswer, Question as Prompted};
 use mcp_flow::client::model::{
     ClientCapabilities, Content, CreateMessage, ElicitationCapability, Role, SampleResult,
     SamplingContent,
@@ -16,6 +17,7 @@ use tokio::sync::{Mutex, Notify};
 
 use crate::ask::question::Question;
 use crate::ask::{Asked, Asker, schema};
+use crate::conversation::{Resumption, Talk};
 use crate::meter::Meter;
 use crate::show::neutral;
 
@@ -24,6 +26,8 @@ use crate::show::neutral;
 pub(crate) struct Person {
     pub(crate) asker: Asker,
     pub(crate) meter: Meter,
+    /// Answers in conversations.
+    pub(crate) talk: Talk,
     /// Told when a question was answered by ctrl-c.
     pub(crate) interrupted: Arc<Notify>,
     /// Held by the form that is filled in: a server may send several at once.
@@ -32,7 +36,8 @@ pub(crate) struct Person {
 
 impl Person {
     pub(crate) fn new(asker: Asker, meter: Meter) -> Self {
-        Self { asker, meter, interrupted: Arc::default(), turn: Arc::default() }
+        let talk = Talk::new(asker.clone(), meter.clone(), Resumption::Unknown);
+        Self { asker, meter, talk, interrupted: Arc::default(), turn: Arc::default() }
     }
 
     /// Asks, with nothing else on the screen. What cannot be asked counts as left undecided.
@@ -183,6 +188,14 @@ impl guard::Person for Person {
             };
             answered.unwrap_or_else(|undecided| undecided)
         })
+    }
+
+    fn answer<'a>(
+        &'a self,
+        server: &'a Server,
+        question: &'a Prompted,
+    ) -> BoxFuture<'a, PromptAnswer> {
+        Host::answer(&self.talk, server, question)
     }
 }
 

@@ -37,6 +37,15 @@ impl Interrupts {
         &mut self,
         work: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<T> {
+        self.or_else(work, interrupted).await
+    }
+
+    /// The same, for work that knows better what it is left in.
+    pub(crate) async fn or_else<T>(
+        &mut self,
+        work: impl Future<Output = anyhow::Result<T>>,
+        interrupted: impl FnOnce() -> anyhow::Error,
+    ) -> anyhow::Result<T> {
         tokio::select! {
             biased;
             () = self.next() => Err(interrupted()),

@@ -6,11 +6,13 @@ mod resting;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use mcp_flow::client::Host;
 use mcp_flow::workflow::Library;
 use serde_json::{Value, json};
 
 use crate::conversation::Talk;
 use crate::exit::{Exit, Failure};
+use crate::host::Inline;
 use crate::interrupt::Interrupts;
 use crate::logins::Logins;
 use crate::reach::{self, How, Speaking, Trusted};
@@ -68,17 +70,17 @@ impl Whereabouts {
         reach::run(async {
             let mut interrupts = Interrupts::listen()?;
             let place = interrupts.or(find(self)).await?;
-            let result = interrupts.or(work(&place)).await;
+            let result = interrupts.or_else(work(&place), left).await;
             interrupts.or_leave(place.leave()).await?;
             result
         })
     }
 
-    /// The server on this machine, if nothing else is said.
-    pub(crate) async fn or_server(&self) -> anyhow::Result<Place> {
+    /// The server on this machine, if nothing else is said; its questions are answered by `talk`.
+    pub(crate) async fn or_server(&self, talk: &Talk) -> anyhow::Result<Place> {
         match &self.store {
             Some(store) => Ok(Place::Resting(Resting::open(store, &Library::bundled())?)),
-            None => self.server().await,
+            None => self.server(talk.clone()).await,
         }
     }
 
@@ -86,7 +88,7 @@ impl Whereabouts {
     /// these workflows, and make it if it is not there.
     pub(crate) async fn or_store(&self, library: &Library, begins: bool) -> anyhow::Result<Place> {
         if self.url.is_some() {
-            return self.server().await;
+            return self.server(Inline).await;
         }
         let here = StoreUrl::Redb(DEFAULT.into());
         let store = self.store.as_ref().unwrap_or(&here);
@@ -94,12 +96,13 @@ impl Whereabouts {
         Ok(Place::Resting(open(store, library)?))
     }
 
-    async fn server(&self) -> anyhow::Result<Place> {
+    async fn server(&self, host: impl Host) -> anyhow::Result<Place> {
         let url = self.url.as_deref().unwrap_or(DEFAULT_URL);
         let how =
             How { limit: LIMIT, signing: self.signing.signing()?, speak: self.speaking.speak() };
         let token = self.token.as_deref();
-        Ok(Place::Remote(Remote::open(url, token, &self.logins, &self.trust, how).await?))
+        let remote = Remote::open(url, token, &self.logins, &self.trust, how, host);
+        Ok(Place::Remote(remote.await?))
     }
 
     /// A command, with the options that lead it to the same place.
@@ -163,7 +166,7 @@ impl Place {
     }
 
     /// Answers the questions of a session until it ends.
-    pub(crate) async fn take_up(&self, talk: &Talk<'_>, id: &str) -> anyhow::Result<Value> {
+    pub(crate) async fn take_up(&self, talk: &Talk, id: &str) -> anyhow::Result<Value> {
         match self {
             Self::Remote(remote) => talk.take_up(&remote.client, id).await,
             Self::Resting(resting) => resting.take_up(talk, id).await,
@@ -181,6 +184,12 @@ impl Place {
     pub(crate) fn is_at_rest(&self) -> bool {
         matches!(self, Self::Resting(_))
     }
+}
+
+/// What ctrl-c ends in: unlike a call, a conversation goes on without this command.
+fn left() -> anyhow::Error {
+    let message = "interrupted; what waits for an answer goes on waiting";
+    Failure::new(Exit::Interrupted, message).into()
 }
 
 /// How long to wait for a server.

@@ -13,7 +13,7 @@ use mcp_flow::client::{Signing, Speak, Stderr, Trust};
 use crate::configuration::Configuration;
 use crate::exit::{Exit, Failure};
 use crate::fault::explain;
-use crate::interrupt::Interrupts;
+use crate::interrupt::{Interrupts, interrupted};
 use crate::logins::Logins;
 use crate::show::{Format, neutral};
 use crate::signing::SigningOptions;
@@ -101,13 +101,24 @@ impl Reach {
         host: impl Host,
         work: impl AsyncFnOnce(&Client) -> anyhow::Result<ExitCode>,
     ) -> anyhow::Result<ExitCode> {
+        self.with_client_or(target, host, interrupted, work)
+    }
+
+    /// The same, for a command that knows better what ctrl-c leaves its work in.
+    pub(crate) fn with_client_or(
+        &self,
+        target: &Target,
+        host: impl Host,
+        interrupted: impl FnOnce() -> anyhow::Error,
+        work: impl AsyncFnOnce(&Client) -> anyhow::Result<ExitCode>,
+    ) -> anyhow::Result<ExitCode> {
         let connector = self.connector(target)?;
         let limit = Duration::from_secs(self.time_limit);
         let how = How { limit, signing: self.signing.signing()?, speak: self.speaking.speak() };
         run(async {
             let mut interrupts = Interrupts::listen()?;
             let client = interrupts.or(open(connector, how, host)).await?;
-            let result = interrupts.or(work(&client)).await;
+            let result = interrupts.or_else(work(&client), interrupted).await;
             interrupts.or_leave(client.close()).await?;
             result
         })

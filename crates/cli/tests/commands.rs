@@ -4,6 +4,8 @@ mod calls;
 mod contents;
 mod downloads;
 mod hostile;
+mod leaving;
+mod literal;
 mod revisions;
 mod runs;
 mod sessions;

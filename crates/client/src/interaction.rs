@@ -72,13 +72,23 @@ impl Client {
     pub async fn interaction_support(&self) -> Result<Option<Support>, Error> {
         let declared = self.server().await?.interaction().cloned();
         let declared = match declared {
-            Some(declared) => declared,
-            None => match self.interaction("capabilities", Map::new()).repeatable().await {
-                Ok(result) => result,
-                // Whatever it means by it, it does not mean conversations.
-                Err(Error::Server(_)) => return Ok(None),
-                Err(error) => return Err(error),
-            },
+            Some(declared) if declared.get("interactive").is_some_and(Value::is_boolean) => {
+                declared
+            }
+            // Nothing is declared, or only that there is something to ask for.
+            declared => {
+                let asked = self.interaction("capabilities", Map::new()).repeatable();
+                let limit = self.shared.options.probe_limit;
+                let asked = if declared.is_none() { asked.limit(limit) } else { asked };
+                match asked.await {
+                    Ok(result) => result,
+                    // Whatever it means by it, it does not mean conversations.
+                    Err(Error::Server(_)) => return Ok(None),
+                    // Some servers ignore what they do not know.
+                    Err(Error::Timeout { .. }) if declared.is_none() => return Ok(None),
+                    Err(error) => return Err(error),
+                }
+            }
         };
         let support: Option<Support> = serde_json::from_value(declared).ok();
         Ok(support.filter(|support| support.interactive))

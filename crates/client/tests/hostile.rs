@@ -1,10 +1,6 @@
 //! Servers that are dead, hang, speak garbage, or are malicious: each ends in a clear error, in
 //! time, and never in a panic.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -15,7 +11,8 @@ use mcp_flow_client::interaction::{PromptAnswer, Question};
 use mcp_flow_client::{Change, Client, Error, ErrorKind, Event, Revision, Speak, Watched};
 use mcp_flow_testkit::wait::within;
 use serde_json::{Value, json};
-use support::{Script, Scripted, handshake, result};
+
+use crate::support::{Script, Scripted, handshake, result};
 
 /// MCP-035: a server that says nothing is an error when the time is over.
 #[tokio::test(start_paused = true)]

@@ -137,8 +137,22 @@ impl Script {
     /// A server that keeps to the handshake of 2025-11-25 and has these `case` branches for what
     /// comes after; `$id` is the id of the request. `at_end` is what it does when its input ends.
     pub fn new(branches: &str, at_end: &str) -> Self {
+        Self::with_capabilities(&json!({"tools": {}}), branches, at_end)
+    }
+
+    /// A server of seed 000 to the letter, with nothing of our own: no mark on tools, no `turnId`, no
+    /// `key`, no `next`, no `data.name`. Its tool `wizard` is that of the seed, which asks for a name
+    /// and for an email address that has an @; `add` holds no conversation. `declared` is what the
+    /// handshake says of conversations, if anything; `branches` go before its own.
+    pub fn seed_000(declared: Option<&Value>, branches: &str) -> Self {
+        let experimental = declared.map(|declared| json!({"interaction": declared}));
+        let capabilities = json!({"tools": {}, "experimental": experimental.unwrap_or(json!({}))});
+        Self::with_capabilities(&capabilities, &format!("{branches}{SEED_000}"), "")
+    }
+
+    fn with_capabilities(capabilities: &Value, branches: &str, at_end: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let opened = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+        let opened = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
             "serverInfo": {"name": "scripted", "version": "1"}});
         let text = format!(
             r#"cd "$(dirname "$0")"
@@ -152,6 +166,7 @@ while IFS= read -r line; do
   *'"server/discover"'*) reply error '{{"code":-32601,"message":"Method not found"}}' ;;
   *'"initialize"'*) reply result '{opened}' ;;
 {branches}
+  *'"method":"capabilities"'*) reply error '{{"code":-32601,"message":"Method not found"}}' ;;
   esac
 done
 {at_end}
@@ -177,3 +192,39 @@ done
         File::open(self.folder.path().join("alive")).unwrap()
     }
 }
+
+const SEED_000: &str = r#"
+  *'"method":"capabilities"'*)
+    reply result '{"interactive":true,"version":"0.1.0","features":{"statefulSessions":true,"validation":true}}' ;;
+  *'"tools/list"'*)
+    strings='{"type":"object","properties":{"name":{"type":"string"},"email":{"type":"string"}},"required":["name","email"]}'
+    numbers='{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}'
+    reply result '{"tools":[{"name":"wizard","inputSchema":'"$strings"'},{"name":"add","inputSchema":'"$numbers"'}]}' ;;
+  *'"tools/call"'*) reply result '{"content":[{"type":"text","text":"called"}]}' ;;
+  *'"interaction.start"'*'"add"'*)
+    reply error '{"code":-32007,"message":"Server does not support mode","data":{}}' ;;
+  *'"interaction.start"'*)
+    push() { printf '{"jsonrpc":"2.0","id":"%s","method":"%s","params":{"sessionId":"session_abc123",%s}}\n' "push$pushed" "$1" "$2"; pushed=$((pushed+1)); }
+    ask() { push interaction.prompt '"prompt":{"type":"text","message":"'"$1"'","validation":{"required":true}}'; }
+    step=name pushed=0
+    reply result '{"sessionId":"session_abc123","state":"idle"}'
+    ask 'Enter name' ;;
+  *'"interaction.respond"'*)
+    case $step$line in
+    name*)
+      step=email
+      reply result '{"accepted":true,"validation":{"valid":true}}'
+      ask 'Enter email' ;;
+    email*@*)
+      step=over
+      reply result '{"accepted":true,"validation":{"valid":true}}'
+      push interaction.complete '"result":{"success":true,"data":{"email":"kept"}},"summary":"Registered"' ;;
+    email*)
+      reply result '{"accepted":false,"validation":{"valid":false,"error":"Invalid format"}}'
+      ask 'Enter email' ;;
+    *) reply error '{"code":-32003,"message":"Invalid state change","data":{"sessionId":"session_abc123"}}' ;;
+    esac ;;
+  *'"interaction.getState"'*)
+    reply result '{"sessionId":"session_abc123","state":"processing","history":[],"accumulatedData":{}}' ;;
+  *'"method":"interaction.'*) reply error '{"code":-32601,"message":"Method not found"}' ;;
+"#;

@@ -2,16 +2,15 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use mcp_flow::client::model::ToolDefinition;
 use mcp_flow::client::{Client, check_arguments};
 use serde_json::{Map, Value};
 
+use super::sessions;
 use crate::approval::{Chosen, guard};
 use crate::ask::{Asked, Asker, schema};
-use crate::conversation::Talk;
 use crate::download;
 use crate::exit::{Exit, Failure};
 use crate::fault::explain;
@@ -66,7 +65,8 @@ impl Call {
         let person = Person::new(Asker::new(self.answers.as_deref())?, meter);
         let approvals = configuration.approvals(self.reach.name(&self.words));
         let guard = guard(person.clone(), &self.chosen.or(&approvals), &configuration.models)?;
-        self.reach.with_client(&target, guard, async |client| {
+        let left = || person.talk.interrupted();
+        self.reach.with_client_or(&target, guard, left, async |client| {
             let call = Calling { call: &self, client, person: &person, target: &target };
             tokio::select! {
                 biased;
@@ -87,15 +87,16 @@ struct Calling<'a> {
 
 impl Calling<'_> {
     async fn run(&self, name: &str, words: &[String]) -> anyhow::Result<ExitCode> {
-        let tool = self.find(name).await?;
+        let mut listed = self.client.tools().all().await.map_err(explain)?;
+        let are_marked = listed.iter().any(|tool| tool.meta.contains_key(MARK));
+        let tool = listed.swap_remove(find(&listed, name)?);
         let schema = Value::Object(tool.input_schema.clone());
         let mut arguments = self.call.given.read(words, &schema)?;
-        let is_flow = tool.meta.get("interactive") == Some(&Value::Bool(true));
-        // Asked before the first conversation is begun (INT-093); one that holds none is called
-        // with everything upfront (INT-099).
-        if is_flow && self.client.interaction_support().await.map_err(explain)?.is_some() {
-            check_arguments(&tool, &arguments).map_err(explain)?;
-            return self.converse(&tool.name, arguments).await;
+        let is_flow = tool.meta.get(MARK) == Some(&Value::Bool(true));
+        if (is_flow || (!are_marked && self.may_converse().await?))
+            && let Some(end) = self.converse(&tool, &arguments).await?
+        {
+            return show_end(&end, self.call.reach.format);
         }
         self.complete(&mut arguments, &schema, is_flow).await?;
         check_arguments(&tool, &arguments).map_err(explain)?;
@@ -143,14 +144,33 @@ impl Calling<'_> {
         Ok(())
     }
 
+    /// Whether a server that marks no tool may hold conversations with some (C-10): it declares so,
+    /// or was made before there was a place to declare it.
+    async fn may_converse(&self) -> anyhow::Result<bool> {
+        let server = self.client.server().await.map_err(explain)?;
+        Ok(server.interaction().is_some() || !server.revision.is_stateless())
+    }
+
+    /// Holds a conversation and gives its end. None if there is nobody to hold it with: what the
+    /// server can do is asked before the first one is begun (INT-093), and a tool that holds none is
+    /// called with everything upfront (INT-099).
     async fn converse(
         &self,
-        name: &str,
-        arguments: Map<String, Value>,
-    ) -> anyhow::Result<ExitCode> {
-        let resume = super::sessions::resume(self.target, &self.call.reach.trust);
-        let talk = Talk { asker: &self.person.asker, meter: &self.person.meter, resume };
-        show_end(&talk.hold(self.client, name, arguments).await?, self.call.reach.format)
+        tool: &ToolDefinition,
+        arguments: &Map<String, Value>,
+    ) -> anyhow::Result<Option<Value>> {
+        let Some(support) = self.client.interaction_support().await.map_err(explain)? else {
+            return Ok(None);
+        };
+        let mut partial = tool.clone();
+        // What is not given will be asked for.
+        partial.input_schema.remove("required");
+        check_arguments(&partial, arguments).map_err(explain)?;
+        let talk = &self.person.talk;
+        let trust = &self.call.reach.trust;
+        talk.set_resumption(sessions::resumption(self.target, trust, support.features));
+        let held = self.client.try_converse(&tool.name, arguments.clone()).await;
+        held.transpose().map(|held| talk.ended(held)).transpose()
     }
 
     async fn call(
@@ -190,25 +210,24 @@ impl Calling<'_> {
         }
         Ok(if has_failed { Exit::Failed.into() } else { ExitCode::SUCCESS })
     }
+}
 
-    /// The tool of this name; servers of ours know dots and underscores for the same.
-    async fn find(&self, name: &str) -> anyhow::Result<Arc<ToolDefinition>> {
-        if let Some(tool) = self.client.tool(name).await.map_err(explain)? {
-            return Ok(tool);
-        }
-        let mut listed = self.client.tools().all().await.map_err(explain)?;
-        if let Some(place) = listed.iter().position(|tool| tool.name.replace('.', "_") == name) {
-            return Ok(Arc::new(listed.swap_remove(place)));
-        }
-        let alike =
-            listed.iter().map(|tool| tool.name.as_str()).find(|known| is_alike(known, name));
-        let hint = match alike {
+/// Where the tool of this name is listed; servers of ours know dots and underscores for the same.
+fn find(listed: &[ToolDefinition], name: &str) -> Result<usize, Failure> {
+    let exact = listed.iter().position(|tool| tool.name == name);
+    let spelled = || listed.iter().position(|tool| tool.name.replace('.', "_") == name);
+    exact.or_else(spelled).ok_or_else(|| {
+        let mut names = listed.iter().map(|tool| tool.name.as_str());
+        let hint = match names.find(|known| is_alike(known, name)) {
             Some(known) => format!("Did you mean {}?", neutral(known)),
             None => "`mcp-flow tools TARGET` lists what there is".to_owned(),
         };
-        Err(Failure::new(Exit::Usage, format!("the server has no tool {name:?}. {hint}")).into())
-    }
+        Failure::new(Exit::Usage, format!("the server has no tool {name:?}. {hint}"))
+    })
 }
+
+/// What our servers mark flows with, in `_meta`; others have no mark for them.
+const MARK: &str = "interactive";
 
 /// A result for people: its content, or else its data.
 fn readable(result: &Value, pieces: &[Value]) -> String {

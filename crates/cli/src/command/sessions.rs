@@ -1,19 +1,21 @@
 //! `mcp-flow sessions`: look at conversations and take part in them.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use mcp_flow::client::interaction::Features;
 use serde_json::{Value, json};
 
 use crate::ask::Asker;
-use crate::conversation::Talk;
+use crate::conversation::{Resumption, Talk};
 use crate::exit::Exit;
 use crate::meter::Meter;
 use crate::place::{DEFAULT_URL, Place, Whereabouts};
 use crate::reach::Trusted;
 use crate::show::{self, Format, neutral, table};
-use crate::store::DEFAULT;
-use crate::target::Target;
+use crate::store::{DEFAULT, StoreUrl};
+use crate::target::{Spawn, Target};
 
 /// List, show, answer and cancel conversations, of a running server or in a store at rest
 #[derive(Debug, clap::Args)]
@@ -54,15 +56,15 @@ enum Action {
 
 impl Sessions {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let find = async |place: &Whereabouts| place.or_server().await;
-        self.place.work(find, async |server| self.act(server).await)
+        let again = Resumption::By(self.place.again(ANSWER));
+        let talk = Talk::new(Asker::default(), Meter::new(), again);
+        let find = async |place: &Whereabouts| place.or_server(&talk).await;
+        self.place.work(find, async |server| self.act(server, &talk).await)
     }
 
-    async fn act(&self, server: &Place) -> anyhow::Result<ExitCode> {
+    async fn act(&self, server: &Place, talk: &Talk) -> anyhow::Result<ExitCode> {
         if let Action::Answer { id, value: None } = &self.action {
-            let resume = self.place.again(ANSWER);
-            let talk = Talk { asker: &Asker::default(), meter: &Meter::new(), resume };
-            let end = server.take_up(&talk, id).await?;
+            let end = server.take_up(talk, id).await?;
             return super::call::show_end(&end, self.place.format);
         }
         let (result, text) = self.result(server).await?;
@@ -101,16 +103,42 @@ impl Sessions {
     }
 }
 
-/// What to type to take up a conversation of this server again; the session's name comes last.
-pub(crate) fn resume(target: &Target, trusted: &Trusted) -> String {
+/// What becomes of a conversation with this server that is left before its end.
+pub(crate) fn resumption(target: &Target, trusted: &Trusted, features: Features) -> Resumption {
     match target {
-        Target::Address(address) => running(&address.url, trusted),
-        Target::Command(spawn) => {
-            // A server of ours, started with a store of its own, says where it is.
-            let mut words = spawn.arguments.iter().map(|word| word.to_string_lossy());
-            let named = words.find(|word| word == "--store").and_then(|_| words.next());
-            at_rest(named.as_deref().unwrap_or(&format!("redb:{DEFAULT}")))
+        _ if !features.stateful_sessions => Resumption::NotKept,
+        Target::Address(address) => Resumption::Running(running(&address.url, trusted)),
+        Target::Command(_) if !features.session_persistence => Resumption::Ends,
+        Target::Command(spawn) => match store_of(spawn) {
+            Some(store) => Resumption::By(at_rest(&store)),
+            None => Resumption::Unknown,
+        },
+    }
+}
+
+/// The store of a server that this program is, if its command line says which.
+fn store_of(spawn: &Spawn) -> Option<StoreUrl> {
+    let is_ours = Path::new(&spawn.program).file_name() == Some("mcp-flow".as_ref());
+    let words: Vec<_> = spawn.arguments.iter().map(|word| word.to_string_lossy()).collect();
+    let option = |name: &str| {
+        let place = words.iter().position(|word| {
+            word.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        })?;
+        let inside = words[place].split_once('=').map(|(_, value)| value);
+        inside.or_else(|| words.get(place + 1).map(|word| &**word))
+    };
+    let store = match (option("--store"), option("--config")) {
+        (Some(store), _) => store.parse().ok()?,
+        (None, None) => StoreUrl::Redb(DEFAULT.into()),
+        // The file may name another.
+        (None, Some(_)) => return None,
+    };
+    match store {
+        StoreUrl::Redb(path) if is_ours => {
+            let folder = spawn.folder.as_deref().unwrap_or_default();
+            Some(StoreUrl::Redb(Path::new(folder).join(path)))
         }
+        _ => None,
     }
 }
 
@@ -122,7 +150,7 @@ fn running(url: &str, trusted: &Trusted) -> String {
     line + &trusted.again()
 }
 
-fn at_rest(store: &str) -> String {
+fn at_rest(store: &StoreUrl) -> String {
     format!("{ANSWER} --store {store}")
 }
 
@@ -219,6 +247,31 @@ const ANSWER: &str = "mcp-flow sessions answer";
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+
+    use super::store_of;
+    use crate::target::Spawn;
+
+    /// INT-098: the store of a server is known where its command line says which, and that it is ours.
+    #[test]
+    fn the_store_of_a_server_is_found() {
+        let spawn = |line: &str, folder: Option<&str>| {
+            let mut words = line.split(' ').map(Into::into);
+            let program = words.next().unwrap();
+            let folder = folder.map(str::to_owned);
+            Spawn { program, arguments: words.collect(), folder, ..Spawn::default() }
+        };
+        for (line, folder, store) in [
+            ("/usr/bin/mcp-flow stdio --store redb:/a", None, Some("redb:/a")),
+            ("mcp-flow stdio --store=redb:a", Some("/srv"), Some("redb:/srv/a")),
+            ("mcp-flow stdio", None, Some("redb:.mcp-flow/journal.redb")),
+            ("mcp-flow stdio --config flow.toml", None, None),
+            ("mcp-flow stdio --store memory:", None, None),
+            ("my-server --store redb:/a", None, None),
+        ] {
+            let found = store_of(&spawn(line, folder)).map(|store| store.to_string());
+            assert_eq!(found.as_deref(), store, "{line}");
+        }
+    }
 
     /// INT-123, INT-122: what is typed becomes what the question asks for.
     #[test]

@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
-use mcp_flow::client::Client;
+use mcp_flow::client::{Client, Host};
 use serde_json::Value;
 
 use crate::fault::explain;
-use crate::host::Inline;
 use crate::logins::Logins;
 use crate::reach::{self, How, Trusted};
 
@@ -21,10 +20,11 @@ impl Remote {
         logins: &Logins,
         trusted: &Trusted,
         how: How,
+        host: impl Host,
     ) -> anyhow::Result<Self> {
         let headers = std::iter::empty();
         let connector = reach::network(&endpoint(url), headers, token, logins, trusted)?;
-        Ok(Self { client: reach::open(connector, how, Inline).await? })
+        Ok(Self { client: reach::open(connector, how, host).await? })
     }
 
     pub(super) async fn list(&self) -> anyhow::Result<Vec<Value>> {

@@ -62,7 +62,7 @@ impl Resting {
     }
 
     /// Answers the questions of a session until it ends.
-    pub(super) async fn take_up(&self, talk: &Talk<'_>, id: &str) -> anyhow::Result<Value> {
+    pub(super) async fn take_up(&self, talk: &Talk, id: &str) -> anyhow::Result<Value> {
         let about = || json!({"sessionId": id});
         let mut result = self.call(Some(id), "interaction.continue", about()).await?;
         loop {

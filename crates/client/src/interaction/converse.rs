@@ -11,10 +11,9 @@ use crate::event::Event;
 impl Client {
     /// Holds a conversation with a tool, its questions answered by the host.
     ///
-    /// Answers are checked here before they are sent, and asked for again when they are wrong
-    /// (INT-087, INT-096). A session that expires is begun anew, once (INT-088). With a server that
-    /// has no conversations, or a tool that asks nothing, everything the tool takes is asked for
-    /// upfront, and sent with one `tools/call` (INT-099).
+    /// Does what [`try_converse`](Self::try_converse) does. With a server that has no conversations,
+    /// or a tool that asks nothing, everything the tool takes is asked for upfront, and sent with one
+    /// `tools/call` (INT-099).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -55,32 +54,70 @@ impl Client {
         tool: &str,
         initial: Map<String, Value>,
     ) -> Result<Finished, Error> {
-        if self.interaction_support().await?.is_none() {
-            return self.call_upfront(tool, initial).await;
+        match self.try_converse(tool, initial.clone()).await? {
+            Some(finished) => Ok(finished),
+            None => self.call_upfront(tool, initial).await,
         }
+    }
+
+    /// Holds a conversation with a tool, its questions answered by the host; `None` if the server
+    /// holds none, or not with this tool, which is then to be called with everything upfront (C-44).
+    ///
+    /// Answers are checked here before they are sent, and asked for again when they are wrong
+    /// (INT-087, INT-096). A session that expires is begun anew, once, with what was answered so far
+    /// (INT-088).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_flow_client::Error> {
+    /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
+    /// # let connector = mcp_flow_stdio::client::in_process(&server);
+    /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
+    /// // A tool that asks nothing.
+    /// let finished = client.try_converse("math.add", serde_json::Map::new()).await?;
+    /// assert!(finished.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn try_converse(
+        &self,
+        tool: &str,
+        initial: Map<String, Value>,
+    ) -> Result<Option<Finished>, Error> {
+        if self.interaction_support().await?.is_none() {
+            return Ok(None);
+        }
+        let mut known = initial;
         let mut again = false;
         loop {
-            let conversation = match self.begin(tool, initial.clone()).await {
-                Err(Error::Server(error)) if means_upfront(&error) => {
-                    return self.call_upfront(tool, initial).await;
-                }
+            let conversation = match self.begin(tool, known.clone()).await {
+                Err(Error::Server(error)) if means_upfront(&error) && !again => return Ok(None),
                 begun => begun?,
             };
-            match self.hold(conversation).await {
-                Err(Error::Server(error)) if is(&error, -2, "SESSION_EXPIRED") && !again => {
+            match self.hold_noting(conversation, &mut known).await {
+                Err(Error::Server(error)) if is_gone(&error) && !again => {
                     again = true;
                     let what = "the session has expired; the conversation begins anew";
                     self.shared.tell(Event::Warning(what.to_owned()));
                 }
-                held => return held,
+                held => return held.map(Some),
             }
         }
     }
 
     /// Goes on with a conversation, its questions answered by the host.
-    pub async fn hold(&self, mut conversation: Conversation) -> Result<Finished, Error> {
+    pub async fn hold(&self, conversation: Conversation) -> Result<Finished, Error> {
+        self.hold_noting(conversation, &mut Map::new()).await
+    }
+
+    /// Goes on with a conversation, and notes what is answered under its key.
+    async fn hold_noting(
+        &self,
+        mut conversation: Conversation,
+        known: &mut Map<String, Value>,
+    ) -> Result<Finished, Error> {
         let mut wrong = 0;
-        loop {
+        'turns: loop {
             let mut question = match conversation.next().await? {
                 Turn::Finished(finished) => return Ok(finished),
                 Turn::Question(question) => question,
@@ -90,7 +127,12 @@ impl Client {
                     let _ = conversation.cancel(Some("no good answer")).await;
                     return Err(Error::Denied("no good answer was given".to_owned()));
                 }
-                let value = match self.ask_host(&question).await? {
+                let answered = tokio::select! {
+                    biased;
+                    () = conversation.moved_on() => continue 'turns,
+                    answered = self.ask_host(&question) => answered?,
+                };
+                let value = match answered {
                     PromptAnswer::Value(value) => value,
                     PromptAnswer::Cancel(reason) => {
                         // Whether the server hears of it changes nothing here.
@@ -109,8 +151,10 @@ impl Client {
                 }
                 wrong += 1;
             };
-            if let Verdict::Rejected(_) = conversation.answer(answer).await? {
-                wrong += 1;
+            match conversation.answer(answer.clone()).await? {
+                Verdict::Accepted => known.extend(question.key.map(|key| (key, answer))),
+                Verdict::Rejected(_) => wrong += 1,
+                Verdict::Outdated => {}
             }
         }
     }
@@ -125,6 +169,11 @@ impl Client {
 /// Whether a tool is to be called with everything upfront instead.
 fn means_upfront(error: &ServerError) -> bool {
     is(error, -7, "NOT_INTERACTIVE") || error.code == -32601
+}
+
+/// Whether the server does not know the session any more, by its limits or by a restart.
+fn is_gone(error: &ServerError) -> bool {
+    is(error, -2, "SESSION_EXPIRED") || is(error, -1, "SESSION_NOT_FOUND")
 }
 
 /// Whether this is an error of the interaction protocol, by its name or else by its number.
@@ -168,7 +217,7 @@ impl Finished {
         let outcome = outcome.into_result()?;
         let text = outcome.text();
         let data = outcome.structured.unwrap_or_else(|| json!({"text": text}));
-        Ok(Self { success: true, data, summary: Some(text), error: None })
+        Ok(Self { session: None, success: true, data, summary: Some(text), error: None })
     }
 }
 

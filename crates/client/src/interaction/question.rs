@@ -13,6 +13,8 @@ pub struct Question {
     pub prompt: Prompt,
     /// What the answer is kept under, if the server says so.
     pub key: Option<String>,
+    /// The session that asks; none for what is asked before a call.
+    pub session: Option<String>,
     /// Which turn of the conversation it is, if the server says so.
     pub turn: Option<u64>,
     /// How far the conversation has come.
@@ -48,6 +50,7 @@ impl Question {
         Self {
             prompt,
             key: text("key"),
+            session: None,
             turn: metadata("turnId").and_then(Value::as_u64),
             progress: progress.and_then(|progress| serde_json::from_value(progress.clone()).ok()),
             rejection: text("error").map(|error| match text("suggestion") {
@@ -62,6 +65,6 @@ impl Question {
     pub(crate) fn of(key: &str, prompt: Prompt) -> Self {
         let raw = serde_json::to_value(&prompt).unwrap_or_default();
         let key = Some(key.to_owned());
-        Self { prompt, key, turn: None, progress: None, rejection: None, raw }
+        Self { prompt, key, session: None, turn: None, progress: None, rejection: None, raw }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::ask::Asker;
 use crate::ask::question::Question;
-use crate::conversation::Talk;
+use crate::conversation::{Resumption, Talk};
 use crate::exit::{Exit, Failure};
 use crate::meter::Meter;
 use crate::place::Place;
@@ -38,8 +38,7 @@ pub(super) async fn resume(place: &Place, again: String, id: &str) -> anyhow::Re
 }
 
 async fn go_on(place: &Place, again: String, mut told: Value) -> anyhow::Result<ExitCode> {
-    let (asker, meter) = (Asker::default(), Meter::new());
-    let talk = Talk { asker: &asker, meter: &meter, resume: again };
+    let talk = Talk::new(Asker::default(), Meter::new(), Resumption::By(again));
     let id = told["runId"].as_str().unwrap_or_default().to_owned();
     loop {
         told = match told["status"].as_str() {
@@ -107,7 +106,7 @@ fn show(told: &Value) -> anyhow::Result<()> {
 }
 
 /// What the person gives for a step.
-async fn given(talk: &Talk<'_>, id: &str, step: &Value) -> anyhow::Result<Value> {
+async fn given(talk: &Talk, id: &str, step: &Value) -> anyhow::Result<Value> {
     let mut given = json!({});
     let only_context = step["asksFor"] == "context";
     if !only_context {
@@ -125,7 +124,7 @@ async fn given(talk: &Talk<'_>, id: &str, step: &Value) -> anyhow::Result<Value>
 }
 
 async fn ask(
-    talk: &Talk<'_>,
+    talk: &Talk,
     id: &str,
     key: &str,
     kind: &str,

@@ -1,0 +1,95 @@
+//! Conversations that are left before their end, and what is said of them.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+use mcp_flow_testkit::scripted::{Asked, http};
+use mcp_flow_testkit::wait::Deadline;
+use serde_json::json;
+
+use super::{PROGRAM, Server, run};
+
+/// INT-098: who leaves a conversation is told how to take it up again where that works, and what
+/// becomes of it elsewhere.
+#[test]
+fn a_conversation_that_is_left_is_taken_up_only_where_it_can_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("--store=redb:{}", folder.path().join("journal.redb").display());
+    let stateless = Server::start(&["--stateless", "--store", "memory:"]);
+    let foreign = format!("http://{}/mcp", http(foreign));
+    for (server, told, can_resume) in [
+        (&["--", PROGRAM, "stdio", &store][..], "waits; take it up again", true),
+        (&["--", PROGRAM, "stdio", "--store", "memory:"], "ends with its server", false),
+        (&["--", PROGRAM, "stdio", "--stateless"], "keeps no sessions", false),
+        (&[stateless.url()], "keeps no sessions", false),
+        (&[&foreign], "waits at the server as s1", false),
+    ] {
+        let words = match server {
+            [target] => vec!["call", target, "register"],
+            command => [&["call", "register"], command].concat(),
+        };
+        let (_, err, code) = super::run_in(folder.path(), &words, "Ada\n");
+        assert!(code == 2 && err.contains(told), "{server:?} {code}: {err}");
+        let command = err.lines().find_map(|line| line.trim().strip_prefix("mcp-flow "));
+        assert_eq!(command.is_some(), can_resume, "{server:?}: {err}");
+        if let Some(command) = command {
+            let words: Vec<_> = command.split(' ').chain(["ada@a.example"]).collect();
+            let (out, err, code) = run(&words, "");
+            assert!(code == 0 && out.contains("Ada is registered"), "{code}: {out}{err}");
+        }
+    }
+}
+
+/// A server that keeps sessions in its own way.
+fn foreign(mut asked: Asked) {
+    let features = json!({"statefulSessions": true, "sessionPersistence": true});
+    let declared = json!({"interactive": true, "version": "0.1.0", "features": features});
+    let prompt = json!({"type": "text", "message": "Well?", "validation": {"required": true}});
+    match asked.method() {
+        "server/discover" => asked.result(&json!({"supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}, "extensions": {"b.example/interaction": declared}}})),
+        "tools/list" => asked.result(&json!({"tools":
+            [{"name": "register", "inputSchema": {"type": "object"}}]})),
+        "interaction.start" => {
+            asked.result(&json!({"sessionId": "s1", "state": "idle", "initialPrompt": prompt}));
+        }
+        "interaction.respond" => asked.result(&json!({"accepted": true})),
+        "interaction.getState" => {
+            asked.result(
+                &json!({"sessionId": "s1", "state": "waiting_user", "currentPrompt": prompt}),
+            );
+        }
+        _ => asked.error(-32601, "Method not found"),
+    }
+}
+
+/// MCP-094: ctrl-c where there is no terminal says what is true of the conversation: it goes on
+/// waiting, or ends with its server.
+#[test]
+fn a_signal_tells_what_becomes_of_the_conversation() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("redb:{}", folder.path().join("journal.redb").display());
+    for (store, told) in [(store.as_str(), "sessions answer"), ("memory:", "ends with its server")]
+    {
+        let mut child = Command::new(PROGRAM)
+            .args(["call", "register", "--", PROGRAM, "stdio", "--store", store])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let _deadline = Deadline::of(&child);
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("Enter name") {
+            line.clear();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "it asks nothing");
+        }
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        let mut rest = String::new();
+        stderr.read_to_string(&mut rest).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
+        assert!(rest.contains(told) && !rest.contains("cancelled"), "{store}: {rest}");
+    }
+}

@@ -1,0 +1,102 @@
+//! Conversations with a server that keeps to seed 000 and to nothing of ours.
+
+use mcp_flow_testkit::scripted::Script;
+use serde_json::{Value, json};
+
+use super::run;
+
+/// Calls a tool of such a server: what was written, how it ended, and what the server was told.
+fn call(script: &Script, words: &[&str], input: &str) -> (String, String, i32, Vec<Value>) {
+    let path = script.path().display().to_string();
+    let words = [&["call"], words, &["--", "sh", &path]].concat();
+    let (out, err, code) = run(&words, input);
+    (out, err, code, script.told())
+}
+
+fn methods(told: &[Value]) -> Vec<&str> {
+    told.iter().filter_map(|message| message["method"].as_str()).collect()
+}
+
+fn answers(told: &[Value]) -> Vec<&Value> {
+    let responds = told.iter().filter(|message| message["method"] == "interaction.respond");
+    responds.map(|message| &message["params"]["response"]["value"]).collect()
+}
+
+/// INT-092, INT-093, C-10: what a server can do is in its handshake, or in `capabilities`, which is
+/// asked before the first conversation; no mark on the tool is needed.
+#[test]
+fn capabilities_are_asked_for_and_the_conversation_is_held() {
+    let features = json!({"statefulSessions": true, "validation": true});
+    let whole = json!({"interactive": true, "version": "0.1.0", "features": features});
+    for (declared, is_asked) in [(Some(whole), false), (Some(json!({})), true), (None, true)] {
+        let script = Script::seed_000(declared.as_ref(), "");
+        let (out, err, code, told) = call(&script, &["wizard"], "John\njohn@example.com\n");
+        assert_eq!(code, 0, "{declared:?}: {out} {err}");
+        assert!(out.contains("kept") && err.contains("Registered"), "{out} {err}");
+        assert_eq!(answers(&told), ["John", "john@example.com"]);
+        let methods = methods(&told);
+        let start = methods.iter().position(|method| *method == "interaction.start").unwrap();
+        assert_eq!(methods[..start].contains(&"capabilities"), is_asked, "{methods:?}");
+        assert!(!methods.contains(&"tools/call"), "{methods:?}");
+    }
+}
+
+/// INT-087: a rejected answer is asked for once more, though the server repeats its prompt as well,
+/// and nothing is asked or sent after `interaction.complete`.
+#[test]
+fn a_rejected_answer_is_asked_for_once_more() {
+    let script = Script::seed_000(None, "");
+    let (out, err, code, told) =
+        call(&script, &["wizard"], "John\nbad\njohn@example.com\nother@example.com\n");
+    assert_eq!(code, 0, "{out} {err}");
+    assert_eq!(err.matches("Enter email").count(), 2, "{err}");
+    assert_eq!(err.matches("Invalid format").count(), 1, "{err}");
+    assert_eq!(answers(&told), ["John", "bad", "john@example.com"]);
+}
+
+/// INT-085, INT-099, C-44: a tool, or a server, that holds no conversation after all is called with
+/// everything upfront.
+#[test]
+fn a_refused_start_becomes_a_call() {
+    let refused = r#"
+  *'"interaction.start"'*) reply error '{"code":-32601,"message":"Method not found"}' ;;
+"#;
+    let declared = json!({"interactive": true});
+    for (branches, words) in
+        [("", ["add", "a=2", "b=3"]), (refused, ["wizard", "name=John", "email=j@example.com"])]
+    {
+        let script = Script::seed_000(Some(&declared), branches);
+        let (out, err, code, told) = call(&script, &words, "");
+        assert_eq!((out.as_str(), code), ("called\n", 0), "{err}");
+        assert_eq!(methods(&told)[3..], ["tools/list", "interaction.start", "tools/call"]);
+        let (_, err, code, _) = call(&script, &words[..2], "");
+        assert!(code == 2 && err.contains("missing"), "{code}: {err}");
+    }
+}
+
+/// INT-088: a session that has expired, by nothing but the code of the error, is begun again. What
+/// was answered to questions without a key is no parameter.
+#[test]
+fn an_expired_session_is_begun_again() {
+    let expired = r#"
+  *'"interaction.respond"'*'"late@'*)
+    reply error '{"code":-32002,"message":"Session timed out","data":{"sessionId":"session_abc123"}}' ;;
+"#;
+    let script = Script::seed_000(None, expired);
+    let (out, err, code, told) =
+        call(&script, &["wizard"], "John\nlate@example.com\nJohn\njohn@example.com\n");
+    assert_eq!(code, 0, "{out} {err}");
+    assert!(err.contains("has expired"), "{err}");
+    let starts = told.iter().filter(|message| message["method"] == "interaction.start");
+    let starts: Vec<_> = starts.map(|start| &start["params"]["initialParams"]).collect();
+    assert_eq!(starts, [&json!({}), &json!({})]);
+}
+
+/// INT-098: who leaves a conversation is told how to take it up again only where that works.
+#[test]
+fn no_command_is_named_for_a_server_of_another_kind() {
+    let script = Script::seed_000(None, "");
+    let (_, err, code, _) = call(&script, &["wizard"], "John\n");
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("ends with its server") && !err.contains("sessions answer"), "{err}");
+}

@@ -1,0 +1,194 @@
+//! A server that keeps to seed 000 and to nothing of ours: questions without turn or key, prompts
+//! that are repeated after a rejection, and an end that is sent.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use mcp_flow_client::Client;
+use mcp_flow_client::host::{Asker, Host};
+use mcp_flow_client::interaction::{PromptAnswer, Question, Turn, Verdict};
+use mcp_flow_testkit::wait::within;
+use serde_json::{Map, Value, json};
+
+use crate::support::{Script, Scripted, handshake, result};
+
+/// Answers with one of these after the other, and then not at all; remembers the questions.
+#[derive(Clone, Default)]
+struct Typing {
+    answers: Arc<Mutex<Vec<&'static str>>>,
+    asked: Arc<Mutex<Vec<(String, bool)>>>,
+}
+
+impl Typing {
+    fn of(answers: &[&'static str]) -> Self {
+        let answers = answers.iter().rev().copied().collect();
+        Self { answers: Arc::new(Mutex::new(answers)), asked: Arc::default() }
+    }
+
+    /// What was asked, and whether after a rejection.
+    fn asked(&self) -> Vec<(String, bool)> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Host for Typing {
+    fn answer<'a>(&'a self, _: &'a Asker, question: &'a Question) -> BoxFuture<'a, PromptAnswer> {
+        assert_eq!(question.session.as_deref(), Some("s"));
+        let rejected = question.rejection.is_some();
+        self.asked.lock().unwrap().push((question.prompt.message.clone(), rejected));
+        let answer = self.answers.lock().unwrap().pop();
+        Box::pin(async move {
+            match answer {
+                Some(answer) => {
+                    tokio::time::sleep(TYPING).await;
+                    PromptAnswer::Value(json!(answer))
+                }
+                None => std::future::pending().await,
+            }
+        })
+    }
+}
+
+/// How long it takes to type an answer, by a clock that stands still otherwise.
+const TYPING: Duration = Duration::from_secs(2);
+
+fn push(peer: &Scripted, id: &str, method: &str, mut params: Value) {
+    params["sessionId"] = "s".into();
+    peer.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+}
+
+fn prompt(peer: &Scripted, id: &str, message: &str) {
+    let prompt = json!({"type": "text", "message": message});
+    push(peer, id, "interaction.prompt", json!({"prompt": prompt}));
+}
+
+fn complete(peer: &Scripted) {
+    let end = json!({"result": {"success": true, "data": {"done": true}}, "summary": "done"});
+    push(peer, "end", "interaction.complete", end);
+}
+
+/// What happens about a session whose name is `s` until it ends.
+fn begin(message: &Value, peer: &Scripted) {
+    match message["method"].as_str() {
+        Some("capabilities") => peer.send(result(message, json!({"interactive": true}))),
+        Some("interaction.start") => {
+            peer.send(result(message, json!({"sessionId": "s", "state": "idle"})));
+            prompt(peer, "first", "Enter email");
+        }
+        Some("interaction.getState") => {
+            peer.send(result(message, json!({"sessionId": "s", "state": "processing"})));
+        }
+        Some("interaction.continue") => peer.send(json!({"jsonrpc": "2.0", "id": message["id"],
+            "error": {"code": -32601, "message": "Method not found"}})),
+        _ => handshake(message, peer),
+    }
+}
+
+/// INT-087: a prompt that a server repeats after a rejection is one question with the rejection,
+/// whether it comes before the response, after it, or when the question is asked again already.
+#[tokio::test(start_paused = true)]
+async fn a_repeated_prompt_is_one_question() {
+    for order in ["before", "after", "late", "never"] {
+        let script = Script::new(move |message, peer: &Scripted| {
+            let response = &message["params"]["response"]["value"];
+            match (message["method"].as_str(), response.as_str()) {
+                (Some("interaction.respond"), Some("bad")) => {
+                    if order == "before" {
+                        prompt(peer, "again", "Invalid. Enter email");
+                    }
+                    let validation = json!({"valid": false, "error": "Invalid format"});
+                    let rejected = json!({"accepted": false, "validation": validation});
+                    peer.send(result(message, rejected));
+                    match order {
+                        "after" => prompt(peer, "again", "Invalid. Enter email"),
+                        "late" => {
+                            let peer = peer.clone();
+                            tokio::spawn(async move {
+                                tokio::time::sleep(TYPING / 2).await;
+                                prompt(&peer, "again", "Invalid. Enter email");
+                            });
+                        }
+                        _ => {}
+                    }
+                }
+                (Some("interaction.respond"), _) => {
+                    peer.send(result(message, json!({"accepted": true})));
+                    complete(peer);
+                }
+                _ => begin(message, peer),
+            }
+        });
+        let host = Typing::of(&["bad", "a@b.example", "c@d.example"]);
+        let client =
+            Client::builder().host(host.clone()).connect(script.connector()).await.unwrap();
+        let finished = client.converse("any", Map::new()).await.unwrap();
+        assert_eq!(finished.session.as_deref(), Some("s"));
+        assert_eq!(finished.data, json!({"done": true}), "{order}");
+        let again = match order {
+            "before" | "after" => "Invalid. Enter email",
+            _ => "Enter email",
+        };
+        let expected = [("Enter email".to_owned(), false), (again.to_owned(), true)];
+        assert_eq!(host.asked(), expected, "{order}");
+    }
+}
+
+/// INT-047: an end that comes while a question is open ends the conversation; the question is
+/// withdrawn.
+#[tokio::test]
+async fn the_end_withdraws_the_question() {
+    let script = Script::new(|message, peer: &Scripted| match message["id"].as_str() {
+        // The question is there, and nobody answers it.
+        Some("first") => complete(peer),
+        _ => begin(message, peer),
+    });
+    let client = Client::builder().host(Typing::of(&[])).connect(script.connector()).await.unwrap();
+    let held = within("the end", client.converse("any", Map::new())).await;
+    assert_eq!(held.unwrap().summary.as_deref(), Some("done"));
+}
+
+/// An answer to what is not asked any more is not sent: neither after the end, nor to another
+/// question.
+#[tokio::test]
+async fn a_late_answer_is_not_sent() {
+    let script = Script::new(begin);
+    let client = Client::builder().connect(script.connector()).await.unwrap();
+    let mut conversation = client.begin("any", Map::new()).await.unwrap();
+    let Turn::Question(question) = conversation.next().await.unwrap() else { panic!("it asks") };
+    assert_eq!(question.prompt.message, "Enter email");
+    for (method, id) in [("interaction.prompt", "other"), ("interaction.complete", "end")] {
+        let other = json!({"type": "number", "message": "How many?"});
+        let params = json!({"sessionId": "s", "prompt": other, "result": {"success": true}});
+        script.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        script.until(|message| message["id"] == id).await;
+        assert_eq!(conversation.answer(json!("a@b.example")).await.unwrap(), Verdict::Outdated);
+        match (conversation.next().await.unwrap(), id) {
+            (Turn::Question(question), "other") => {
+                assert_eq!(question.prompt.message, "How many?");
+            }
+            (Turn::Finished(finished), "end") => assert!(finished.success),
+            (turn, _) => panic!("{turn:?}"),
+        }
+    }
+    let responds = script.received();
+    assert!(!responds.iter().any(|message| message["method"] == "interaction.respond"));
+}
+
+/// INT-056: a state that tells of an end without a result, as seed 000 has it, is an end.
+#[tokio::test(start_paused = true)]
+async fn an_end_that_was_not_sent_is_found_in_the_state() {
+    let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
+        Some("interaction.respond") => peer.send(result(message, json!({"accepted": true}))),
+        Some("interaction.getState") => {
+            let state = json!({"state": "completed", "accumulatedData": {"email": "a@b.example"}});
+            peer.send_after(Duration::from_millis(1), result(message, state));
+        }
+        _ => begin(message, peer),
+    });
+    let host = Typing::of(&["a@b.example"]);
+    let client = Client::builder().host(host).connect(script.connector()).await.unwrap();
+    let finished = client.converse("any", Map::new()).await.unwrap();
+    assert!(finished.success);
+    assert_eq!(finished.data, json!({"email": "a@b.example"}));
+}
