@@ -33,6 +33,18 @@ pub(crate) enum Asked {
     NoMore,
 }
 
+/// What a person decides about something that is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Approve,
+    Edit,
+    Deny,
+    /// ctrl-c.
+    Interrupted,
+    /// Nobody is there to decide.
+    Nobody,
+}
+
 /// Asks: from a file of answers first, then the person. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asker {
@@ -95,7 +107,19 @@ impl Asker {
         self.ask_person(Question::of_prompt("decision", prompt)).await
     }
 
-    async fn ask_person(&self, question: Question) -> anyhow::Result<Asked> {
+    /// Has something decided that is shown already and can be edited first.
+    pub(crate) async fn review(&self, message: &str) -> anyhow::Result<Decision> {
+        Ok(match self.ask_person(Question::decision(message)).await? {
+            Asked::Answer(value) if value == question::YES => Decision::Approve,
+            Asked::Answer(value) if value == question::EDIT => Decision::Edit,
+            Asked::Answer(_) | Asked::Declined => Decision::Deny,
+            Asked::Interrupted => Decision::Interrupted,
+            Asked::NoMore => Decision::Nobody,
+        })
+    }
+
+    /// Asks the person, whatever a file of answers says.
+    pub(crate) async fn ask_person(&self, question: Question) -> anyhow::Result<Asked> {
         let screen = self.screen.clone().lock_owned().await;
         // Widgets and standard input cannot be waited for any other way.
         let asked = tokio::task::spawn_blocking(move || {

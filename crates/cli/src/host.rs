@@ -8,8 +8,7 @@ use mcp_flow::client::guard::{self, Review};
 use mcp_flow::client::host::{Asker as Server, ElicitAnswer, Elicitation, ProposedCall};
 use mcp_flow::client::interaction::{PromptAnswer, Question as Prompted};
 use mcp_flow::client::model::{
-    ClientCapabilities, Content, CreateMessage, ElicitationCapability, Role, SampleResult,
-    SamplingContent,
+    ClientCapabilities, CreateMessage, ElicitationCapability, SampleResult,
 };
 use mcp_flow::session::prompt::{Prompt, PromptType};
 use serde_json::{Map, Value};
@@ -31,7 +30,7 @@ pub(crate) struct Person {
     /// Told when a question was answered by ctrl-c.
     pub(crate) interrupted: Arc<Notify>,
     /// Held by the form that is filled in: a server may send several at once.
-    turn: Arc<Mutex<()>>,
+    pub(crate) turn: Arc<Mutex<()>>,
 }
 
 impl Person {
@@ -65,14 +64,17 @@ impl Person {
         eprintln!("{shown}");
         match self.asker.decide(question).await {
             Ok(Asked::Answer(Value::Bool(true))) => Ok(()),
-            Ok(Asked::Interrupted) => {
-                self.interrupted.notify_one();
-                Err("the person has left".to_owned())
-            }
+            Ok(Asked::Interrupted) => Err(self.leave()),
             Ok(Asked::Answer(_) | Asked::Declined) => Err("the person said no".to_owned()),
             Ok(Asked::NoMore) => Err("nobody is there to allow it".to_owned()),
             Err(error) => Err(format!("it could not be asked: {error:#}")),
         }
+    }
+
+    /// Ends the command, and gives the reason for whoever waits for an answer.
+    pub(crate) fn leave(&self) -> String {
+        self.interrupted.notify_one();
+        "the person has left".to_owned()
     }
 
     async fn fill(
@@ -141,16 +143,9 @@ impl guard::Person for Person {
         request: CreateMessage,
     ) -> BoxFuture<'a, Review<CreateMessage>> {
         Box::pin(async move {
-            let shown = format!(
-                "{} wants the model {} to read this:\n{}",
-                neutral(&server.target),
-                neutral(model),
-                written(&request)
-            );
-            match self.decide(&shown, "Let the model answer it?").await {
-                Ok(()) => Review::Approved(request),
-                Err(why) => Review::Denied(why),
-            }
+            let (server, model) = (neutral(&server.target), neutral(model));
+            let title = format!("{server} wants the model {model} to read this:");
+            self.review(&title, "Let the model answer it?", request).await
         })
     }
 
@@ -160,13 +155,9 @@ impl guard::Person for Person {
         answer: SampleResult,
     ) -> BoxFuture<'a, Review<SampleResult>> {
         Box::pin(async move {
-            let said: Vec<_> = answer.content.iter().map(said).collect();
-            let shown = format!("{} answered:\n{}", neutral(&answer.model), said.join("\n"));
+            let title = format!("{} answered:", neutral(&answer.model));
             let question = format!("Give this answer to {}?", neutral(&server.target));
-            match self.decide(&shown, &question).await {
-                Ok(()) => Review::Approved(answer),
-                Err(why) => Review::Denied(why),
-            }
+            self.review(&title, &question, answer).await
         })
     }
 
@@ -196,30 +187,6 @@ impl guard::Person for Person {
         question: &'a Prompted,
     ) -> BoxFuture<'a, PromptAnswer> {
         Host::answer(&self.talk, server, question)
-    }
-}
-
-/// What a model would read, for a person to look over: all of it, and nothing that moves a cursor.
-fn written(request: &CreateMessage) -> String {
-    let system = request.system_prompt.iter().map(|text| format!("  system: {}", neutral(text)));
-    let messages = request.messages.iter().flat_map(|message| {
-        let role = match message.role {
-            Role::User => "user",
-            Role::Assistant => "assistant",
-        };
-        message.content.iter().map(move |content| format!("  {role}: {}", said(content).trim()))
-    });
-    let tools = request.tools.iter().map(|tool| format!("  may use: {}", neutral(&tool.name)));
-    system.chain(messages).chain(tools).collect::<Vec<_>>().join("\n")
-}
-
-/// One piece of a conversation with a model.
-fn said(content: &SamplingContent) -> String {
-    match content {
-        SamplingContent::Content(Content::Text { text, .. }) => format!("  {}", neutral(text)),
-        SamplingContent::Content(Content::Image { .. }) => "  [an image]".to_owned(),
-        SamplingContent::Content(Content::Audio { .. }) => "  [audio]".to_owned(),
-        other => format!("  {}", neutral(&format!("{other:?}"))),
     }
 }
 

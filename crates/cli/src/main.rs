@@ -23,6 +23,7 @@ mod place;
 mod reach;
 mod readiness;
 mod reload;
+mod review;
 mod show;
 mod signing;
 mod store;

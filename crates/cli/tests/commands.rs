@@ -8,6 +8,7 @@ mod leaving;
 mod literal;
 mod revisions;
 mod runs;
+pub(crate) mod sampling;
 mod sessions;
 mod workflow;
 

@@ -42,6 +42,7 @@ fn heading(question: &Question) -> String {
     let choices = match &question.widget {
         Widget::Choice(choices) | Widget::Choices(choices) => choices.as_slice(),
         Widget::Confirm => return format!("{text} (yes/no)"),
+        Widget::Decision => return format!("{text} (yes/edit/no)"),
         Widget::Date { .. } => return format!("{text} (YYYY-MM-DD)"),
         _ => &[],
     };

@@ -27,6 +27,10 @@ pub(crate) struct Question {
 pub(crate) enum Widget {
     /// A line of text, or several.
     Text { placeholder: Option<String> },
+    /// A text that is there already, to be changed.
+    Edit,
+    /// Yes, no, or edit it first.
+    Decision,
     /// One of a list.
     Choice(Vec<Choice>),
     /// Any number of a list.
@@ -56,6 +60,22 @@ impl Question {
             default: prompt.default_value.clone(),
             rules: prompt,
         }
+    }
+
+    /// A text to be changed; an empty answer leaves it as it is.
+    pub(crate) fn edit(name: &str, text: &str) -> Self {
+        let mut prompt = Prompt::new(PromptType::Text, name);
+        prompt.default_value = Some(text.into());
+        Self { widget: Widget::Edit, ..Self::of_prompt(name, prompt) }
+    }
+
+    /// Whether something goes ahead as it is, not at all, or edited; not at all, if nothing is said.
+    pub(crate) fn decision(message: &str) -> Self {
+        let mut prompt = Prompt::new(PromptType::Choice, message);
+        let choice = |name: &str| Choice { value: name.into(), label: name.to_owned() };
+        prompt.choices = [YES, EDIT, NO].map(choice).to_vec();
+        prompt.default_value = Some(NO.into());
+        Self { widget: Widget::Decision, ..Self::of_prompt("decision", prompt) }
     }
 
     /// Whether an empty answer is refused.
@@ -113,7 +133,13 @@ impl Widget {
     pub(crate) fn read(&self, text: &str) -> Result<Value, Violation> {
         let plain = text.trim();
         match self {
-            Self::Text { .. } | Self::Path => Ok(text.into()),
+            Self::Text { .. } | Self::Edit | Self::Path => Ok(text.into()),
+            Self::Decision => match plain.to_lowercase().as_str() {
+                "y" | YES => Ok(YES.into()),
+                "e" | EDIT => Ok(EDIT.into()),
+                "n" | NO => Ok(NO.into()),
+                _ => Err(Violation::new("this is no decision").suggest("Use yes, edit or no")),
+            },
             Self::Date { .. } => Ok(plain.into()),
             Self::Choice(choices) => chosen(choices, plain),
             Self::Choices(choices) => {
@@ -181,6 +207,11 @@ pub(crate) fn spelled(value: &Value) -> String {
         other => other.to_string(),
     }
 }
+
+/// The decisions there are.
+pub(crate) const YES: &str = "yes";
+pub(crate) const EDIT: &str = "edit";
+pub(crate) const NO: &str = "no";
 
 /// What people still type on one line, in characters.
 const LONGEST_LINE: u64 = 200;

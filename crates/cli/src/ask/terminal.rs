@@ -22,6 +22,7 @@ pub(super) fn ask(question: &Question) -> Result<Asked, InquireError> {
         Widget::Choice(choices) if !choices.is_empty() => select(question, choices),
         Widget::Choices(choices) if !choices.is_empty() => select_several(question, choices),
         Widget::Confirm => confirm(question),
+        Widget::Decision => select(question, &question.rules.choices),
         Widget::Date { earliest, latest } => date(question, earliest.as_deref(), latest.as_deref()),
         _ => text(question),
     };
@@ -51,7 +52,12 @@ fn text(question: &Question) -> Result<Value, InquireError> {
         .with_validator(move |typed: &str| Ok(verdict(rules.read(typed).err())));
     widget.help_message = help.as_deref();
     widget.placeholder = placeholder.as_deref();
-    widget.default = default.as_deref();
+    // What is edited stands on the line already, unless it cannot be shown as it is.
+    let old = default.as_deref().filter(|_| question.widget == Widget::Edit);
+    match old.filter(|old| question.default.as_ref().is_some_and(|default| default == old)) {
+        Some(old) => widget.initial_value = Some(old),
+        None => widget.default = default.as_deref(),
+    }
     if matches!(question.widget, Widget::File | Widget::Path) {
         widget = widget.with_autocomplete(Paths);
     }
@@ -147,6 +153,7 @@ fn labels(choices: &[Choice]) -> Vec<Label> {
 fn help(question: &Question) -> Option<String> {
     let own = question.help.as_deref().map(shown);
     own.or_else(|| match &question.widget {
+        Widget::Edit => Some("alt-enter begins another line".to_owned()),
         Widget::Text { .. } if question.may_be_long() => {
             Some("alt-enter begins another line".to_owned())
         }

@@ -3,6 +3,8 @@
 use mcp_flow_testkit::scripted::Script;
 use serde_json::Value;
 
+use crate::commands::sampling::{ASKING, parrot};
+
 use super::{ALT_ENTER, BACKSPACE, CTRL_C, DOWN, ENTER, Place, TAB, Terminal};
 
 /// INT-087, INT-096: the whole of `register`, with a wrong answer that is explained and mended.
@@ -223,4 +225,33 @@ fn forms_wait_for_their_turn() {
         let answer = told.iter().find(|message| message["id"] == form).unwrap();
         assert_eq!(answer["result"]["content"]["it"], format!("{form} answer"));
     }
+}
+
+/// PAT-049, PAT-051: in a terminal, what a model is to read stands there to be changed.
+#[test]
+fn a_request_to_a_model_is_edited() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, seen) = parrot(folder.path());
+    let script = Script::new(ASKING, "");
+    let path = script.path().display().to_string();
+    let mut terminal = Terminal::start(&["call", "ask", "--config", &config, "--", "sh", &path]);
+    terminal.expect("maxTokens: 100");
+    terminal.expect("Let the model answer it?");
+    terminal.enter("edit");
+    terminal.expect("alt-enter");
+    terminal.enter(" and brief");
+    terminal.expect("user (message 1)");
+    terminal.press(ENTER);
+    terminal.expect("maxTokens");
+    terminal.press(ENTER);
+    terminal.expect("system: Be polite and brief");
+    terminal.expect("Let the model answer it?");
+    terminal.enter("yes");
+    terminal.expect("pieces of eight");
+    terminal.expect("Give this answer");
+    terminal.enter("yes");
+    terminal.expect("thanks");
+    terminal.ends_with(0);
+    let read = std::fs::read_to_string(seen).unwrap();
+    assert!(read.contains("Be polite and brief") && read.contains("What does it say?"), "{read}");
 }
