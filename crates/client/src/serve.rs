@@ -206,7 +206,7 @@ const MODEL_ERROR: Fault = fault("MODEL_ERROR", -32603, "The model failed");
 const SAMPLING_TIMEOUT: Fault = fault("SAMPLING_TIMEOUT", -32603, "The model took too long");
 
 const fn fault(name: &'static str, code: i32, message: &'static str) -> Fault {
-    Fault { domain: "sampling", name, code, stateless_code: code, message }
+    Fault { domain: "mcp", name, code, stateless_code: code, message }
 }
 
 /// The questions of the server that are open on one connection.

@@ -264,7 +264,7 @@ async fn a_failure_has_a_name() {
     assert_eq!(failed["content"][0]["text"], "Give at least one weight.");
     assert_eq!(
         failed["_meta"]["error"]["data"],
-        json!({"domain": "tool", "name": "NOTHING_TO_SEND", "least": 1})
+        json!({"domain": "mcp", "name": "NOTHING_TO_SEND", "least": 1})
     );
     parcel["weights"] = json!([1.5]);
     let done = peer.call_tool("quote", json!({"parcel": parcel})).await["result"].clone();

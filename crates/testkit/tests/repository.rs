@@ -201,6 +201,29 @@ fn dependencies_come_under_licences_we_accept() {
     }
 }
 
+/// C-01: an error belongs to one of the domains that `docs/spec/conflicts.md` lists, so that clients
+/// can know all of them.
+#[test]
+fn error_domains_are_those_documented() {
+    const DOMAINS: [&str; 4] = ["interaction", "flow", "workflow", "mcp"];
+    let mut others = Vec::new();
+    each_file(&root().join("crates"), &mut |path| {
+        if path.extension().is_none_or(|kind| kind != "rs") || path.ends_with(file!()) {
+            return;
+        }
+        let text = std::fs::read_to_string(path).unwrap();
+        for member in ["domain: \"", "\"domain\": \"", "\"domain\".to_owned(), \""] {
+            for (place, _) in text.match_indices(member) {
+                let domain = text[place + member.len()..].split('"').next().unwrap_or_default();
+                if !DOMAINS.contains(&domain) {
+                    others.push(format!("{domain} in {}", path.display()));
+                }
+            }
+        }
+    });
+    assert!(others.is_empty(), "not in the list of docs/spec/conflicts.md: {others:?}");
+}
+
 /// Every folder the map names is there, and every crate that is there is on the map.
 #[test]
 fn the_map_is_true() {

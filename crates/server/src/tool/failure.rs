@@ -69,7 +69,7 @@ impl Failure {
     /// The result that says so.
     pub fn into_output(self) -> ToolOutput {
         let mut data = self.data;
-        data.insert("domain".to_owned(), "tool".into());
+        data.insert("domain".to_owned(), "mcp".into());
         data.insert("name".to_owned(), self.name.into());
         let mut output = ToolOutput::failure(self.message.as_str());
         output.meta.insert("error".to_owned(), json!({"message": self.message, "data": data}));
