@@ -11,7 +11,7 @@ use mcp_flow_seal::KeyRing;
 use mcp_flow_server::permissions::Kind;
 use mcp_flow_server::router::Era;
 use mcp_flow_server::{BadTool, ConnectionInfo, Context, Event, ServerBuilder, Tool};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::offer::{IntoFlows, OfferedFlow};
 use crate::warning::Warnings;
@@ -38,8 +38,24 @@ pub(crate) struct Inner {
 /// What is known of a flow beside what the engine runs.
 pub(crate) struct Offered {
     pub(crate) asks_after_start: bool,
+    /// The keys of its questions, as far as they are listed.
+    keys: Vec<String>,
     /// What it is as a tool, until it is put into a server.
     tool: ToolParts,
+}
+
+impl Offered {
+    /// The questions that nothing was given for, with the schemas of their answers. Whether all of
+    /// them will be asked is up to the flow.
+    pub(crate) fn unanswered<'a>(
+        &'a self,
+        given: &Map<String, Value>,
+    ) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        let properties = &self.tool.schema["properties"];
+        let is_given = |key: &String| given.get(key).is_some_and(|value| !value.is_null());
+        let keys = self.keys.iter().filter(move |key| !is_given(key));
+        keys.map(|key| (key.as_str(), &properties[key]))
+    }
 }
 
 #[derive(Clone)]
@@ -247,7 +263,8 @@ impl InteractionBuilder {
         for flow in self.flows {
             let schema = flow.input_schema();
             let tool = ToolParts { title: flow.title, description: flow.description, schema };
-            let offered = Offered { asks_after_start: flow.asks_after_start, tool };
+            let (asks_after_start, keys) = (flow.asks_after_start, flow.keys);
+            let offered = Offered { asks_after_start, keys, tool };
             flows.insert(flow.definition.name().to_owned(), offered);
             engine = engine.flow(flow.definition);
         }

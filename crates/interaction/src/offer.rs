@@ -35,6 +35,8 @@ pub struct OfferedFlow {
     pub(crate) description: Option<String>,
     pub(crate) title: Option<String>,
     pub(crate) schema: Map<String, Value>,
+    /// The keys of its questions, as far as they are listed.
+    pub(crate) keys: Vec<String>,
     pub(crate) asks_after_start: bool,
 }
 
@@ -53,6 +55,7 @@ impl OfferedFlow {
             description: None,
             title: None,
             schema: Map::new(),
+            keys: Vec::new(),
             asks_after_start: false,
         }
     }
@@ -98,6 +101,10 @@ impl OfferedFlow {
             let kinds = ["string", "number", "boolean", "object", "array"];
             let kinds: Vec<_> = kinds.iter().map(|kind| json!({"type": kind})).collect();
             schema.insert("anyOf".to_owned(), kinds.into());
+        }
+        let key = key.into();
+        if !self.keys.contains(&key) {
+            self.keys.push(key.clone());
         }
         let properties = self.schema.entry("properties").or_insert_with(|| json!({}));
         if let Value::Object(properties) = properties {

@@ -30,6 +30,7 @@ pub(crate) async fn call(
     arguments: Map<String, Value>,
 ) -> Called {
     let call = Call {
+        interaction: interaction.clone(),
         engine: interaction.engine().clone(),
         owner: owner(&context),
         arguments,
@@ -91,6 +92,7 @@ impl From<ToolOutput> for Called {
 
 /// One call of a flow.
 struct Call {
+    interaction: Interaction,
     engine: Engine,
     owner: Owner,
     arguments: Map<String, Value>,
@@ -167,7 +169,11 @@ impl Call {
             }
             Standing::Waiting(open) => {
                 unfinished.end("a value was missing").await;
-                let missing = output::missing(&self.flow, &self.arguments, &open);
+                let offered = self.interaction.inner.flows.get(&self.flow);
+                let unanswered =
+                    offered.into_iter().flat_map(|flow| flow.unanswered(&self.arguments));
+                let others: Vec<_> = unanswered.filter(|(key, _)| *key != open.key).collect();
+                let missing = output::missing(&self.flow, &self.arguments, &open, &others);
                 if !self.context.takes_rounds() {
                     return Ok(missing.into_output().into());
                 }

@@ -46,22 +46,36 @@ pub(super) fn declined(key: &str) -> ToolOutput {
     failure("DECLINED", format!("The user declined to answer `{key}`, and nothing more was done."))
 }
 
-/// A value is missing that nobody can be asked for: which, and how to give it.
-pub(super) fn missing(flow: &str, given: &Map<String, Value>, open: &OpenQuestion) -> Failure {
+/// Values are missing that nobody can be asked for: the one the flow waits for, those of its other
+/// questions, with their schemas, and how to give them.
+pub(super) fn missing(
+    flow: &str,
+    given: &Map<String, Value>,
+    open: &OpenQuestion,
+    others: &[(&str, &Value)],
+) -> Failure {
     let OpenQuestion { key, prompt, .. } = open;
+    let question = serde_json::to_value(&**prompt).unwrap_or_default();
+    let mut missing = vec![json!({"key": key, "prompt": question})];
     let mut example: Map<String, Value> = given.clone();
     example.insert(key.clone(), example_of(prompt));
+    for (key, schema) in others {
+        missing.push(json!({"key": key, "schema": schema}));
+        example.insert((*key).to_owned(), example_by(schema));
+    }
+    let names: Vec<_> = others.iter().map(|(key, _)| format!("`{key}`")).collect();
+    let later = match names.is_empty() {
+        true => String::new(),
+        false => format!("\nIt may also ask for {}.", names.join(", ")),
+    };
     let example = Value::Object(example);
     let message = format!(
-        "`{flow}` needs `{key}` and this client cannot be asked for it: {}\nCall `{flow}` again \
-         with all values it needs as arguments, `{key}` being {}. For example: {example}",
+        "`{flow}` needs `{key}` and this client cannot be asked for it: {}{later}\nCall `{flow}` \
+         again with all values it needs as arguments, `{key}` being {}. For example: {example}",
         prompt.message,
         kind(prompt),
     );
-    let question = serde_json::to_value(&**prompt).unwrap_or_default();
-    Failure::new("INPUT_REQUIRED", message)
-        .with("missing", json!([{"key": key, "prompt": question}]))
-        .with("example", example)
+    Failure::new("INPUT_REQUIRED", message).with("missing", missing).with("example", example)
 }
 
 fn failure(name: &str, message: String) -> ToolOutput {
@@ -114,6 +128,16 @@ fn example_of(prompt: &Prompt) -> Value {
         PromptType::Date => "2030-01-31".into(),
         PromptType::File => json!({"uri": "https://example.com/file"}),
         PromptType::Custom => json!({}),
+    }
+}
+
+/// A value of the form a schema asks for.
+fn example_by(schema: &Value) -> Value {
+    match (schema["type"].as_str(), schema["format"].as_str()) {
+        (Some("boolean"), _) => true.into(),
+        (Some("integer" | "number"), _) => 1.into(),
+        (_, Some("date")) => "2030-01-31".into(),
+        _ => "…".into(),
     }
 }
 

@@ -181,8 +181,19 @@ pub(crate) async fn a_flow_takes_everything_upfront(connect: &Connect) {
         assert_eq!(reply["result"]["isError"], true, "{reply}");
         let text = reply["result"]["content"][0]["text"].as_str().unwrap();
         assert!(text.contains("`email`") && text.contains("Enter email"), "{text}");
-        let missing = &reply["result"]["_meta"]["error"]["data"]["missing"][0];
-        assert_eq!(missing["key"], "email");
+        let missing = &reply["result"]["_meta"]["error"]["data"]["missing"];
+        assert_eq!((missing.as_array().unwrap().len(), &missing[0]["key"]), (1, &json!("email")));
+        // Without anything, all that may be asked for is named at once.
+        let reply = peer.call_tool("wizard", json!({})).await;
+        let text = reply["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("`name`") && text.contains("`email`"), "{text}");
+        let data = &reply["result"]["_meta"]["error"]["data"];
+        assert_eq!((&data["domain"], &data["name"]), (&json!("mcp"), &json!("INPUT_REQUIRED")));
+        let missing = data["missing"].as_array().unwrap();
+        let keys: Vec<_> = missing.iter().map(|one| one["key"].as_str().unwrap()).collect();
+        assert_eq!(keys, ["name", "email"]);
+        assert_eq!(missing[0]["prompt"]["message"], "Enter name");
+        assert!(missing[1]["schema"].is_object() && data["example"]["email"].is_string());
         let all = json!({"name": "Ada", "email": "ada@example.com"});
         let reply = peer.call_tool("wizard", all.clone()).await;
         let text = reply["result"]["content"][0]["text"].as_str().unwrap();
