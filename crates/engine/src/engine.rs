@@ -22,7 +22,7 @@ use crate::notice::Subscription;
 use crate::view::{Standing, View};
 
 pub(crate) use core::Core;
-pub use request::{Reply, Response, Start};
+pub use request::{Reply, Response, Seen, Start};
 
 /// Runs flows and keeps their sessions.
 ///

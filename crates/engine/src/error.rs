@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_flow_flow::event::Limit;
+use mcp_flow_flow::event::{Fault, Limit};
 use mcp_flow_flow::session::{Refusal, State};
 use mcp_flow_flow::{StoreError, Violation};
 
@@ -70,8 +70,14 @@ pub enum EngineError {
     Outdated,
     /// The flow did not come to its next question in time (C-41). Nothing has changed, so the same
     /// request may be sent again.
-    #[error("the flow took too long")]
-    Timeout,
+    #[error("`{operation}` took too long")]
+    Timeout {
+        /// The step the flow was at, or `flow`.
+        operation: String,
+    },
+    /// The session ended because something in it took too long (C-41). Start another.
+    #[error("the session has ended: {0}")]
+    TimedOut(Fault),
     /// The flow does not allow to be finished early (C-08).
     #[error("this flow cannot be finished early")]
     NotEarly,

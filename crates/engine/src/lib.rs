@@ -61,7 +61,7 @@ pub use builder::EngineBuilder;
 pub use change::{Change, Changes};
 pub use clock::{Clock, SystemClock};
 pub use definition::{BadParams, Definition};
-pub use engine::{Engine, Reply, Response, Start};
+pub use engine::{Engine, Reply, Response, Seen, Start};
 pub use error::EngineError;
 pub use flow::{Flow, FlowError, FlowResult};
 pub use limits::Limits;

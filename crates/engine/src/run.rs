@@ -33,6 +33,8 @@ pub(crate) struct Slot {
     pub(crate) dead: AtomicBool,
     /// A turn has begun and is not over. Changed under `turn`.
     pub(crate) unsettled: AtomicBool,
+    /// Whether an answer was taken since it came into memory. Changed under `turn`.
+    pub(crate) answered: AtomicBool,
     /// When it was last used, for lingering, in milliseconds since the engine started.
     pub(crate) used: AtomicU64,
     pub(crate) definition: Option<Arc<Definition>>,
@@ -83,6 +85,7 @@ impl Slot {
             driven: AtomicBool::new(false),
             dead: AtomicBool::new(false),
             unsettled: AtomicBool::new(false),
+            answered: AtomicBool::new(false),
             used: AtomicU64::new(0),
             definition,
             future: Mutex::new(None),

@@ -6,6 +6,7 @@ mod token;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_flow_flow::event::{Ended, Ending, FaultName};
 use mcp_flow_flow::store::Append;
 use mcp_flow_flow::{Event, MemoryStore, Owner, Session, SessionId, Store};
 use mcp_flow_seal::KeyRing;
@@ -71,11 +72,20 @@ impl Stateless {
 
     /// Starts a flow, and waits until it asks or ends.
     pub async fn start(&self, start: Start) -> Result<(View, String), EngineError> {
+        self.start_within(self.patience, start).await
+    }
+
+    /// As [`start`](Self::start), waiting no longer than this.
+    pub async fn start_within(
+        &self,
+        limit: Duration,
+        start: Start,
+    ) -> Result<(View, String), EngineError> {
         let store = Arc::new(MemoryStore::new());
         let engine = self.template.core.beside(Arc::clone(&store) as Arc<dyn Store>);
         let owner = start.owner.clone();
         let view = match engine.start(start).await {
-            Ok(view) => self.settled(&engine, view.id, &owner).await,
+            Ok(view) => self.settled(&engine, view.id, &owner, limit).await,
             Err(error) => Err(error),
         };
         engine.shutdown().await;
@@ -91,9 +101,20 @@ impl Stateless {
         owner: &Owner,
         response: Response,
     ) -> Result<(Reply, String), EngineError> {
+        self.respond_within(self.patience, token, owner, response).await
+    }
+
+    /// As [`respond`](Self::respond), waiting for the flow no longer than this.
+    pub async fn respond_within(
+        &self,
+        limit: Duration,
+        token: &str,
+        owner: &Owner,
+        response: Response,
+    ) -> Result<(Reply, String), EngineError> {
         self.turn(token, owner, async |engine, id| {
             let reply = engine.respond(id, owner, response).await?;
-            let view = self.settled(engine, id, owner).await?;
+            let view = self.settled(engine, id, owner, limit).await?;
             Ok(match reply {
                 Reply::Accepted(_) => Reply::Accepted(view),
                 other => other,
@@ -117,11 +138,21 @@ impl Stateless {
         self.turn(token, owner, async |engine, id| engine.finish(id, owner).await).await
     }
 
-    /// All there is to know of the session in a token.
+    /// All there is to know of the session in a token. The end of one that ran out of time is
+    /// remembered as long as any other (C-55).
     pub async fn inspect(&self, token: &str, owner: &Owner) -> Result<Session, EngineError> {
         let token = Token::open(token, &self.keys)?;
-        let (engine, _) = self.load(&token, owner).await?;
-        engine.inspect(token.id, owner).await
+        let session = self.owned(&token, owner)?;
+        let core = &self.template.core;
+        match core.expired(&session) {
+            Some(expired) => {
+                let remembered = core.limits.bounds.remembered;
+                let until = session.deadline().map(|deadline| deadline.after(remembered));
+                let is_forgotten = until.is_some_and(|until| until <= self.template.now());
+                if is_forgotten { Err(EngineError::NotFound) } else { Ok(expired) }
+            }
+            None => Ok(session),
+        }
     }
 
     /// Where the session in a token stands.
@@ -171,18 +202,9 @@ impl Stateless {
         token: &Token,
         owner: &Owner,
     ) -> Result<(Engine, Arc<MemoryStore>), EngineError> {
-        let session = Session::replay(&token.journal).map_err(|_| BadToken::Malformed)?;
-        let session = session.ok_or(BadToken::Malformed)?;
-        if session.started.owner != *owner {
-            return Err(self.template.core.stranger());
-        }
-        let now = self.template.now();
-        if let Some(limit) = session.overdue(now) {
+        let session = self.owned(token, owner)?;
+        if let Some(limit) = session.overdue(self.template.now()) {
             return Err(EngineError::Expired(limit));
-        }
-        // Nobody sweeps what is kept nowhere, so a session that is over is forgotten here (C-11).
-        if session.ended.as_ref().is_some_and(|ended| ended.until <= now) {
-            return Err(EngineError::NotFound);
         }
         let store = Arc::new(MemoryStore::new());
         let events = token.journal.clone();
@@ -192,18 +214,44 @@ impl Stateless {
         Ok((engine, store))
     }
 
-    /// Waits until the flow asks or ends: what it is at cannot be put into a token.
+    /// The session in a token, if it is its owner's and not forgotten.
+    fn owned(&self, token: &Token, owner: &Owner) -> Result<Session, EngineError> {
+        let session = Session::replay(&token.journal).map_err(|_| BadToken::Malformed)?;
+        let session = session.ok_or(BadToken::Malformed)?;
+        if session.started.owner != *owner {
+            return Err(self.template.core.stranger());
+        }
+        // Nobody sweeps what is kept nowhere, so a session that is over is forgotten here (C-11).
+        let now = self.template.now();
+        if session.ended.as_ref().is_some_and(|ended| ended.until <= now) {
+            return Err(EngineError::NotFound);
+        }
+        Ok(session)
+    }
+
+    /// Waits until the flow asks or ends: what it is at cannot be put into a token. One that takes
+    /// too long has changed nothing, since the client still has its token (C-41).
     async fn settled(
         &self,
         engine: &Engine,
         id: SessionId,
         owner: &Owner,
+        limit: Duration,
     ) -> Result<View, EngineError> {
-        let view = engine.wait(id, owner, self.patience).await?;
-        match view.standing {
-            Standing::Working(_) => Err(EngineError::Timeout),
-            _ => Ok(view),
-        }
+        let view = engine.wait(id, owner, limit.min(self.patience)).await?;
+        let operation = match &view.standing {
+            Standing::Working(_) => {
+                engine.core.live.get(id).and_then(|slot| slot.shared.operation())
+            }
+            Standing::Ended(Ended { ending: Ending::Failed(fault), .. })
+                if fault.name == FaultName::Timeout =>
+            {
+                fault.operation.clone()
+            }
+            _ => return Ok(view),
+        };
+        let operation = operation.unwrap_or_else(|| "flow".to_owned());
+        Err(EngineError::Timeout { operation })
     }
 
     async fn token(&self, id: SessionId, store: &MemoryStore) -> Result<String, EngineError> {

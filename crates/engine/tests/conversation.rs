@@ -6,7 +6,7 @@ use crate::support::{
     NoParams, answer, builder, ended, engine, fault, forgetful, me, open, params, result, start,
 };
 use mcp_flow_engine::{
-    Definition, EngineError, Flow, FlowResult, Limits, Notice, Reply, Response, Standing,
+    Definition, EngineError, Flow, FlowResult, Limits, Notice, Reply, Response, Seen, Standing,
 };
 use mcp_flow_flow::event::{Ending, FaultName};
 use mcp_flow_flow::question::{confirm, text};
@@ -292,6 +292,28 @@ async fn repeated_answers_count_once() {
         }
         let other = engine.respond(id, &me(), json!("x@y").into()).await.unwrap_err();
         assert!(matches!(other, EngineError::Transition { from: State::Completed, .. }));
+    }
+}
+
+/// INT-041: an answer without a turn is not taken for one to a question its sender cannot know of.
+#[tokio::test]
+async fn an_unseen_question_is_not_answered() {
+    let engine = engine();
+    let id = engine.start(start("register")).await.unwrap().id;
+    let seen = |turn, is_reliable| Some(Seen { turn, is_reliable });
+    let name = Response::from(json!("Ada")).seen(seen(0, true));
+    engine.respond(id, &me(), name).await.unwrap();
+    let email = Response::from(json!("a@b"));
+    let early = engine.respond(id, &me(), email.clone().seen(seen(0, true))).await.unwrap_err();
+    let (from, to) = (State::WaitingUser, State::Processing);
+    assert!(matches!(early, EngineError::Transition { from: f, to: t } if (f, t) == (from, to)));
+    let done = engine.respond(id, &me(), email.clone().seen(seen(1, true))).await.unwrap();
+    let second = engine.respond(id, &me(), email.clone().seen(seen(1, true))).await.unwrap_err();
+    assert!(matches!(second, EngineError::Transition { from: State::Completed, .. }));
+    // Whoever has seen the end, or may have lost the reply to the first, asks for it again.
+    for seen in [seen(2, true), seen(1, false), None] {
+        let again = engine.respond(id, &me(), email.clone().seen(seen)).await.unwrap();
+        assert_eq!(result(again.view()), result(done.view()));
     }
 }
 

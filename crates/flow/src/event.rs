@@ -169,6 +169,12 @@ pub struct Ended {
     pub last_by_default: bool,
     /// How it ended.
     pub ending: Ending,
+    /// Whether the client finished it before the flow did, and so knows the result (C-08).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub finished_early: bool,
+    /// The last activity before it expired; otherwise its end was the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_activity: Option<Timestamp>,
     /// What was gathered, where the flow keeps that beyond its end.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub kept: Map<String, Value>,

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use mcp_flow_engine::{Notice, OpenQuestion, Standing, View};
-use mcp_flow_flow::event::{Ended, Fault, FaultName};
+use mcp_flow_flow::event::{Ended, Ending, Fault, FaultName};
 use mcp_flow_flow::prompt::Progress;
 use mcp_flow_flow::{Owner, SessionId};
 use mcp_flow_server::Context;
@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::interaction::{Interaction, owner};
+use crate::warning::tell_expired;
 use crate::wire;
 
 /// How a client hears of what comes next (C-06).
@@ -149,8 +150,9 @@ impl Push {
     async fn ask(&self, open: &OpenQuestion, asking: Asking) {
         let engine = self.interaction.engine();
         if let Ok(view) = engine.view(self.id, &self.owner).await {
-            self.interaction.warn_in_time(&view, &self.client);
+            self.interaction.warn_in_time(&view, &self.client, &self.owner);
         }
+        self.interaction.inner.shown.note(self.id, open.turn, self.client.moment());
         let (method, params) = match asking {
             Asking::Prompt => (PROMPT, wire::prompt_params(self.id, open)),
             Asking::Continue => (CONTINUE, wire::continue_params(self.id, open)),
@@ -164,7 +166,7 @@ impl Push {
         let still = engine.view(self.id, &self.owner).await.is_ok_and(|view| is_open(&view));
         if still && self.client.is_reachable() {
             let message = format!(
-                "the client did not take note of the question within {} ms",
+                "the client did not acknowledge the prompt within {} ms",
                 limit.as_millis()
             );
             let fault = Fault::new(FaultName::Timeout, message).at(method);
@@ -173,9 +175,17 @@ impl Push {
         }
     }
 
-    /// Tells of the end. What the client makes of it changes nothing (C-08).
+    /// Tells of the end, unless the client has brought it about and knows the result. What it makes
+    /// of it changes nothing (C-08).
     async fn complete(&self, ended: &Ended) {
         self.interaction.do_not_warn(self.id);
+        if ended.finished_early {
+            return;
+        }
+        self.interaction.inner.shown.note(self.id, ended.turns, self.client.moment());
+        if let Ending::Expired(limit) = ended.ending {
+            return tell_expired(&self.client, self.id, ended.at, limit).await;
+        }
         let Some(params) = wire::complete_params(self.id, ended) else { return };
         let _ = self.request(COMPLETE, &params).await;
     }

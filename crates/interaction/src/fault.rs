@@ -52,22 +52,51 @@ pub(crate) fn refused(session: &str, error: &EngineError) -> RpcError {
         EngineError::Expired(limit) => {
             about(SESSION_EXPIRED, session).with("limit", limit_name(*limit))
         }
-        EngineError::Transition { from, to } => transition(session, *from, *to),
+        EngineError::Transition { from, to } => {
+            let error = transition(session, *from, *to);
+            // Where an answer is waited for, only one to another question is refused.
+            match (from, to) {
+                (State::WaitingUser, State::Processing) => error.with("reason", "turn").details(
+                    "This answers a question that was answered before. Look at the open one, and \
+                     name it by response.turnId.",
+                ),
+                _ => error,
+            }
+        }
         EngineError::AlreadyCancelled => about(ALREADY_CANCELLED, session),
         EngineError::UnknownFlow(name) => {
             about(NOT_INTERACTIVE, session).with("reason", "tool").with("toolName", name.as_str())
         }
         EngineError::InvalidParams { key, violation } => invalid(key, violation),
         EngineError::BadToken(_) => about(SESSION_NOT_FOUND, session),
-        EngineError::Outdated => about(INVALID_STATE_TRANSITION, session)
-            .with("reason", "replayed")
-            .details("The session has moved on since this token; use the newest one."),
-        EngineError::Timeout => about(TIMEOUT, session)
-            .with("operation", "flow")
-            .with("sessionState", State::Processing.name())
-            .details("The flow took too long. The same request may be sent again."),
+        EngineError::Outdated => outdated(session, State::Processing),
+        // The client carries the session, and so has it as it was before.
+        EngineError::Timeout { operation } => about(TIMEOUT, session)
+            .with("operation", operation.as_str())
+            .with("sessionState", State::WaitingUser.name())
+            .details(format!("`{operation}` took too long. The same request may be sent again.")),
+        EngineError::TimedOut(fault) => timed_out(session, fault),
         other => unspecific(other),
     }
+}
+
+/// The error of a start that led to no session.
+pub(crate) fn not_started(flow: &str, error: &EngineError) -> RpcError {
+    match error {
+        EngineError::Timeout { operation } => RpcError::new(TIMEOUT)
+            .with("toolName", flow)
+            .with("operation", operation.as_str())
+            .with("sessionState", State::Error.name())
+            .details(format!("`{operation}` took too long, and no session was begun.")),
+        other => refused(flow, other),
+    }
+}
+
+/// A token of an earlier turn was used again; what it holds is a session that waits for an answer.
+pub(crate) fn outdated(session: &str, to: State) -> RpcError {
+    transition(session, State::WaitingUser, to)
+        .with("reason", "replayed")
+        .details("The session has moved on since this token; use the newest one.")
 }
 
 /// A session that goes on or has a result; of another, what became of it (C-11).

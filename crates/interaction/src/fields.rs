@@ -65,6 +65,11 @@ impl Fields {
         }
     }
 
+    /// The session that is named, if one is; nothing is taken out, and nothing refused.
+    pub(crate) fn peek_session(&self) -> Option<SessionId> {
+        self.members.get("sessionId")?.as_str()?.parse().ok()
+    }
+
     /// The name of a session. Any text may be one, and most are of none there is.
     pub(crate) fn session(&mut self) -> Result<(SessionId, String), RpcError> {
         let name = self.text("sessionId")?;

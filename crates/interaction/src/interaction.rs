@@ -14,6 +14,7 @@ use mcp_flow_server::{BadTool, ConnectionInfo, Context, Event, ServerBuilder, To
 use serde_json::{Map, Value, json};
 
 use crate::offer::{IntoFlows, OfferedFlow};
+use crate::shown::ShownTurns;
 use crate::warning::Warnings;
 use crate::{methods, tool};
 
@@ -33,6 +34,7 @@ pub(crate) struct Inner {
     pub(crate) is_persistent: bool,
     pub(crate) patience: Patience,
     pub(crate) warnings: Warnings,
+    pub(crate) shown: ShownTurns,
 }
 
 /// What is known of a flow beside what the engine runs.
@@ -285,6 +287,7 @@ impl InteractionBuilder {
             stateless,
             patience: self.patience,
             warnings: Warnings::default(),
+            shown: ShownTurns::default(),
         };
         Interaction { inner: Arc::new(inner) }
     }

@@ -31,6 +31,7 @@ mod fields;
 mod interaction;
 mod methods;
 mod offer;
+mod shown;
 mod tool;
 mod warning;
 mod wire;

@@ -4,6 +4,7 @@ mod carried;
 mod start;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mcp_flow_engine::{EngineError, Reply as Answered, Response, Standing};
 use mcp_flow_flow::store::{Listed, Page, Phase};
@@ -20,6 +21,7 @@ use crate::fault::{
 use crate::fields::Fields;
 use crate::interaction::{ERA, Interaction, owner};
 use crate::wire;
+use start::refuse_timeout;
 
 /// Adds the methods to a server.
 pub(crate) fn add_to(interaction: &Interaction, server: ServerBuilder) -> ServerBuilder {
@@ -98,11 +100,13 @@ async fn session(
 
 /// `interaction.respond`: the user answers (INT-035 to INT-042).
 async fn respond(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
+    // Before anything is waited for: what is sent meanwhile, the sender has not seen.
+    let seen = fields.peek_session().and_then(|id| interaction.seen(&context, id));
     let (id, name) = session(&interaction, &context, &mut fields).await?;
     let Some(response) = fields.object("response")? else {
         return Err(fields.fault("response", "is required"));
     };
-    let response = read_response(response)?;
+    let response = read_response(response)?.seen(seen);
     let delivery = Delivery::of(&context);
     let engine = interaction.engine();
     let owner = owner(&context);
@@ -111,6 +115,10 @@ async fn respond(interaction: Interaction, context: Context, mut fields: Fields)
     interaction.do_not_warn(id);
     if delivery == Delivery::Push {
         let (result, view) = (verdict(&answered, &name)?, answered.view());
+        // That it is over follows from the reply; a question comes by itself.
+        if let Standing::Ended(_) = view.standing {
+            interaction.note_shown(view, context.client().moment());
+        }
         interaction.deliver(&context, view, Outlook::of(view, false));
         return reply(&context, result);
     }
@@ -120,6 +128,8 @@ async fn respond(interaction: Interaction, context: Context, mut fields: Fields)
         waited = engine.wait(id, &owner, patience).await.ok();
     }
     let view = waited.as_ref().unwrap_or(answered.view());
+    refuse_timeout(view)?;
+    interaction.note_shown(view, context.client().moment());
     if let Answered::Accepted(_) | Answered::Repeated(_) = answered {
         return context.reply(&wire::Accepted::new(view, context.revision()));
     }
@@ -159,10 +169,18 @@ fn read_response(members: Map<String, Value>) -> Result<Response, RpcError> {
 async fn proceed(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
     let (id, name) = session(&interaction, &context, &mut fields).await?;
     check_continue(&mut fields)?;
-    let patience = interaction.inner.patience.poll;
+    let patience = interaction.inner.patience.poll.min(call_patience(&context));
     let view = interaction.engine().wait(id, &owner(&context), patience).await;
     let view = view.and_then(going_on).map_err(|error| refused(&name, &error))?;
+    interaction.note_shown(&view, context.client().moment());
     reply(&context, json!({"state": view.state.name(), "next": wire::next(&view)}))
+}
+
+/// How long a request may wait for its flow: a little less than the call may take, so that the
+/// client is told what it waits for (C-41).
+fn call_patience(context: &Context) -> Duration {
+    let limit = context.limits().call_time;
+    limit.saturating_sub(limit / 10)
 }
 
 /// What only a server says in this request counts for nothing from a client, but has its form.
@@ -209,6 +227,13 @@ async fn get_state(interaction: Interaction, context: Context, mut fields: Field
     let (id, name) = session(&interaction, &context, &mut fields).await?;
     let session = interaction.engine().inspect(id, &owner(&context)).await;
     let session = session.map_err(|error| refused(&name, &error))?;
+    let turn = match &session.ended {
+        Some(ended) => Some(ended.turns),
+        None => session.open.as_ref().and_then(|_| u32::try_from(session.history.len()).ok()),
+    };
+    if let Some(turn) = turn {
+        interaction.inner.shown.note(id, turn, context.client().moment());
+    }
     reply(&context, wire::state(id, &session))
 }
 

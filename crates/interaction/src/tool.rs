@@ -18,7 +18,7 @@ use mcp_flow_server::tool::{Violation as Argument, refuse_arguments};
 use mcp_flow_server::{Context, IntoToolOutput, Outcome, ToolOutput};
 use serde_json::{Map, Value};
 
-use crate::fault::refused;
+use crate::fault::{not_started, refused};
 use crate::interaction::{Interaction, owner};
 use form::Form;
 
@@ -208,7 +208,7 @@ impl Call {
                 };
                 Called::Wrong(Argument::named(&key, sentence))
             }
-            error => Called::Refused(refused(&self.flow, &error)),
+            error => Called::Refused(not_started(&self.flow, &error)),
         }
     }
 

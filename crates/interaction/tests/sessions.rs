@@ -1,7 +1,5 @@
 //! What belongs to whom, what runs out, and what clients carry themselves.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -122,7 +120,8 @@ async fn hostile_starts_do_no_harm() {
     assert_eq!(listed["result"]["sessions"], json!([]));
 }
 
-/// INT-022, INT-071 to INT-073, INT-080: a session that nobody answers is warned of, and expires.
+/// INT-022, INT-071 to INT-073, INT-080, C-55: a session that nobody answers is warned of, and
+/// expires, which its client is told at once.
 #[tokio::test]
 async fn a_session_expires_after_a_warning() {
     let clock = Arc::new(ClockByHand::default());
@@ -137,6 +136,9 @@ async fn a_session_expires_after_a_warning() {
     let told = json!({"sessionId": id, "expiresAt": 1000, "remainingMs": 100});
     assert_eq!(warning["params"], told);
     clock.0.store(1001, Ordering::Relaxed);
+    let expired = peer.find(|message| message["method"] == "interaction.expired").await;
+    let told = json!({"sessionId": id, "expiredAt": 1000, "limit": "inactivity"});
+    assert_eq!((&expired["params"], expired.get("id")), (&told, None));
     // What is over is told to be, whether or not anyone has ended it yet.
     assert_eq!(state(&mut peer, &id).await["state"], "error");
     let late = respond(&mut peer, json!({"sessionId": id}), "Ada").await;
@@ -148,6 +150,7 @@ async fn a_session_expires_after_a_warning() {
     assert_eq!(polled["error"]["code"], -32002, "{polled}");
     let left = state(&mut peer, &id).await;
     assert_eq!((&left["state"], &left["history"]), (&json!("error"), &json!([])));
+    assert_eq!(left["metadata"]["lastActivityAt"], 0, "to expire is no activity");
 }
 
 /// INT-107, INT-108: limits are told with what to do about them.
@@ -198,12 +201,21 @@ async fn a_client_carries_its_session() {
         assert_eq!(by_id["error"]["code"], -32001);
         let old = respond(&mut peer, json!({"sessionToken": first}), "Eve").await;
         assert_eq!(old.get("error").is_some(), guarded, "{old}");
+        if guarded {
+            let data = &old["error"]["data"];
+            let from_to = (&data["reason"], &data["from"], &data["to"]);
+            assert_eq!(from_to, (&json!("replayed"), &json!("waiting_user"), &json!("processing")));
+            let old = speak(&mut peer, "cancel", &first).await;
+            assert_eq!(old["error"]["data"]["to"], "cancelled", "{old}");
+        }
         let text = second.as_str().unwrap();
         for place in [0, 40, text.len() / 2, text.len() - 10] {
             let other = if &text[place..=place] == "B" { "C" } else { "B" };
             let forged = format!("{}{other}{}", &text[..place], &text[place + 1..]);
             let reply = respond(&mut peer, json!({"sessionToken": forged}), "a@b").await;
             assert_eq!(reply["error"]["code"], -32004, "{reply}");
+            // Which session it is of cannot be known.
+            assert_eq!(reply["error"]["data"].get("sessionId"), None, "{reply}");
         }
         let truncated = respond(&mut peer, json!({"sessionToken": &text[..text.len() - 8]}), "a@b");
         assert_eq!(truncated.await["error"]["code"], -32004);
@@ -244,14 +256,67 @@ async fn a_token_that_is_no_good_any_more_is_explained() {
         }
         clock.0.store(300_001, Ordering::Relaxed);
         for method in ["respond", "continue", "complete", "cancel", "getState"] {
-            let refused = speak(&mut peer, method, &waiting["sessionToken"]).await;
-            assert_eq!(refused["error"]["code"], -32002, "{method}: {refused}");
-            assert_eq!(refused["error"]["data"]["sessionId"], waiting["sessionId"]);
             // The end of a session is remembered for five minutes (C-11).
             let forgotten = speak(&mut peer, method, &cancelled["sessionToken"]).await;
             assert_eq!(forgotten["error"]["code"], -32001, "{method}: {forgotten}");
+            if method != "getState" {
+                let refused = speak(&mut peer, method, &waiting["sessionToken"]).await;
+                assert_eq!(refused["error"]["code"], -32002, "{method}: {refused}");
+                assert_eq!(refused["error"]["data"]["sessionId"], waiting["sessionId"]);
+            }
         }
+        let told = speak(&mut peer, "getState", &waiting["sessionToken"]).await["result"].clone();
+        assert_eq!((&told["sessionId"], &told["state"]), (&waiting["sessionId"], &json!("error")));
+        assert_eq!(told["metadata"]["error"]["name"], "SESSION_EXPIRED", "{told}");
+        clock.0.store(600_000, Ordering::Relaxed);
+        let forgotten = speak(&mut peer, "getState", &waiting["sessionToken"]).await;
+        assert_eq!(forgotten["error"]["code"], -32001, "{forgotten}");
     }
+}
+
+/// C-55: what is left of a session that has expired does not depend on who kept it.
+#[tokio::test]
+async fn an_expired_session_is_told_alike_in_both_modes() {
+    let mut told = Vec::new();
+    for is_stateless in [false, true] {
+        let clock = Arc::new(ClockByHand::default());
+        let hand = clock.clone();
+        let fixture = Fixture::conversing_with(move |flows| {
+            let flows = if is_stateless { flows.stateless(keys(), None) } else { flows };
+            flows.engine(|engine| engine.clock(hand))
+        });
+        let mut peer = connect(&fixture, "ada").await;
+        let started = start(&mut peer, "simple").await;
+        clock.0.store(300_001, Ordering::Relaxed);
+        let params = json!({"sessionId": started["sessionId"],
+            "sessionToken": started["sessionToken"]});
+        let reply = peer.call("interaction.getState", params).await;
+        let mut result = reply["result"].as_object().unwrap().clone();
+        result.remove("sessionToken");
+        assert_eq!(result.remove("sessionId"), Some(started["sessionId"].clone()));
+        told.push(result);
+    }
+    assert_eq!(told[0], told[1]);
+}
+
+/// INT-041, C-11: two last answers that come together are one too many; a repetition of the last
+/// answer that comes after its reply is told the same again.
+#[tokio::test]
+async fn the_last_answer_counts_once() {
+    let fixture = Fixture::conversing();
+    let mut peer = connect_by(&fixture, "ada", Revision::V2025_03_26).await;
+    let id = start(&mut peer, "simple").await["sessionId"].clone();
+    let params = json!({"sessionId": id, "response": {"value": "Ada"}});
+    let answer = |id: &str| json!({"jsonrpc": "2.0", "id": id, "method": "interaction.respond", "params": params});
+    peer.send(json!([answer("a"), answer("b")]));
+    let mut replies = peer.find(Value::is_array).await.as_array().unwrap().clone();
+    replies.sort_by_key(|reply| reply["id"].to_string());
+    assert_eq!(replies[0]["result"]["accepted"], true, "{replies:?}");
+    let error = &replies[1]["error"];
+    let from_to = (&error["code"], &error["data"]["from"], &error["data"]["to"]);
+    assert_eq!(from_to, (&json!(-32003), &json!("completed"), &json!("processing")));
+    let again = respond(&mut peer, json!({"sessionId": id}), "Ada").await;
+    assert_eq!(again["result"]["accepted"], true, "{again}");
 }
 
 async fn speak(peer: &mut Peer, method: &str, token: &Value) -> Value {
@@ -259,12 +324,23 @@ async fn speak(peer: &mut Peer, method: &str, token: &Value) -> Value {
     peer.call(&format!("interaction.{method}"), params).await
 }
 
-fn keys() -> KeyRing {
+pub(crate) fn keys() -> KeyRing {
     KeyRing::new(Key::from_bytes([7; 32]))
 }
 
+/// A clock that moves only when told to.
 #[derive(Debug, Default)]
-struct ClockByHand(AtomicU64);
+pub(crate) struct ClockByHand(AtomicU64);
+
+impl ClockByHand {
+    pub(crate) fn at(millis: u64) -> Self {
+        Self(AtomicU64::new(millis))
+    }
+
+    pub(crate) fn forward(&self, millis: u64) {
+        self.0.fetch_add(millis, Ordering::Relaxed);
+    }
+}
 
 impl Clock for ClockByHand {
     fn now(&self) -> Timestamp {

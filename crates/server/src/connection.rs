@@ -48,7 +48,7 @@ use signed::Signed;
 use subscriptions::Subscriptions;
 
 pub use admission::Unfinished;
-pub use exchange::{Exchange, Kept};
+pub use exchange::{Exchange, Kept, Moment};
 pub use info::ConnectionInfo;
 pub use lifecycle::Ended;
 pub use outbound::{LastError, Segment};

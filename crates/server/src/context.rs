@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 pub use crate::connection::client::{Client, ClientError};
 
 use crate::bulk::Carrier;
-use crate::connection::{Kept, Route, Shared};
+use crate::connection::{Kept, Moment, Route, Shared};
 use crate::handler::{Outcome, Reply};
 use crate::identity::{Peer, Principal};
 use crate::input::Round;
@@ -123,6 +123,18 @@ impl Context {
     /// The id of the request.
     pub fn id(&self) -> &RequestId {
         &self.call.id
+    }
+
+    /// When the request was received. To be asked before the handler first waits: a request that is
+    /// served at once is received when its handler is called.
+    pub fn received(&self) -> Moment {
+        self.call.route.received().unwrap_or_else(|| self.call.shared.moment())
+    }
+
+    /// Whether messages arrive in the order they were sent in, none of them lost while the
+    /// connection lasts.
+    pub fn keeps_order(&self) -> bool {
+        self.call.shared.info.in_order
     }
 
     /// The revision the request is written in.

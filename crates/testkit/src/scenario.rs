@@ -154,7 +154,9 @@ macro_rules! suite {
             malformed_requests_name_their_field
             hostile_answers_are_rejected
             a_session_outlives_its_connection
-            a_prompt_nobody_takes_note_of_ends_its_session
+            an_unacknowledged_prompt_ends_its_session
+            a_finished_session_is_not_completed_again
+            an_unseen_question_cannot_be_answered
             a_flow_is_asked_by_forms
             a_flow_is_asked_in_rounds
             a_flow_takes_everything_upfront

@@ -89,6 +89,8 @@ pub fn ended(owner: &str) -> Event {
         turns: 0,
         last_answer: None,
         last_by_default: false,
+        finished_early: false,
+        last_activity: None,
         ending: Ending::Cancelled { reason: None },
         kept: serde_json::Map::new(),
         at: Timestamp::from_millis(3),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use mcp_flow_flow::event::Ending;
+use mcp_flow_flow::event::{Ending, FaultName};
 use mcp_flow_flow::session::State;
 use mcp_flow_flow::{Command, Owner, Refusal, Session, SessionId, Store, StoreError, Violation};
 use mcp_flow_rate::Buckets;
@@ -90,9 +90,11 @@ impl Core {
         if let Some(reply) = repeated(&slot, response)? {
             return Ok(reply);
         }
+        check_not_timed_out(&slot)?;
         slot.prepare()?;
         let reply = match slot.shared.answer(&response.answer)? {
             Taken::Accepted => {
+                slot.answered.store(true, Ordering::Release);
                 self.advance(&slot, &turn).await?;
                 Reply::Accepted(slot.view())
             }
@@ -173,7 +175,7 @@ impl Core {
     }
 
     /// What a session has become that ran out of time, though nobody has ended it yet.
-    fn expired(&self, session: &Session) -> Option<Session> {
+    pub(crate) fn expired(&self, session: &Session) -> Option<Session> {
         let now = self.clock.now();
         let limit = session.overdue(now)?;
         let mut expired = session.clone();
@@ -264,10 +266,24 @@ fn repeated(slot: &Slot, response: &Response) -> Result<Option<Reply>, EngineErr
             let last = turn.is_none_or(|turn| turn.checked_add(1) == Some(ended.turns));
             let known = ended.last_by_default && mcp_flow_flow::is_empty(value)
                 || ended.last_answer.as_ref() == Some(&digest::of_answer(slot.id, value));
-            // A flow that failed or was cancelled over an answer is not asked again.
-            last && known && matches!(ended.ending, Ending::Completed { .. })
+            // Sent twice before the first was answered, it is one answer too many, not a retry.
+            let is_retry = turn.is_some()
+                || response.seen.is_none_or(|seen| !seen.is_reliable || seen.turn >= ended.turns);
+            // A flow that failed or was cancelled over an answer is not asked again, and one that
+            // was finished early did not end by an answer.
+            let by_answer =
+                matches!(ended.ending, Ending::Completed { .. }) && !ended.finished_early;
+            last && known && is_retry && by_answer
         }
-        (None, None) => false,
+        (None, None) => {
+            let turn = u32::try_from(session.history.len()).unwrap_or(u32::MAX);
+            let is_unseen = response.seen.is_some_and(|seen| seen.turn < turn);
+            // What another process has answered, it may have asked about, too.
+            if is_unseen && session.open.is_some() && slot.answered.load(Ordering::Acquire) {
+                return Err(EngineError::Transition { from: session.state, to: State::Processing });
+            }
+            false
+        }
         (None, Some(turn)) => {
             let place = usize::try_from(turn).unwrap_or(usize::MAX);
             if place == session.history.len() {
@@ -294,6 +310,16 @@ fn repeated(slot: &Slot, response: &Response) -> Result<Option<Reply>, EngineErr
     };
     drop(inner);
     Ok(known.then(|| Reply::Repeated(slot.view())))
+}
+
+/// Refuses an answer to a session that ended because something took too long (C-41).
+fn check_not_timed_out(slot: &Slot) -> Result<(), EngineError> {
+    match slot.shared.lock().session.ending() {
+        Some(Ending::Failed(fault)) if fault.name == FaultName::Timeout => {
+            Err(EngineError::TimedOut(fault.clone()))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn rejected(slot: &Slot, violation: Violation) -> Reply {

@@ -73,6 +73,19 @@ pub struct Response {
     /// Which attempt at that turn it is, as [`OpenQuestion::attempt`](crate::OpenQuestion) said.
     /// With it, a wrong answer sent twice counts once too.
     pub attempt: Option<u32>,
+    /// What its sender can have known, where that is known here. An answer that names no turn is
+    /// not taken for one to a question that came later (INT-041).
+    pub seen: Option<Seen>,
+}
+
+/// What a client can know of a session at the moment its message is received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The newest turn it can have been asked.
+    pub turn: u32,
+    /// Whether no reply to an earlier answer can have been lost, so that sending the last answer
+    /// twice is not a retry.
+    pub is_reliable: bool,
 }
 
 impl Response {
@@ -87,6 +100,13 @@ impl Response {
     #[must_use]
     pub fn at_attempt(mut self, attempt: u32) -> Self {
         self.attempt = Some(attempt);
+        self
+    }
+
+    /// Says what its sender can have known.
+    #[must_use]
+    pub fn seen(mut self, seen: Option<Seen>) -> Self {
+        self.seen = seen;
         self
     }
 
@@ -107,7 +127,7 @@ impl Response {
 
 impl From<Value> for Response {
     fn from(value: Value) -> Self {
-        Self { answer: value.into(), turn: None, attempt: None }
+        Self { answer: value.into(), ..Self::default() }
     }
 }
 

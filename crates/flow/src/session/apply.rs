@@ -134,7 +134,7 @@ impl Session {
     /// Forgets everything but the end and what is kept with it (C-11).
     fn finish(&mut self, ended: Ended) {
         self.state = ended.ending.state();
-        self.touched = self.touched.max(ended.at);
+        self.touched = ended.last_activity.unwrap_or_else(|| self.touched.max(ended.at));
         self.history.clear();
         self.data.clone_from(&ended.kept);
         self.given.clear();

@@ -133,7 +133,9 @@ impl Session {
             Command::End(ending) => self.end(ending, at, bounds),
             Command::Finish => {
                 let data = Value::Object(self.data.clone());
-                self.end(Ending::Completed { success: true, data, summary: None }, at, bounds)
+                let ending = Ending::Completed { success: true, data, summary: None };
+                let ended = self.ended_by(ending, at, bounds);
+                Event::Ended(Ended { finished_early: true, ..ended })
             }
         };
         // Questions and answers have bounds of their own; what a flow does of itself has none.
@@ -151,19 +153,26 @@ impl Session {
 
     /// The end of this session, with all that is to be remembered of it.
     pub fn end(&self, ending: Ending, at: Timestamp, bounds: &Bounds) -> Event {
+        Event::Ended(self.ended_by(ending, at, bounds))
+    }
+
+    fn ended_by(&self, ending: Ending, at: Timestamp, bounds: &Bounds) -> Ended {
         let at = not_before(at, self);
-        Event::Ended(Ended {
+        Ended {
             flow: self.started.flow.clone(),
             owner: self.started.owner.clone(),
             created: self.started.at,
             turns: u32::try_from(self.history.len()).unwrap_or(u32::MAX),
             last_answer: None,
             last_by_default: false,
+            finished_early: false,
+            // To run out of time is no activity.
+            last_activity: matches!(ending, Ending::Expired(_)).then_some(self.touched),
             ending,
             kept: Map::new(),
             at,
             until: at.after(bounds.remembered),
-        })
+        }
     }
 
     fn ask(

@@ -10,9 +10,12 @@ use mcp_flow_server::permissions::Kind;
 use mcp_flow_server::{Context, Outcome, ServerBuilder};
 use serde_json::{Value, json};
 
-use super::start::{check_given, no_such_flow, read, refuse_timeout};
-use super::{check_continue, method, read_response, reply, verdict};
-use crate::fault::{SESSION_NOT_FOUND, VALIDATION_FAILED, about, going_on, refused, transition};
+use super::start::{check_given, no_such_flow, read};
+use super::{call_patience, check_continue, method, read_response, reply, verdict};
+use crate::fault::{
+    SESSION_NOT_FOUND, VALIDATION_FAILED, about, going_on, not_started, outdated, refused,
+    transition,
+};
 use crate::fields::Fields;
 use crate::interaction::{Interaction, owner};
 use crate::wire;
@@ -34,9 +37,8 @@ async fn start(interaction: Interaction, context: Context, mut fields: Fields) -
         return Err(no_such_flow(&context, &flow));
     }
     check_given(&context, &start)?;
-    let started = sessions(&interaction)?.start(start).await;
-    let (view, token) = started.map_err(|error| refused(&flow, &error))?;
-    refuse_timeout(&view)?;
+    let started = sessions(&interaction)?.start_within(call_patience(&context), start).await;
+    let (view, token) = started.map_err(|error| not_started(&flow, &error))?;
     let mut meta = json!({"effectiveState": view.state.name()});
     if let Some(millis) = view.inactivity {
         meta["timeout"] = millis.into();
@@ -57,7 +59,8 @@ async fn respond(interaction: Interaction, context: Context, mut fields: Fields)
     };
     let response = read_response(response)?;
     let sessions = sessions(&interaction)?;
-    let answered = sessions.respond(&brought.token, &owner(&context), response).await;
+    let (limit, owner) = (call_patience(&context), owner(&context));
+    let answered = sessions.respond_within(limit, &brought.token, &owner, response).await;
     let (answered, token) = answered.map_err(|error| brought.refused(sessions, &error))?;
     let view = answered.view();
     let mut result = verdict(&answered, &view.id.to_string())
@@ -93,7 +96,7 @@ async fn complete(interaction: Interaction, context: Context, mut fields: Fields
             let error = transition(&id.to_string(), state, State::Completed);
             return Err(error.details("This flow cannot be finished before its end."));
         }
-        Err(error) => return Err(brought.refused(sessions, &error)),
+        Err(error) => return Err(brought.refused_to(State::Completed, sessions, &error)),
     };
     let next = wire::next(&view);
     let data = &next["complete"]["result"]["data"];
@@ -106,19 +109,20 @@ async fn cancel(interaction: Interaction, context: Context, mut fields: Fields) 
     let reason = fields.optional_text("reason")?;
     let sessions = sessions(&interaction)?;
     let cancelled = sessions.cancel(&brought.token, &owner(&context), reason).await;
-    let (_, token) = cancelled.map_err(|error| brought.refused(sessions, &error))?;
+    let refuse = |error| brought.refused_to(State::Cancelled, sessions, &error);
+    let (_, token) = cancelled.map_err(refuse)?;
     told(&context, json!({"cancelled": true}), token)
 }
 
 async fn get_state(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
     let brought = Brought::take(&mut fields)?;
     brought.check(&interaction, &context).await?;
-    let (sessions, owner) = (sessions(&interaction)?, owner(&context));
-    let session = sessions.inspect(&brought.token, &owner).await;
+    let sessions = sessions(&interaction)?;
+    let session = sessions.inspect(&brought.token, &owner(&context)).await;
     let session = session.map_err(|error| brought.refused(sessions, &error))?;
-    let view = sessions.view(&brought.token, &owner).await;
-    let view = view.map_err(|error| brought.refused(sessions, &error))?;
-    told(&context, wire::state(view.id, &session), brought.token)
+    // A token that was opened has a session.
+    let id = sessions.session(&brought.token).ok_or_else(RpcError::internal)?;
+    told(&context, wire::state(id, &session), brought.token)
 }
 
 /// Nothing is kept here, so there is nothing to list.
@@ -169,13 +173,27 @@ impl Brought {
         }
     }
 
+    /// As [`refused`](Self::refused), of a request that would have taken the session somewhere else
+    /// than an answer does.
+    fn refused_to(&self, to: State, sessions: &Stateless, error: &EngineError) -> RpcError {
+        match (error, sessions.session(&self.token)) {
+            (EngineError::Outdated, Some(id)) => outdated(&id.to_string(), to),
+            _ => self.refused(sessions, error),
+        }
+    }
+
     fn refused(&self, sessions: &Stateless, error: &EngineError) -> RpcError {
         match error {
             // A name alone says nothing of where its session stands, or whether there is one.
             EngineError::BadToken(_) if !self.as_token => about(SESSION_NOT_FOUND, &self.name),
-            EngineError::BadToken(bad) => about(VALIDATION_FAILED, &self.name)
-                .with("field", "sessionToken")
-                .details(bad.to_string()),
+            EngineError::BadToken(bad) => {
+                // Which session a token is of is known only if the token is good.
+                let error = match self.name.as_str() {
+                    "" => RpcError::new(VALIDATION_FAILED),
+                    name => about(VALIDATION_FAILED, name),
+                };
+                error.with("field", "sessionToken").details(bad.to_string())
+            }
             other => match sessions.session(&self.token) {
                 Some(id) => refused(&id.to_string(), other),
                 None => refused(&self.name, other),

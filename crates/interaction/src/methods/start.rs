@@ -41,6 +41,7 @@ pub(super) async fn start(
     };
     if let Some(open) = question {
         result["initialPrompt"] = wire::prompt(open);
+        interaction.note_shown(&view, context.client().moment());
     }
     let mut meta = json!({"effectiveState": view.state.name()});
     if let Some(millis) = view.inactivity {
@@ -50,7 +51,8 @@ pub(super) async fn start(
     match delivery {
         Delivery::Inline => result["next"] = wire::next(&view),
         Delivery::Push if question.is_some() => {
-            interaction.warn_in_time(&view, &context.client().outside_the_call());
+            let client = context.client().outside_the_call();
+            interaction.warn_in_time(&view, &client, &owner(&context));
         }
         Delivery::Push => interaction.deliver(&context, &view, Outlook::of(&view, true)),
     }

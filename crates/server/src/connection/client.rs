@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Route, Shared};
+use super::{Moment, Route, Shared};
 use crate::context::Context;
 
 /// Speaks to the client of one connection.
@@ -94,6 +94,11 @@ impl Client {
     #[must_use]
     pub fn outside_the_call(&self) -> Self {
         Self { shared: self.shared.clone(), call: None }
+    }
+
+    /// The present moment of the connection. What is sent after this has not left by then.
+    pub fn moment(&self) -> Moment {
+        self.shared.moment()
     }
 
     /// Whether the client can be sent what it did not ask for. Over Streamable HTTP it can while

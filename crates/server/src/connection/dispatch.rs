@@ -83,7 +83,7 @@ impl Shared {
             let handshake = state.lifecycle.peer().map_or(Revision::BASE, |peer| peer.revision);
             let stateless = self.stands_alone(&request);
             let waiting = Waiting {
-                route,
+                route: route.received_at(self.moment()),
                 revision: if stateless { Revision::V2026_07_28 } else { handshake },
                 cancellable: request.method != method::INITIALIZE,
             };

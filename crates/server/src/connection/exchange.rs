@@ -39,7 +39,7 @@ impl Connection {
     ) -> Exchange {
         let lane = Arc::new(Lane::new(&self.shared.outbound));
         let principal = Some(principal.clone());
-        let route = Route { lane: Some(lane.clone()), batch: None, principal };
+        let route = Route { lane: Some(lane.clone()), principal, ..Route::default() };
         self.shared.receive_decoded(incoming, opened.message(), route);
         Exchange { shared: self.shared.clone(), lane }
     }
@@ -146,12 +146,47 @@ pub(crate) struct Route {
     pub(super) batch: Option<Arc<BatchReply>>,
     /// Whom it is for, if its transport says so with every frame.
     principal: Option<Principal>,
+    /// When the request was received, if it could not be served at once.
+    received: Option<Moment>,
+}
+
+/// A moment in the life of a connection, by how much its transport had taken to send.
+///
+/// A client can know of a message only if the transport took something after the message was
+/// queued, and before the client's own message was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    connection: u64,
+    taken: u64,
+}
+
+impl Moment {
+    /// Whether both are moments of the same connection.
+    pub fn is_of_same_connection(self, other: Self) -> bool {
+        self.connection == other.connection
+    }
+
+    /// Whether what was queued at another moment of the same connection was still waiting to be
+    /// sent at this one.
+    pub fn is_before_leaving(self, queued: Self) -> bool {
+        self.is_of_same_connection(queued) && self.taken <= queued.taken
+    }
 }
 
 impl Route {
     /// Whom what goes this way is for, unless that is whoever the connection is for.
     pub(crate) fn principal(&self) -> Option<&Principal> {
         self.principal.as_ref()
+    }
+
+    /// The same way, of a request that was received now and is served later.
+    pub(super) fn received_at(self, moment: Moment) -> Self {
+        Self { received: Some(moment), ..self }
+    }
+
+    /// When the request was received, if it had to wait for its turn.
+    pub(crate) fn received(&self) -> Option<Moment> {
+        self.received
     }
 
     /// Asks for what carries the exchange to be closed for now, where something does.
@@ -184,6 +219,11 @@ impl Route {
 }
 
 impl Shared {
+    /// The present moment.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { connection: self.info.number, taken: self.outbound.taken() }
+    }
+
     /// Sends a message by a route, if `allowed` says so under the lock that orders messages.
     pub(crate) fn send(
         &self,

@@ -4,6 +4,7 @@
 //! in one write, and no message has an allocation of its own.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -98,6 +99,8 @@ pub(crate) struct Outbound {
     /// Changed under the lock, read without it by those who only need to know about how much.
     /// All ways out of one connection count together.
     bytes: Arc<Tally>,
+    /// How many segments the transport has taken, by all ways out of one connection.
+    taken: Arc<AtomicU64>,
     /// Where messages are signed: numbers are given under the lock that orders messages.
     signed: Option<Arc<Signed>>,
 }
@@ -111,13 +114,14 @@ struct Queue {
 impl Outbound {
     /// The way out of a connection, counted among what all of them hold.
     pub(super) fn new(load: &Load, signed: Option<Arc<Signed>>) -> Self {
-        Self { queue: Mutex::default(), bytes: Arc::new(Tally::new(load)), signed }
+        let bytes = Arc::new(Tally::new(load));
+        Self { queue: Mutex::default(), bytes, taken: Arc::default(), signed }
     }
 
     /// Another way out of the same connection.
     pub(super) fn beside(other: &Self) -> Self {
-        let (bytes, signed) = (other.bytes.clone(), other.signed.clone());
-        Self { queue: Mutex::default(), bytes, signed }
+        let (bytes, taken) = (other.bytes.clone(), other.taken.clone());
+        Self { queue: Mutex::default(), bytes, taken, signed: other.signed.clone() }
     }
 
     /// Appends what `write` writes if `allowed` says yes, asked under the same lock.
@@ -154,7 +158,14 @@ impl Outbound {
         let mut queue = self.queue();
         let segment = queue.segments.pop_front()?;
         self.bytes.remove(segment.bytes.len());
+        self.taken.fetch_add(1, Ordering::Release);
         Some(segment)
+    }
+
+    /// How many segments were taken so far. What is pushed after this was read has not left before
+    /// the number is higher.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Acquire)
     }
 
     /// Keeps the memory of a sent segment for the next one, unless it is unusually large.

@@ -1,11 +1,9 @@
 //! Conversations: `interaction.*`, `capabilities`, and flows called as tools.
 
+mod timing;
 mod tools;
 
-use std::time::Duration;
-
 use mcp_flow_proto::Revision;
-use mcp_flow_server::Limits;
 use serde_json::{Value, json};
 
 use super::Connect;
@@ -13,6 +11,7 @@ use crate::fixture::Fixture;
 use crate::peer::Peer;
 use crate::wait::within;
 
+pub(crate) use timing::*;
 pub(crate) use tools::*;
 
 /// C-10, INT-091 to INT-098, INT-001: one declaration in three places, and none where it is off.
@@ -411,28 +410,6 @@ pub(crate) async fn a_session_outlives_its_connection(connect: &Connect) {
     respond(&mut second, &id, json!("Ada")).await;
     let complete = pushed(&mut second, "interaction.complete").await;
     assert_eq!(complete["result"]["data"]["name"], "Ada");
-}
-
-/// INT-034, C-41: a client that listens and says nothing does not hold a session for ever.
-pub(crate) async fn a_prompt_nobody_takes_note_of_ends_its_session(connect: &Connect) {
-    let short = Limits { client_request_time: Duration::from_millis(50), ..Limits::default() };
-    let fixture = Fixture::conversing_limited(short);
-    let mut peer = ready_for(connect, &fixture, Revision::V2025_11_25).await;
-    let id = start(&mut peer, "wizard", json!({})).await["sessionId"].clone();
-    let ended = async {
-        loop {
-            let told = state(&mut peer, &id).await;
-            if told["state"] != "waiting_user" {
-                return told;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    let told = within("the session to end", ended).await;
-    assert_eq!(
-        (&told["state"], &told["metadata"]["error"]["name"]),
-        (&json!("error"), &json!("TIMEOUT"))
-    );
 }
 
 /// A client of a revision, connected to flows.

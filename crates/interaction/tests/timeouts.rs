@@ -1,0 +1,108 @@
+//! Flows that take too long, as those who answer them are told (C-41).
+
+use std::time::Duration;
+
+use mcp_flow_engine::Limits;
+use mcp_flow_interaction::InteractionBuilder;
+use mcp_flow_proto::Revision;
+use mcp_flow_seal::{Key, KeyRing};
+use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::{Peer, memory};
+use serde_json::{Value, json};
+
+/// INT-083, C-41: whoever waits for a step that takes too long is told so, and so is whoever answers
+/// after that; the session is over.
+#[tokio::test(start_paused = true)]
+async fn a_step_that_takes_too_long_is_named() {
+    let fixture = Fixture::conversing_with(|flows| {
+        flows.limits(short()).patience(Duration::from_secs(60), Duration::from_secs(60))
+    });
+    let mut peer = connect(&fixture).await;
+    let id = start(&mut peer).await["sessionId"].clone();
+    for answer in ["one", "two"] {
+        let late = respond(&mut peer, &json!({"sessionId": id}), answer).await;
+        is_timeout(&late, "work", "error");
+        assert_eq!(late["error"]["data"]["sessionId"], id);
+    }
+}
+
+/// INT-083, C-41, C-43: where clients carry their sessions, a step that took too long has changed
+/// nothing, and the same answer can be sent again.
+#[tokio::test(start_paused = true)]
+async fn a_carried_session_survives_a_slow_step() {
+    for guard in [None, Some(10)] {
+        // The limit of the step, or that of the call.
+        for (operation, call) in [(1, 600), (60, 1)] {
+            let fixture = Fixture::conversing_as(
+                |flows| stateless(flows, guard).limits(limits(Duration::from_secs(operation))),
+                |server| {
+                    let call_time = Duration::from_secs(call);
+                    server.limits(mcp_flow_server::Limits { call_time, ..Default::default() })
+                },
+            );
+            let mut peer = connect(&fixture).await;
+            let started = start(&mut peer).await;
+            let by_token = json!({"sessionToken": started["sessionToken"]});
+            let late = respond(&mut peer, &by_token, "one").await;
+            is_timeout(&late, "work", "waiting_user");
+            assert_eq!(late["error"]["data"]["sessionId"], started["sessionId"]);
+            fixture.gate.release_one();
+            let taken = respond(&mut peer, &by_token, "one").await;
+            assert_eq!(taken["result"]["next"]["prompt"]["message"], "Second?", "{taken}");
+        }
+    }
+}
+
+/// INT-083: a start that takes too long leads to no session.
+#[tokio::test(start_paused = true)]
+async fn a_carried_session_that_takes_too_long_does_not_begin() {
+    let fixture = Fixture::conversing_with(|flows| stateless(flows, None).limits(short()));
+    let mut peer = connect(&fixture).await;
+    let late = peer.call("interaction.start", json!({"toolName": "thinks"})).await;
+    is_timeout(&late, "think", "error");
+    assert_eq!(late["error"]["data"].get("sessionId"), None, "{late}");
+}
+
+#[track_caller]
+fn is_timeout(reply: &Value, operation: &str, state: &str) {
+    let error = &reply["error"];
+    assert_eq!(
+        (&error["code"], &error["data"]["name"]),
+        (&json!(-32005), &json!("TIMEOUT")),
+        "{reply}"
+    );
+    assert_eq!(error["data"]["operation"], operation, "{reply}");
+    assert_eq!(error["data"]["sessionState"], state, "{reply}");
+}
+
+fn short() -> Limits {
+    limits(Duration::from_secs(1))
+}
+
+fn limits(operation: Duration) -> Limits {
+    Limits { operation, ..Limits::default() }
+}
+
+fn stateless(flows: InteractionBuilder, guard: Option<usize>) -> InteractionBuilder {
+    flows.stateless(KeyRing::new(Key::from_bytes([7; 32])), guard)
+}
+
+/// A client that finds everything in results.
+async fn connect(fixture: &Fixture) -> Peer {
+    let mut peer = memory::connect(&fixture.server).patience(Duration::from_secs(3600));
+    let inline = json!({"experimental": {"interaction": {"delivery": "inline"}}});
+    peer.initialize_with(Revision::V2025_11_25, inline).await;
+    peer
+}
+
+async fn start(peer: &mut Peer) -> Value {
+    let reply = peer.call("interaction.start", json!({"toolName": "works"})).await;
+    assert!(reply.get("result").is_some(), "{reply}");
+    reply["result"].clone()
+}
+
+async fn respond(peer: &mut Peer, session: &Value, value: &str) -> Value {
+    let mut params = session.clone();
+    params["response"] = json!({"value": value});
+    peer.call("interaction.respond", params).await
+}
