@@ -1,0 +1,143 @@
+//! The examples of `docs/interaction.md`, each run against a server.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_flow_engine::Limits;
+use mcp_flow_interaction::{InteractionBuilder, fault};
+use mcp_flow_proto::Revision;
+use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::{Peer, memory};
+use serde_json::{Value, json};
+
+use crate::sessions::{ClockByHand, keys};
+
+/// INT-008, INT-078: what the documentation shows is what is sent, in that order.
+#[tokio::test]
+async fn every_example_is_true() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/interaction.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut count = 0;
+    for (number, block) in text.split("```jsonrpc").skip(1).enumerate() {
+        let block = block.split("```").next().unwrap();
+        let (mode, lines) = block.split_once('\n').unwrap();
+        let mut example = Example::open(mode.trim()).await;
+        for line in lines.lines() {
+            example.follow(line, number).await;
+        }
+        count += 1;
+    }
+    assert!(count > 15, "the examples are no longer found");
+}
+
+/// INT-079 to INT-085: every error of the protocol has a section of its own.
+#[test]
+fn every_error_is_documented() {
+    let text = include_str!("../../../docs/interaction.md");
+    for fault in [
+        fault::SESSION_NOT_FOUND,
+        fault::SESSION_EXPIRED,
+        fault::INVALID_STATE_TRANSITION,
+        fault::VALIDATION_FAILED,
+        fault::TIMEOUT,
+        fault::ALREADY_CANCELLED,
+        fault::NOT_INTERACTIVE,
+    ] {
+        assert!(text.contains(&format!("### {} {}\n", fault.code, fault.name)), "{}", fault.name);
+        assert!(
+            text.contains(&format!("\"code\":{},", fault.code)),
+            "no example of {}",
+            fault.name
+        );
+    }
+}
+
+/// One block of the document, and what its names stand for so far.
+struct Example {
+    peer: Peer,
+    clock: Arc<ClockByHand>,
+    names: HashMap<String, String>,
+}
+
+impl Example {
+    async fn open(mode: &str) -> Self {
+        let clock = Arc::new(ClockByHand::at(1_704_067_200_000));
+        let hand = clock.clone();
+        let fixture = Fixture::conversing_with(|flows| {
+            server_of(mode, flows).engine(move |engine| engine.clock(hand))
+        });
+        let mut peer = memory::connect(&fixture.server);
+        let inline = json!({"experimental": {"interaction": {"delivery": "inline"}}});
+        match mode {
+            "early" => {}
+            "inline" | "slow" => {
+                peer.initialize_with(Revision::V2025_11_25, inline).await;
+            }
+            _ => {
+                peer.initialize(Revision::V2025_11_25).await;
+            }
+        }
+        Self { peer, clock, names: HashMap::new() }
+    }
+
+    async fn follow(&mut self, line: &str, number: usize) {
+        if let Some(sent) = line.strip_prefix("→ ") {
+            self.peer.send(self.filled_in(sent));
+        } else if let Some(expected) = line.strip_prefix("← ") {
+            let expected = self.filled_in(expected);
+            let expected = serde_json::from_str(&expected).unwrap();
+            let came = self.peer.next().await;
+            let is_same = self.matches(&expected, &came);
+            assert!(is_same, "example {number}, expected\n{expected}\nbut there came\n{came}");
+        } else if let Some(wait) = line.strip_prefix("# ") {
+            let millis = wait.strip_suffix(" ms later").unwrap().parse().unwrap();
+            self.clock.forward(millis);
+        } else {
+            assert_eq!(line, "", "example {number}");
+        }
+    }
+
+    /// A line with what its names stand for.
+    fn filled_in(&self, line: &str) -> String {
+        self.names.iter().fold(line.to_owned(), |line, (name, value)| {
+            line.replace(&format!("\"{name}\""), &format!("\"{value}\""))
+                .replace(&format!(": {name}\""), &format!(": {value}\""))
+        })
+    }
+
+    /// Whether a value is as expected; names that stand for nothing yet stand for it from now on.
+    fn matches(&mut self, expected: &Value, value: &Value) -> bool {
+        match (expected, value) {
+            (Value::String(any), _) if any == "…" => true,
+            (Value::String(name), Value::String(value)) if NAMES.contains(&name.as_str()) => {
+                self.names.insert(name.clone(), value.clone());
+                true
+            }
+            (Value::Object(expected), Value::Object(value)) => {
+                expected.len() == value.len()
+                    && expected.iter().all(|(name, expected)| {
+                        value.get(name).is_some_and(|value| self.matches(expected, value))
+                    })
+            }
+            _ => expected == value,
+        }
+    }
+}
+
+fn server_of(mode: &str, flows: InteractionBuilder) -> InteractionBuilder {
+    let patience = Duration::from_secs(30);
+    match mode {
+        "stateless" => flows.stateless(keys(), Some(10)),
+        "slow" => flows
+            .limits(Limits { operation: Duration::from_millis(10), ..Limits::default() })
+            .patience(patience, patience),
+        "limited" => flows.limits(Limits { sessions_per_owner: 1, ..Limits::default() }),
+        "" | "early" | "inline" => flows,
+        other => panic!("no server is known for {other:?}"),
+    }
+}
+
+/// What the server makes up.
+const NAMES: [&str; 3] = ["SESSION", "TOKEN", "SECOND_TOKEN"];
