@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use mcp_flow_engine::{Clock, Limits};
 use mcp_flow_flow::Timestamp;
@@ -76,7 +77,9 @@ async fn answers_and_cancels_at_once_leave_one_story() {
 /// C-12: a start that is cancelled before it is answered leaves no session that nobody knows of.
 #[tokio::test]
 async fn a_cancelled_start_leaves_nothing_running() {
-    let fixture = Fixture::conversing();
+    // It must not be answered before it is cancelled.
+    let patience = Duration::from_secs(600);
+    let fixture = Fixture::conversing_with(|flows| flows.patience(patience, patience));
     let mut peer = connect(&fixture, "ada").await;
     let id = peer.ask("interaction.start", json!({"toolName": "thinks"}));
     fixture.gate.until_waiting(1).await;

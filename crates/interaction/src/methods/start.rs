@@ -86,16 +86,22 @@ pub(super) fn check_given(context: &Context, start: &Start) -> Result<(), RpcErr
 /// Starts the flow, and waits a little for what it asks, even if the caller goes away meanwhile; what
 /// it has begun is then ended again, so that nothing is left that nobody knows of (C-12).
 async fn begin(interaction: &Interaction, start: Start) -> Result<View, EngineError> {
-    let (begun, result) = oneshot::channel();
+    let (mut begun, result) = oneshot::channel();
     let (engine, owner) = (interaction.engine().clone(), start.owner.clone());
     let patience = interaction.inner.patience.start;
     tokio::spawn(async move {
         let mut started = engine.start(start).await;
         if let Ok(view) = &mut started
             && matches!(view.standing, Standing::Working(_))
-            && let Ok(waited) = engine.wait(view.id, &owner, patience).await
         {
-            *view = waited;
+            tokio::select! {
+                waited = engine.wait(view.id, &owner, patience) => {
+                    if let Ok(waited) = waited {
+                        *view = waited;
+                    }
+                }
+                () = begun.closed() => {}
+            }
         }
         if let Err(Ok(view)) = begun.send(started) {
             abandon(&engine, &view, &owner).await;
