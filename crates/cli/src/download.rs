@@ -58,7 +58,8 @@ fn piece(place: usize, content: &Value) -> Option<Piece> {
             Some(Piece::Elsewhere { name, link: content.clone() })
         }
         "ref/stream" => {
-            let name = content["name"].as_str().map(str::to_owned);
+            let name = content["_meta"][DOWNLOAD]["name"].as_str().filter(|name| !name.is_empty());
+            let name = name.map(str::to_owned);
             let name = name
                 .unwrap_or_else(|| format!("stream-{place}{}", extension(&content["mimeType"])));
             Some(Piece::Elsewhere { name, link: content.clone() })
@@ -76,7 +77,7 @@ pub(crate) fn contents(place: usize, resource: &Value) -> Option<Piece> {
         _ => of_uri(&resource["uri"], place),
     };
     // Our servers say in `_meta` where to fetch what is too large for a message.
-    let elsewhere = &resource["_meta"]["mcp-flow/download"];
+    let elsewhere = &resource["_meta"][DOWNLOAD];
     if let Some(url) = elsewhere["url"].as_str() {
         let mut link = json!({"type": "resource_link", "uri": url, "name": name});
         for member in ["size", "mimeType"] {
@@ -270,6 +271,9 @@ fn extension(mime_type: &Value) -> String {
     let kind = mime_type.as_str().and_then(|kind| kind.split(';').next()).unwrap_or_default();
     let ending = match kind.split_once('/').map_or("", |(_, ending)| ending) {
         "jpeg" => "jpg",
+        "plain" => "txt",
+        "markdown" => "md",
+        "javascript" => "js",
         "svg+xml" => "svg",
         "mpeg" => "mp3",
         "x-wav" => "wav",
@@ -280,6 +284,9 @@ fn extension(mime_type: &Value) -> String {
     if is_plain { format!(".{ending}") } else { String::new() }
 }
 
+/// Where `_meta` has what is known of content that travels beside its message.
+const DOWNLOAD: &str = "mcp-flow/download";
+
 /// How many downloads run at the same time.
 const AT_ONCE: usize = 4;
 const MOST_COPIES: usize = 10_000;
@@ -287,7 +294,7 @@ const LONGEST_NAME: usize = 120;
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::{Piece, harmless, pieces, place};
 
@@ -327,10 +334,13 @@ mod tests {
     #[test]
     fn what_can_be_saved_is_found() {
         let link = json!({"type": "resource_link", "name": "big.bin", "uri": "http://h/d/1"});
+        let stream = |meta: &Value| json!({"type": "ref/stream", "streamTag": 1, "mimeType": "text/plain", "_meta": meta});
         let content = [
             json!({"type": "text", "text": "not a file"}),
             json!({"type": "image", "mimeType": "image/png", "data": "AAAA"}),
-            link.clone(),
+            link,
+            stream(&json!({"mcp-flow/download": {"name": "big.log", "size": 5}})),
+            stream(&json!(null)),
             json!({"type": "resource", "resource": {"uri": "file:///x/y.txt", "text": "hi"}}),
             json!({"type": "image", "url": "http://h/a.png"}),
             json!({"type": "resource", "uri": "notes:/b"}),
@@ -342,11 +352,17 @@ mod tests {
         };
         let held =
             |name: &str, data: &[u8]| Piece::Held { name: name.to_owned(), data: data.to_vec() };
+        let elsewhere = |name: &str, place: usize| Piece::Elsewhere {
+            name: name.to_owned(),
+            link: content[place].clone(),
+        };
         assert_eq!(
             pieces(&content),
             [
                 held("image-2.png", &[0, 0, 0]),
-                Piece::Elsewhere { name: "big.bin".to_owned(), link },
+                elsewhere("big.bin", 2),
+                elsewhere("big.log", 3),
+                elsewhere("stream-5.txt", 4),
                 held("y.txt", b"hi"),
                 linked("a.png", "http://h/a.png"),
                 linked("b", "notes:/b"),

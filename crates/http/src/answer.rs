@@ -99,10 +99,8 @@ impl Body for AnswerBody {
                 }
                 let mut piece = match ready!(reader.poll_next_unpin(context)) {
                     Some(Ok(piece)) => piece,
-                    // The connection is broken off, so that nobody takes a part for the whole.
-                    None if left.is_some() => {
-                        return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
-                    }
+                    // An error breaks the connection off, so that nobody takes a part for the whole:
+                    // the reader fails if there is not as much as announced.
                     end => return Poll::Ready(end.map(|end| end.map(Frame::data))),
                 };
                 if let Some(left) = left {

@@ -103,6 +103,27 @@ async fn a_large_resource_is_downloaded() {
     assert_eq!(running.send(Request::new("GET", "/download/0123")).await.status, 404);
 }
 
+/// MCP-079: a file that has become shorter than announced breaks its connection off, whole or in
+/// part.
+#[tokio::test]
+async fn a_truncated_file_breaks_off() {
+    let (folder, server) = files();
+    let running = start(&server).await;
+    let path = folder.path().canonicalize().unwrap().join("large.bin");
+    let params = json!({"uri": format!("file://{}", path.display())});
+    let read = running.send(alone("resources/read", params)).await.json().await;
+    let url = &read["result"]["contents"][0]["_meta"]["mcp-flow/download"]["url"];
+    let path_of_link = path_of(url.as_str().unwrap());
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(2_000_000).unwrap();
+    for (range, length) in [("bytes=0-", SIZE), ("bytes=1000000-2500000", 1_500_001)] {
+        let request = Request::new("GET", &path_of_link).header("range", range);
+        let mut response = running.send(request).await;
+        assert_eq!(response.header("content-length"), Some(&*length.to_string()));
+        assert!(response.bytes().await.len() < length, "{range}");
+        assert_eq!(response.into_connection().byte().await, None, "{range}: it is broken off");
+    }
+}
+
 /// MCP-079, C-26: a reader is there once; where a revision has no links, its text has the address.
 #[tokio::test]
 async fn a_reader_is_downloaded_once() {

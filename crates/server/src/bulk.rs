@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use mcp_flow_proto::model::{Content, ResourceContents, ResourceLink};
+use mcp_flow_proto::model::{Content, Meta, ResourceContents, ResourceLink};
+use serde_json::json;
 use tokio::io::AsyncRead;
 
 use crate::context::Context;
@@ -96,7 +97,7 @@ impl Bulk {
         self
     }
 
-    /// Says how many bytes a reader gives, which must be true.
+    /// Says how many bytes a reader gives. One that gives fewer or more fails.
     #[must_use]
     pub fn with_size(mut self, bytes: u64) -> Self {
         self.size = Some(bytes);
@@ -130,10 +131,14 @@ impl Bulk {
         !matches!(self.source, Source::Reader(..))
     }
 
-    /// Reads a part of what is seekable; of anything else there are no parts.
+    /// Reads a part of what is seekable; of anything else there are no parts. A file that has
+    /// become too short for it fails to be read.
     pub fn read_range(&self, range: Range<u64>) -> Option<BulkReader> {
         match &self.source {
-            Source::File(file) => Some(BulkReader::file(file.clone(), range)),
+            Source::File(file) => {
+                let size = self.size.unwrap_or(u64::MAX).min(range.end).saturating_sub(range.start);
+                Some(BulkReader::file(file.clone(), range).exactly(size))
+            }
             Source::Bytes(bytes) => {
                 let end = range.end.min(bytes.len() as u64);
                 let start = range.start.min(end);
@@ -144,12 +149,16 @@ impl Bulk {
         }
     }
 
-    /// Reads all of it.
+    /// Reads all of it. Where the size is known, a source that ends before it fails to be read.
     pub fn into_reader(self) -> BulkReader {
-        match self.source {
+        let reader = match self.source {
             Source::File(file) => BulkReader::file(file, 0..self.size.unwrap_or(u64::MAX)),
             Source::Bytes(bytes) => BulkReader::bytes(bytes),
             Source::Reader(begun, reader) => BulkReader::stream(begun, reader),
+        };
+        match self.size {
+            Some(size) => reader.exactly(size),
+            None => reader,
         }
     }
 
@@ -165,7 +174,14 @@ impl Bulk {
                 (BulkReader::file(file.clone(), 0..wanted), Some(Source::File(file)))
             }
             Source::Bytes(bytes) => (BulkReader::bytes(bytes.clone()), Some(Source::Bytes(bytes))),
-            Source::Reader(begun, reader) => (BulkReader::stream(begun, reader), None),
+            Source::Reader(begun, reader) => {
+                let reader = BulkReader::stream(begun, reader);
+                let reader = match self.size {
+                    Some(size) => reader.exactly(size),
+                    None => reader,
+                };
+                (reader, None)
+            }
         };
         while begun.len() <= limit
             && let Some(piece) = reader.next().await
@@ -267,8 +283,12 @@ pub(crate) enum Delivery {
     /// Beside it, to be fetched.
     Link(Box<ResourceLink>),
     /// Beside it, on a stream of the same request.
-    Stream { tag: u32, mime_type: String },
+    Stream { tag: u32, mime_type: String, meta: Meta },
 }
+
+/// What a client cannot see of something that travels beside its message, in `_meta`: where it is
+/// found, what it is called and how long it is (C-63).
+pub(crate) const DOWNLOAD: &str = "mcp-flow/download";
 
 impl Context {
     /// Delivers something of any size to the caller, as the connection can: what this returns goes
@@ -278,7 +298,9 @@ impl Context {
     pub async fn deliver(&self, bulk: Bulk) -> Result<Content, DeliveryError> {
         Ok(match self.route_bulk(bulk).await? {
             Delivery::Link(link) => Content::ResourceLink(link),
-            Delivery::Stream { tag, mime_type } => Content::stream(tag, mime_type),
+            Delivery::Stream { tag, mime_type, meta } => {
+                Content::stream(tag, mime_type).with_meta(meta)
+            }
             Delivery::Inline { bytes, uri, mime_type } => match text_of(bytes) {
                 Ok(text) => Content::text(text),
                 Err(bytes) => {
@@ -330,7 +352,12 @@ impl Context {
             }
             Ok(Found::Stream(tag)) => {
                 let mime_type = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
-                Ok(Delivery::Stream { tag, mime_type })
+                let mut download = json!({"name": name});
+                if let Some(size) = size {
+                    download["size"] = size.into();
+                }
+                let meta = Meta::from_iter([(DOWNLOAD.to_owned(), download)]);
+                Ok(Delivery::Stream { tag, mime_type, meta })
             }
             Err(error) => {
                 // The call is answered with this very error, whatever its function makes of it.

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{Caller, read, within};
+use futures_util::StreamExt;
+use mcp_flow_client::Client;
 use mcp_flow_proto::webtransport::write_frame;
 use mcp_flow_tls::Tls;
 use mcp_flow_webtransport::client::{self, Event, Settings, Trust};
@@ -124,6 +126,97 @@ async fn bad_datagrams_are_counted() {
     assert_eq!(caller.client.dropped_datagrams(), 5);
 }
 
+/// WT-049: a stream that the server gives up fails at once and with the reason, whether it is left
+/// open, reset, or never comes.
+#[tokio::test]
+async fn a_stream_that_is_given_up_fails_with_the_reason() {
+    let (mut server, mut caller) = pair().await;
+    for (id, is_reset) in [(1_u8, false), (2, true)] {
+        caller.ask(id, "tools/call", json!({})).await;
+        server.receive().await;
+        let mut open = server.session.open_uni().await.unwrap();
+        open.write_all(&[0, 0, 0, id, 0, 0, 0, 1, b'x']).await.unwrap();
+        server.send(&result(id.into(), &[1])).await;
+        let mut stream = caller.stream(id.into(), 1).await;
+        assert_eq!(within(stream.next()).await.unwrap().unwrap(), "x");
+        if is_reset {
+            open.reset(1).unwrap();
+        }
+        server.send(&stream_error(id.into(), 1)).await;
+        let failed = within(stream.next()).await.unwrap_err().to_string();
+        assert!(failed.contains("the disk is on fire"), "{failed}");
+        drop(stream);
+        if !is_reset {
+            assert!(within(open.stopped()).await.unwrap().is_some(), "it is stopped");
+        }
+    }
+    caller.ask(3, "tools/call", json!({})).await;
+    server.receive().await;
+    server.send(&result(3, &[1])).await;
+    server.send(&stream_error(3, 1)).await;
+    loop {
+        if let Event::StreamFailed(failed) = within(caller.events.next()).await.unwrap() {
+            assert_eq!((failed.stream.request, failed.stream.tag), (3, 1));
+            break;
+        }
+    }
+}
+
+/// WT-003, WT-029, WT-049, WT-058, C-12, C-65: the client begins with `initialize`, offers CBOR,
+/// cancels by `$/cancel`, and waits for no stream that has failed or is too short.
+#[tokio::test]
+async fn a_server_of_seed_001_alone_is_spoken_to_in_its_words() {
+    let (endpoint, url, settings) = listen("127.0.0.1");
+    let connecting = Client::builder().connect(client::server(url, settings));
+    let connecting = tokio::spawn(async { connecting.await.unwrap() });
+    let mut server = Scripted::accept(endpoint).await;
+    let hello = server.receive().await;
+    assert_eq!(hello["method"], "initialize");
+    assert_eq!(hello["params"]["transport"]["encodings"], json!(["cbor", "json"]));
+    let agreed = json!({"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": {},
+        "transport": {"type": "mcp-flow", "version": "0.1", "encoding": "json",
+            "maxConcurrentStreams": 1, "datagramsSupported": false}});
+    server.send(&json!({"jsonrpc": "2.0", "id": hello["id"], "result": agreed})).await;
+    assert_eq!(server.receive().await["method"], "notifications/initialized");
+    let client = connecting.await.unwrap();
+
+    for (tag, sized, told) in
+        [(1, false, "the disk is on fire"), (2, true, "ended after 4 of 5 bytes")]
+    {
+        let call = tokio::spawn(client.call_tool("read", json!({})).raw().into_future());
+        let id = server.receive_call().await;
+        let mut reply = result(id, &[tag]);
+        if sized {
+            let meta = json!({"mcp-flow/download": {"size": 5}});
+            reply["result"]["content"][0]["_meta"] = meta;
+        }
+        server.send(&reply).await;
+        match sized {
+            true => _ = server.stream(&header(id, tag, b"four")).await,
+            false => server.send(&stream_error(id, tag)).await,
+        }
+        let reply = call.await.unwrap().unwrap();
+        let failed = within(async {
+            let mut opened = client.open(&reply["content"][0]).await.map_err(|e| e.to_string())?;
+            while let Some(piece) = opened.bytes.next().await {
+                piece.map_err(|error| error.to_string())?;
+            }
+            Ok::<_, String>(())
+        });
+        let failed = failed.await.unwrap_err();
+        assert!(failed.contains(told), "{failed}");
+    }
+
+    let call = tokio::spawn(client.call_tool("analyze", json!({})).raw().into_future());
+    let id = server.receive_call().await;
+    call.abort();
+    let cancel = server.receive().await;
+    assert_eq!(
+        (&cancel["method"], &cancel["params"]["requestId"]),
+        (&json!("$/cancel"), &json!(id))
+    );
+}
+
 /// A server that sends exactly what it is told.
 struct Scripted {
     session: Session,
@@ -133,6 +226,25 @@ struct Scripted {
 }
 
 impl Scripted {
+    /// Lets one client in, which has a message to send.
+    async fn accept(endpoint: Endpoint) -> Self {
+        let accepting = async {
+            let connection = endpoint.accept().await.unwrap().await.unwrap();
+            let session = Request::accept(connection).await.unwrap().ok().await.unwrap();
+            let (send, recv) = session.accept_bi().await.unwrap();
+            (session, send, recv)
+        };
+        let (session, send, recv) = within(accepting).await;
+        Self { session, send, recv, _endpoint: endpoint }
+    }
+
+    /// Waits for a call of a tool, and gives its id.
+    async fn receive_call(&mut self) -> u32 {
+        let call = self.receive().await;
+        assert_eq!(call["method"], "tools/call");
+        u32::try_from(call["id"].as_u64().unwrap()).unwrap()
+    }
+
     async fn send(&mut self, message: &Value) {
         let mut frame = Vec::new();
         write_frame(&mut frame, message.to_string().as_bytes()).unwrap();
@@ -162,11 +274,35 @@ fn result(id: u32, tags: &[u32]) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": {"content": content}})
 }
 
+fn stream_error(request: u32, tag: u32) -> Value {
+    json!({"jsonrpc": "2.0", "method": "$/streamError", "params": {
+        "requestId": request, "streamTag": tag, "error": "the disk is on fire"}})
+}
+
+fn header(request: u32, tag: u32, payload: &[u8]) -> Vec<u8> {
+    [&request.to_be_bytes(), &tag.to_be_bytes(), payload].concat()
+}
+
 async fn pair() -> (Scripted, Caller) {
     pair_at("127.0.0.1").await
 }
 
 async fn pair_at(host: &str) -> (Scripted, Caller) {
+    let (endpoint, url, settings) = listen(host);
+    let connecting = async {
+        let (client, events) = client::connect(&url, settings).await.unwrap();
+        // A stream is there for the other end once something is on it.
+        client.send_unseen(b"{}").await.unwrap();
+        Caller::new(client, events)
+    };
+    let (mut server, caller) =
+        within(async { tokio::join!(Scripted::accept(endpoint), connecting) }).await;
+    assert_eq!(server.receive().await, json!({}));
+    (server, caller)
+}
+
+/// A port that nobody is let in at yet, and how to reach it.
+fn listen(host: &str) -> (Endpoint, String, Settings) {
     let tls = Arc::new(Tls::self_made(&[]).unwrap());
     let crypto = tls.server_config(&[&TLS13], &[ALPN]).unwrap();
     let crypto = QuicServerConfig::try_from(crypto).unwrap();
@@ -175,18 +311,5 @@ async fn pair_at(host: &str) -> (Scripted, Caller) {
     let url = format!("https://{host}:{}/mcp-flow", endpoint.local_addr().unwrap().port());
     let mut settings = Settings::new(Trust::hash(&tls.hash()).unwrap());
     settings.grace = Duration::from_millis(100);
-    let accepting = async {
-        let connection = endpoint.accept().await.unwrap().await.unwrap();
-        Request::accept(connection).await.unwrap().ok().await.unwrap()
-    };
-    let (session, connected) =
-        crate::support::within(async { tokio::join!(accepting, client::connect(&url, settings)) })
-            .await;
-    let (client, events) = connected.unwrap();
-    // A stream is there for the other end once something is on it.
-    client.send_unseen(b"{}").await.unwrap();
-    let (send, recv) = crate::support::within(session.accept_bi()).await.unwrap();
-    let mut server = Scripted { session, send, recv, _endpoint: endpoint };
-    assert_eq!(server.receive().await, json!({}));
-    (server, Caller::new(client, events))
+    (endpoint, url, settings)
 }

@@ -77,7 +77,7 @@ async fn streams_are_opened_by_what_names_them() {
     }
 }
 
-/// A stream that breaks off is an error to its reader, and not an end.
+/// WT-049: a stream that breaks off is an error to its reader, with the reason, and not an end.
 #[tokio::test]
 async fn a_stream_that_breaks_off_is_an_error() {
     let (_running, client) = connect(&bulky::server(Limits::default()), &[Encoding::Json]).await;
@@ -92,7 +92,8 @@ async fn a_stream_that_breaks_off_is_an_error() {
             }
         }
     });
-    assert!(failed.await.to_string().contains("cut off"));
+    let failed = failed.await.to_string();
+    assert!(failed.contains("the disk is on fire"), "{failed}");
     assert!(within(opened.bytes.next()).await.is_none());
     client.ping().await.unwrap();
 }

@@ -17,7 +17,8 @@ async fn streams_do_not_mix() {
     caller.ask(43, "tools/call", json!({"name": "three", "arguments": {}})).await;
     for id in [42, 43] {
         let content = caller.reply_to(id).await["result"]["content"].clone();
-        let item = |tag| json!({"type": "ref/stream", "streamTag": tag, "mimeType": "text/plain"});
+        let meta = json!({"mcp-flow/download": {"name": "part", "size": payload(1).len()}});
+        let item = |tag| json!({"type": "ref/stream", "streamTag": tag, "mimeType": "text/plain", "_meta": meta});
         assert_eq!(content, json!([item(1), item(2), item(3)]));
     }
     for (id, tag) in [(43, 3), (42, 1), (43, 1), (42, 2), (42, 3), (43, 2)] {
@@ -56,6 +57,50 @@ async fn small_results_stay_inline() {
     assert_eq!(read(caller.stream(101, 1).await).await, vec![b'x'; 101]);
 }
 
+/// WT-051, C-63: a client of the base revision gets the seed's item, and nothing else in it.
+#[tokio::test]
+async fn a_stream_is_named_as_the_seed_has_it() {
+    let running = start(&server(Limits::default()));
+    let mut caller = running.connect().await;
+    let hello = json!({"protocolVersion": "2024-11-05", "capabilities": {}});
+    caller.call(1, "initialize", hello).await;
+    let reply = caller.call_tool(2, "three").await;
+    assert_eq!(
+        reply["result"]["content"][0],
+        json!({"type": "ref/stream", "streamTag": 1, "mimeType": "text/plain"})
+    );
+}
+
+/// WT-049: a file that is truncated while it is streamed is told of with the reason, and its stream
+/// is reset and not finished.
+#[tokio::test]
+async fn a_truncated_file_is_told_of() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    // More than fits into all buffers on the way.
+    file.as_file().set_len(1 << 30).unwrap();
+    let (_running, mut caller) = ready(&server(Limits::default())).await;
+    let params = json!({"name": "file", "arguments": {"path": file.path()}});
+    let reply = caller.call(7, "tools/call", params).await;
+    let download = &reply["result"]["content"][0]["_meta"]["mcp-flow/download"];
+    assert_eq!(download, &json!({"name": "file.bin", "size": 1 << 30}));
+    let mut stream = caller.stream(7, 1).await;
+    crate::support::within(stream.next()).await.unwrap().unwrap();
+    file.as_file().set_len(0).unwrap();
+    let ended = crate::support::within(async {
+        loop {
+            match stream.next().await {
+                Ok(piece) => assert!(piece.is_some(), "a part looks like the whole"),
+                Err(ended) => return ended.to_string(),
+            }
+        }
+    });
+    let ended = ended.await;
+    assert!(ended.contains("truncated: it ended after"), "{ended}");
+    let told = caller.notice("$/streamError").await;
+    assert_eq!((&told["requestId"], &told["streamTag"]), (&json!(7), &json!(1)));
+    assert!(told["error"].as_str().unwrap().contains("of 1073741824 bytes"), "{told}");
+}
+
 /// `resources/read` streams the same way.
 #[tokio::test]
 async fn a_resource_comes_on_a_stream() {
@@ -63,8 +108,8 @@ async fn a_resource_comes_on_a_stream() {
     let reply = caller.call(5, "resources/read", json!({"uri": "x:/large"})).await;
     assert_eq!(
         reply["result"]["contents"],
-        json!([{"uri": "x:/large", "type": "ref/stream", "streamTag": 1,
-            "mimeType": "text/plain"}])
+        json!([{"uri": "x:/large", "type": "ref/stream", "streamTag": 1, "mimeType": "text/plain",
+            "_meta": {"mcp-flow/download": {"name": "large", "size": payload(1).len()}}}])
     );
     assert_eq!(read(caller.stream(5, 1).await).await, payload(1));
 }

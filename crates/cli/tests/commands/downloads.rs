@@ -1,12 +1,57 @@
-//! Several files of one call: fetched at the same time, and all of them or none.
+//! Files of a call: fetched at the same time, and all of them, whole, or none.
 
+use std::fs::File;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Barrier;
 
 use mcp_flow_testkit::scripted::{Asked, http};
+use mcp_flow_testkit::wait::{Deadline, end};
 use serde_json::json;
 
-use super::run;
+use super::{PROGRAM, Server, run};
+
+/// WT-049, MCP-079: a file that is truncated while it is downloaded is an error with the reason, and
+/// nothing of it is saved.
+#[test]
+fn a_truncated_file_is_not_saved() {
+    let (source, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Server::start(&["--store", "memory:", "--root", source.path().to_str().unwrap()]);
+    let place = |name: &str| server.places[name].as_str().unwrap();
+    let hash = ["--certificate-hash", place("certificateHash")];
+    for (url, options, told) in [
+        (place("webtransport"), &hash[..], "truncated: it ended after"),
+        (place("mcp"), &[], "broke off"),
+    ] {
+        // Nothing reads as much in time, and next to nothing of it is on the disk.
+        let file = File::create(source.path().join("large.bin")).unwrap();
+        file.set_len(1 << 40).unwrap();
+        let mut child = Command::new(PROGRAM)
+            .args(["call", url, "read_file", "path=large.bin", "--output"])
+            .arg(folder.path())
+            .args(options)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let _deadline = Deadline::of(&child);
+        while size_within(folder.path()) == 0 && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        file.set_len(0).unwrap();
+        let output = end(child);
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{url}: {err}");
+        assert!(err.contains("large.bin") && err.contains(told), "{url}: {err}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{url}: nothing is left");
+    }
+}
+
+/// How many bytes the files in a folder have.
+fn size_within(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).unwrap();
+    files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).sum()
+}
 
 /// PAT-024: what is linked to is fetched at the same time: no link here leads to anything before all
 /// of them were followed.

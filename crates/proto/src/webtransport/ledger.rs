@@ -178,14 +178,19 @@ impl Ledger {
         }
     }
 
-    /// Notes that a stream will not come, because the other end says so.
-    pub fn give_up(&mut self, stream: StreamHeader) {
-        if let Some(request) = self.requests.get_mut(&stream.request)
-            && let Some(stage @ Stage::Awaited) = request.streams.get_mut(&stream.tag)
-        {
-            *stage = Stage::Ended;
-            self.tidy(stream.request);
+    /// Notes that a stream will not come, because the other end says so. Returns whether somebody
+    /// may be waiting for it: it has not come, and the answer names it or may still do so.
+    pub fn give_up(&mut self, stream: StreamHeader) -> bool {
+        let request = self.requests.get_mut(&stream.request);
+        let Some(request) = request.filter(|request| !request.cancelled) else { return false };
+        match request.streams.get(&stream.tag) {
+            Some(Stage::Awaited) => {}
+            None if request.deadline.is_none() && request.streams.len() < self.limit => {}
+            Some(_) | None => return false,
         }
+        request.streams.insert(stream.tag, Stage::Ended);
+        self.tidy(stream.request);
+        true
     }
 
     /// Notes that a request is cancelled here. Returns the streams that have come; what else comes
@@ -349,6 +354,25 @@ mod tests {
         ];
         assert_eq!(ledger.expire(NOW + GRACE), expired);
         assert!(ledger.is_empty() && ledger.open() == 0);
+    }
+
+    /// WT-049: a stream that the other end gives up is not waited for, whether or not the answer
+    /// that names it has come.
+    #[test]
+    fn what_is_given_up_is_not_waited_for() {
+        let mut ledger = ledger();
+        assert!(!ledger.give_up(stream(1, 1)), "there is no such request");
+        ledger.begin(1);
+        assert!(ledger.give_up(stream(1, 1)));
+        assert!(!ledger.give_up(stream(1, 1)), "once is enough");
+        ledger.answer(1, &[1, 2], NOW);
+        assert!(!ledger.give_up(stream(1, 9)), "the answer does not name it");
+        assert!(ledger.give_up(stream(1, 2)));
+        assert!(ledger.is_empty());
+        ledger.begin(2);
+        ledger.arrive(stream(2, 1)).unwrap();
+        assert!(!ledger.give_up(stream(2, 1)), "it is here");
+        assert_eq!(ledger.open(), 1);
     }
 
     /// WT-061: a cancelled request has no streams and no datagrams, and nobody is blamed for what

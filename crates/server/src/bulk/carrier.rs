@@ -24,6 +24,12 @@ pub trait Carrier: Send + Sync + fmt::Debug + 'static {
     /// wait for others to finish.
     fn carry<'a>(&'a self, request: &'a Carried<'a>, bulk: Bulk) -> Carrying<'a>;
 
+    /// Returns whether something carried for a request has not reached the client yet, so that no
+    /// other may use its id (C-51).
+    fn is_open(&self, _request: &RequestId) -> bool {
+        false
+    }
+
     /// Hears that a request which something was carried for has its reply on its way: whether it
     /// is a result, which names what was carried, or it was refused or given up.
     fn replied(&self, _request: &RequestId, _is_result: bool) {}

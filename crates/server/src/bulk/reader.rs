@@ -18,6 +18,14 @@ use tokio::task::JoinHandle;
 /// meanwhile.
 pub struct BulkReader {
     from: From,
+    promised: Option<Promised>,
+}
+
+/// How many bytes there were said to be, and how many have come.
+#[derive(Clone, Copy)]
+struct Promised {
+    size: u64,
+    read: u64,
 }
 
 enum From {
@@ -28,15 +36,26 @@ enum From {
 
 impl BulkReader {
     pub(super) fn file(file: Arc<File>, range: Range<u64>) -> Self {
-        Self { from: From::File { file, left: range, next: None } }
+        Self::new(From::File { file, left: range, next: None })
     }
 
     pub(super) fn stream(begun: Bytes, reader: Pin<Box<dyn AsyncRead + Send>>) -> Self {
-        Self { from: From::Stream { begun, reader } }
+        Self::new(From::Stream { begun, reader })
     }
 
     pub(super) fn bytes(bytes: Bytes) -> Self {
-        Self { from: From::Bytes(bytes) }
+        Self::new(From::Bytes(bytes))
+    }
+
+    fn new(from: From) -> Self {
+        Self { from, promised: None }
+    }
+
+    /// Holds the source to a size that its reader was told: with fewer or more bytes it fails, so
+    /// that a part is never taken for the whole.
+    pub(super) fn exactly(mut self, size: u64) -> Self {
+        self.promised = Some(Promised { size, read: 0 });
+        self
     }
 
     /// The reader behind it, where there is one.
@@ -52,7 +71,44 @@ impl Stream for BulkReader {
     type Item = io::Result<Bytes>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match &mut self.get_mut().from {
+        let this = self.get_mut();
+        let piece = ready!(this.from.poll_piece(context));
+        let Some(promised) = &mut this.promised else { return Poll::Ready(piece) };
+        let checked = match piece {
+            Some(Ok(piece)) => Some(promised.check(piece)),
+            Some(Err(error)) => Some(Err(error)),
+            None => promised.missing().map(Err),
+        };
+        if !matches!(checked, Some(Ok(_))) {
+            // One failure is enough.
+            this.promised = None;
+        }
+        Poll::Ready(checked)
+    }
+}
+
+impl Promised {
+    /// Passes a piece on unless it is too much.
+    fn check(&mut self, piece: Bytes) -> io::Result<Bytes> {
+        self.read += piece.len() as u64;
+        if self.read > self.size {
+            let what = format!("there is more than the {} bytes announced", self.size);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        Ok(piece)
+    }
+
+    /// The error of a source that ends here, if that is too early.
+    fn missing(self) -> Option<io::Error> {
+        let Self { size, read } = self;
+        let what = || format!("truncated: it ended after {read} of {size} bytes");
+        (read < size).then(|| io::Error::new(io::ErrorKind::UnexpectedEof, what()))
+    }
+}
+
+impl From {
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        match self {
             From::File { file, left, next } => {
                 let Some(reading) = next.take().or_else(|| read_piece(file, left)) else {
                     return Poll::Ready(None);
@@ -64,7 +120,7 @@ impl Stream for BulkReader {
                 *next = None;
                 match piece {
                     Ok(piece) if piece.is_empty() => {
-                        // The file has become shorter; nothing more is there.
+                        // Nothing more is there, though there may have been before.
                         left.start = left.end;
                         Poll::Ready(None)
                     }
@@ -169,6 +225,23 @@ mod tests {
             }
             let place = |place: u64| usize::try_from(place.min(length)).unwrap();
             assert!(read == bytes[place(range.start)..place(range.end)], "{range:?}");
+        }
+    }
+
+    /// WT-049: a source that is shorter or longer than announced fails at its end, once.
+    #[tokio::test]
+    async fn a_source_is_held_to_its_size() {
+        for (size, expected) in
+            [(5, None), (6, Some("5 of 6 bytes")), (4, Some("4 bytes announced"))]
+        {
+            let mut pieces = BulkReader::stream("".into(), Box::pin(&b"world"[..])).exactly(size);
+            let mut failed = None;
+            while let Some(piece) = pieces.next().await {
+                failed = piece.err().map(|error| error.to_string());
+            }
+            assert_eq!(failed.is_some(), expected.is_some(), "{size}");
+            assert!(failed.unwrap_or_default().contains(expected.unwrap_or_default()));
+            assert!(pieces.next().await.is_none());
         }
     }
 

@@ -9,7 +9,7 @@ use mcp_flow_proto::{Params, RpcError, method};
 use serde_json::json;
 
 use super::{bad_cursor, standing};
-use crate::bulk::{Bulk, CannotCarry, Delivery, DeliveryError, text_of};
+use crate::bulk::{Bulk, CannotCarry, DOWNLOAD, Delivery, DeliveryError, text_of};
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 use crate::resource::Contents;
@@ -212,9 +212,10 @@ async fn deliver(context: &Context, uri: &str, bulk: Bulk) -> Result<ResourceCon
     })?;
     Ok(match delivery {
         Delivery::Link(link) => linked(uri, &link),
-        Delivery::Stream { tag, mime_type } => {
-            ResourceContents::stream(uri, tag).with_mime_type(mime_type)
-        }
+        Delivery::Stream { tag, mime_type, meta } => ResourceContents {
+            meta: Some(Box::new(meta)),
+            ..ResourceContents::stream(uri, tag).with_mime_type(mime_type)
+        },
         Delivery::Inline { bytes, uri: own, mime_type } => {
             let uri = own.as_deref().unwrap_or(uri);
             let contents = match text_of(bytes) {
@@ -258,6 +259,3 @@ fn too_large(uri: &str, size: Option<u64>, limit: usize) -> RpcError {
         None => error,
     }
 }
-
-/// Where `_meta` says how to download what is not in a message.
-const DOWNLOAD: &str = "mcp-flow/download";

@@ -122,7 +122,7 @@ fn streams(data: &[u8]) {
                 }
                 assert!(request == 0 || !ledger.is_in_flight(request));
             }
-            5 => ledger.give_up(stream),
+            5 => _ = ledger.give_up(stream),
             _ => {
                 now += Duration::from_secs(u64::from(step[1]));
                 for expired in ledger.expire(now) {

@@ -27,8 +27,15 @@ pub(crate) async fn bulk_is_delivered(connect: &Connect) {
                 if text.len() == length {
                     assert_eq!(text, "x".repeat(length));
                 } else if content["type"] == "ref/stream" {
-                    let stream =
+                    let mut stream =
                         json!({"type": "ref/stream", "streamTag": 1, "mimeType": "text/plain"});
+                    if revision >= Revision::V2025_06_18 {
+                        let is_sized = ["bytes", "quick"].contains(&kind);
+                        stream["_meta"]["mcp-flow/download"] = match is_sized {
+                            true => json!({"name": "xs", "size": LARGE}),
+                            false => json!({"name": "xs"}),
+                        };
+                    }
                     assert_eq!(*content, stream, "{revision} {tool}.{kind}");
                 } else if revision >= Revision::V2025_06_18 {
                     assert_eq!(content["type"], "resource_link", "{revision} {tool}.{kind}");

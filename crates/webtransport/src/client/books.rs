@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Settings;
-use super::stream::IncomingStream;
+use super::stream::{IncomingStream, StreamFailure};
 
 /// The books of one session.
 #[derive(Debug)]
@@ -32,9 +32,22 @@ struct Inner {
     ledger: Ledger,
     /// Streams whose result has not come.
     held: HashMap<StreamHeader, IncomingStream>,
+    /// How streams that have come, and not ended, learn that they have failed.
+    failures: HashMap<StreamHeader, StreamFailure>,
     encoding: Encoding,
     /// The request that the encoding is agreed on by.
     initialize: Option<RequestId>,
+}
+
+/// What follows from a message that has come.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    /// Streams that can be read now.
+    pub(super) ready: Vec<IncomingStream>,
+    /// What the server is to be told.
+    pub(super) reports: Vec<StreamError>,
+    /// A stream that has not come and will not.
+    pub(super) failed: Option<StreamError>,
 }
 
 /// What becomes of a stream that has come.
@@ -53,6 +66,7 @@ impl Books {
         let inner = Inner {
             ledger: Ledger::new(settings.streams as usize, settings.grace),
             held: HashMap::new(),
+            failures: HashMap::new(),
             encoding: Encoding::Json,
             initialize: None,
         };
@@ -82,6 +96,7 @@ impl Books {
                 }
                 if let Some(number) = request_number(&request.id) {
                     inner.ledger.begin(number);
+                    inner.failures.retain(|stream, _| stream.request != number);
                     // What was held for another of this number is of no use to anyone.
                     let of_another = |stream: &StreamHeader, _: &mut _| stream.request == number;
                     return inner.held.extract_if(of_another).map(|(_, stream)| stream).collect();
@@ -95,6 +110,7 @@ impl Books {
                     cancelled.and_then(|cancel| request_number(&cancel.request_id))
                 {
                     let tags = inner.ledger.cancel(request, self.began.elapsed());
+                    inner.failures.retain(|stream, _| stream.request != request);
                     self.changed.notify_one();
                     let streams = tags.into_iter().map(|tag| StreamHeader { request, tag });
                     return streams.filter_map(|stream| inner.held.remove(&stream)).collect();
@@ -105,8 +121,8 @@ impl Books {
         Vec::new()
     }
 
-    /// Takes note of a message that has come. Returns the streams that can be read now.
-    pub(super) fn note_received(&self, message: &[u8]) -> (Vec<IncomingStream>, Vec<StreamError>) {
+    /// Takes note of a message that has come.
+    pub(super) fn note_received(&self, message: &[u8]) -> Received {
         let mut inner = self.inner();
         match Incoming::decode(message, inner.encoding) {
             Ok(Incoming::Message(Message::Response(response))) => {
@@ -115,28 +131,28 @@ impl Books {
             Ok(Incoming::Message(Message::Notification(notice)))
                 if notice.method == method::STREAM_ERROR =>
             {
-                if let Some(error) = StreamError::from_params(notice.params) {
-                    // What has come ends by itself, when it is read up to where it was cut off.
-                    inner.ledger.give_up(error.stream);
+                let Some(error) = StreamError::from_params(notice.params) else {
+                    return Received::default();
+                };
+                if let Some(failure) = inner.failures.get(&error.stream) {
+                    // The first reason counts.
+                    let _ = failure.set(error.error);
+                    return Received::default();
                 }
-                <_>::default()
+                let failed = inner.ledger.give_up(error.stream).then_some(error);
+                Received { failed, ..Received::default() }
             }
-            _ => <_>::default(),
+            _ => Received::default(),
         }
     }
 
-    fn note_answer(
-        &self,
-        inner: &mut Inner,
-        response: &Response<'_>,
-        message: &[u8],
-    ) -> (Vec<IncomingStream>, Vec<StreamError>) {
+    fn note_answer(&self, inner: &mut Inner, response: &Response<'_>, message: &[u8]) -> Received {
         if inner.initialize.is_some() && inner.initialize == response.id {
             inner.initialize = None;
             inner.encoding = agreed(response).unwrap_or(inner.encoding);
         }
         let Some(request) = response.id.as_ref().and_then(request_number) else {
-            return <_>::default();
+            return Received::default();
         };
         let tags = response.outcome.map(|result| named(result, message)).unwrap_or_default();
         let answered = inner.ledger.answer(request, &tags, self.began.elapsed());
@@ -146,25 +162,31 @@ impl Books {
         let ready = ready.filter_map(|stream| inner.held.remove(&stream)).collect();
         let too_many = answered.too_many.into_iter().map(stream);
         let too_many = too_many.filter_map(|stream| report(stream, StreamFault::TooMany)).collect();
-        (ready, too_many)
+        Received { ready, reports: too_many, failed: None }
     }
 
     /// Decides about a stream that has come.
     pub(super) fn note_stream(&self, stream: IncomingStream) -> Noted {
         let header = stream.header();
         let mut inner = self.inner();
-        match inner.ledger.arrive(header) {
-            Ok(Arrival::Named) => Noted::Ready(stream),
-            Ok(Arrival::Held) => {
+        let arrival = match inner.ledger.arrive(header) {
+            Ok(arrival) => arrival,
+            Err(fault) => return Noted::Refused(stream, report(header, fault)),
+        };
+        inner.failures.insert(header, stream.failure());
+        match arrival {
+            Arrival::Named => Noted::Ready(stream),
+            Arrival::Held => {
                 inner.held.insert(header, stream);
                 Noted::Held
             }
-            Err(fault) => Noted::Refused(stream, report(header, fault)),
         }
     }
 
     pub(super) fn note_end(&self, stream: StreamHeader) {
-        self.inner().ledger.end(stream);
+        let mut inner = self.inner();
+        inner.ledger.end(stream);
+        inner.failures.remove(&stream);
     }
 
     /// Whether a datagram about this request is wanted. Counts those that are not.
@@ -194,8 +216,11 @@ impl Books {
         let mut inner = self.inner();
         // A moment more, since clocks are finer than what is counted in.
         let expired = inner.ledger.expire(self.began.elapsed() + Duration::from_millis(1));
-        let unwanted =
-            expired.iter().filter_map(|expired| inner.held.remove(&expired.stream)).collect();
+        let mut unwanted = Vec::new();
+        for Expired { stream, .. } in &expired {
+            inner.failures.remove(stream);
+            unwanted.extend(inner.held.remove(stream));
+        }
         let reports =
             expired.into_iter().filter_map(|Expired { stream, fault }| report(stream, fault));
         (reports.collect(), unwanted)

@@ -11,7 +11,7 @@ use futures_util::stream::unfold;
 use mcp_flow_client::transport::{
     Inbox, Opened, Outgoing, OutgoingKind, Transport, TransportError,
 };
-use mcp_flow_proto::webtransport::{ClientTransport, StreamHeader};
+use mcp_flow_proto::webtransport::{ClientTransport, StreamError, StreamHeader};
 use mcp_flow_proto::{Encoding, Raw, method, write};
 use serde_json::{Map, Value, json};
 use tokio::sync::{broadcast, mpsc};
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::datagrams::{Meaning, Sound, meaning};
 use super::unread::Unread;
-use super::{Client, Event, Events};
+use super::{Client, Event, Events, StreamEnded};
 
 /// A session that carries a client's messages.
 #[derive(Debug)]
@@ -80,6 +80,19 @@ impl Transport for WebTransport {
         let _ = self.outgoing.send(message);
     }
 
+    /// Cancels as seed 001 has it, which every server of this transport understands (C-12).
+    fn cancel(&self, request: i64) -> bool {
+        let mut frame = Vec::new();
+        let params = json!({"requestId": request, "reason": "no longer wanted"});
+        let is_written =
+            write::notification(&mut frame, self.encoding(), method::CANCEL, &params).is_ok();
+        if is_written {
+            let kind = OutgoingKind::Notification { method: method::CANCEL.into() };
+            self.send(Outgoing { frame, kind });
+        }
+        is_written
+    }
+
     fn introduction(&self) -> Map<String, Value> {
         let transport = json!(ClientTransport::new(&self.encodings));
         Map::from_iter([("transport".to_owned(), transport)])
@@ -96,24 +109,33 @@ impl Transport for WebTransport {
         }
         let header = StreamHeader { request: number(REQUEST)?, tag: number("streamTag")? };
         let mime_type = content["mimeType"].as_str().map(str::to_owned);
+        let size = content["_meta"][DOWNLOAD]["size"].as_u64();
         Some(Box::pin(async move {
             let taken = tokio::select! {
                 taken = timeout(ARRIVAL, self.unread.take(header)) => taken.ok(),
                 _ = self.client.closed() => None,
             };
-            let stream = taken.ok_or_else(|| {
-                let what = "the stream has not come, or was opened before";
-                TransportError::Lost(what.to_owned())
-            })?;
-            let bytes = unfold(Some(stream), async |stream| {
-                let mut stream = stream?;
+            let lost = TransportError::Lost;
+            let stream = taken
+                .ok_or_else(|| lost("the stream has not come, or was opened before".to_owned()))?
+                .map_err(|error| lost(error.to_string()))?;
+            let bytes = unfold(Some((stream, 0)), move |reading| async move {
+                let (mut stream, received) = reading?;
                 match stream.next().await {
-                    Ok(Some(piece)) => Some((Ok(piece), Some(stream))),
-                    Ok(None) => None,
-                    Err(error) => Some((Err(TransportError::Lost(error.to_string())), None)),
+                    Ok(Some(piece)) => {
+                        let received = received + piece.len() as u64;
+                        Some((Ok(piece), Some((stream, received))))
+                    }
+                    // What looks complete may still be a part.
+                    Ok(None) => {
+                        let size = size.filter(|size| *size != received)?;
+                        let what = format!("the stream ended after {received} of {size} bytes");
+                        Some((Err(lost(what)), None))
+                    }
+                    Err(error) => Some((Err(lost(error.to_string())), None)),
                 }
             });
-            Ok(Opened { size: None, mime_type, bytes: bytes.boxed() })
+            Ok(Opened { size, mime_type, bytes: bytes.boxed() })
         }))
     }
 
@@ -205,7 +227,10 @@ impl Receiving {
                     client.close();
                 }
                 Some(Event::Message { encoding, bytes }) => self.message(encoding, &bytes),
-                Some(Event::Stream(stream)) => self.unread.put(stream),
+                Some(Event::Stream(stream)) => self.unread.put(stream.header(), Ok(stream)),
+                Some(Event::StreamFailed(StreamError { stream, error, .. })) => {
+                    self.unread.put(stream, Err(StreamEnded::Failed(error)));
+                }
                 Some(Event::Datagram { channel, request, payload }) => {
                     let encoding = client.encoding();
                     match meaning(channel, request, &payload, encoding) {
@@ -255,6 +280,9 @@ fn number_streams(encoding: Encoding, message: &[u8]) -> Option<Vec<u8>> {
 /// The type of content that names a stream, and what tells whose it is.
 const STREAM: &str = "ref/stream";
 const REQUEST: &str = "requestId";
+
+/// Where `_meta` says how long a stream is (C-63).
+const DOWNLOAD: &str = "mcp-flow/download";
 
 /// How many messages are sent at once.
 const AT_ONCE: usize = 64;

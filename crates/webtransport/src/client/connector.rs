@@ -40,21 +40,25 @@ pub struct WebTransportServer {
 /// # }
 /// ```
 pub fn server(url: impl Into<String>, settings: Settings) -> WebTransportServer {
-    WebTransportServer { url: url.into(), settings, encodings: vec![Encoding::Json] }
+    WebTransportServer {
+        url: url.into(),
+        settings,
+        encodings: vec![Encoding::Cbor, Encoding::Json],
+    }
 }
 
 impl WebTransportServer {
-    /// Offers these encodings, the one liked best first. Defaults to JSON alone.
+    /// Offers these encodings, the one liked best first. Defaults to CBOR, then JSON, as in seed 001.
     ///
-    /// Encodings are agreed on in the handshake, so a client that likes another better speaks a
-    /// revision that has one, unless it is told which to speak.
+    /// Encodings are agreed on in the handshake, so a client that likes another than JSON best speaks
+    /// a revision that has one, unless it is told which to speak (C-65).
     ///
     /// ```
     /// use mcp_flow_proto::Encoding;
     /// use mcp_flow_webtransport::client::{Settings, Trust, server};
     ///
     /// let server = server("https://localhost:4433/mcp-flow", Settings::new(Trust::System));
-    /// let server = server.encodings(&[Encoding::Cbor, Encoding::Json]);
+    /// let server = server.encodings(&[Encoding::Json]);
     /// ```
     #[must_use]
     pub fn encodings(mut self, encodings: &[Encoding]) -> Self {

@@ -16,7 +16,7 @@ use tokio::time::{sleep_until, timeout};
 use web_transport_quinn::{ReadError, RecvStream};
 
 use super::Client;
-use super::books::Noted;
+use super::books::{Noted, Received};
 use super::stream::IncomingStream;
 
 /// Something that came from the server.
@@ -31,6 +31,8 @@ pub enum Event {
     },
     /// A stream that the answer to a call names; it comes after that answer.
     Stream(IncomingStream),
+    /// A stream that an answer names, or may name, and that will not come: the server says why.
+    StreamFailed(StreamError),
     /// A datagram about a call in flight, or the whole session.
     Datagram {
         /// What kind of thing it says.
@@ -94,12 +96,15 @@ async fn messages(
             };
             // What it says may change how the next one is written.
             let encoding = client.encoding();
-            let (ready, reports) = client.books.note_received(&bytes);
+            let Received { ready, reports, failed } = client.books.note_received(&bytes);
             if events.send(Event::Message { encoding, bytes }).await.is_err() {
                 return;
             }
             for stream in ready {
                 let _ = events.send(Event::Stream(stream)).await;
+            }
+            if let Some(failed) = failed {
+                let _ = events.send(Event::StreamFailed(failed)).await;
             }
             tell(&client, reports).await;
         }

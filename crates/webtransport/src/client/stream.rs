@@ -1,9 +1,12 @@
 //! One execution stream, as it is read.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use mcp_flow_proto::webtransport::StreamHeader;
+use tokio::sync::SetOnce;
+use tokio::time::timeout;
 use web_transport_quinn::{ReadError, RecvStream};
 
 use super::books::Books;
@@ -16,13 +19,24 @@ pub struct IncomingStream {
     /// What came along with the header.
     begun: Bytes,
     books: Option<Arc<Books>>,
+    failed: StreamFailure,
     is_over: bool,
 }
 
-/// A stream was cut off before its end. `$/streamError` may say why.
+/// Why a stream has failed, once `$/streamError` has said so.
+pub(super) type StreamFailure = Arc<SetOnce<String>>;
+
+/// A stream ended before everything was on it.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the stream was cut off: {0}")]
-pub struct StreamEnded(#[from] ReadError);
+#[non_exhaustive]
+pub enum StreamEnded {
+    /// The server has given it up and said why, by `$/streamError` (WT-049).
+    #[error("the server gave up the stream: {0}")]
+    Failed(String),
+    /// It was cut off, and nobody said why.
+    #[error("the stream was cut off: {0}")]
+    CutOff(#[from] ReadError),
+}
 
 impl IncomingStream {
     pub(super) fn new(
@@ -31,7 +45,13 @@ impl IncomingStream {
         begun: Bytes,
         books: Arc<Books>,
     ) -> Self {
-        Self { header, stream, begun, books: Some(books), is_over: false }
+        let failed = StreamFailure::default();
+        Self { header, stream, begun, books: Some(books), failed, is_over: false }
+    }
+
+    /// Where it is noted why the stream has failed.
+    pub(super) fn failure(&self) -> StreamFailure {
+        self.failed.clone()
     }
 
     /// Whose it is, and which.
@@ -39,22 +59,40 @@ impl IncomingStream {
         self.header
     }
 
-    /// The next piece; `None` at the end.
+    /// The next piece; `None` at the end. A stream that the server has given up fails at once,
+    /// whatever has come of it.
     pub async fn next(&mut self) -> Result<Option<Bytes>, StreamEnded> {
-        if !self.begun.is_empty() {
-            return Ok(Some(std::mem::take(&mut self.begun)));
-        }
-        let piece = self.stream.read_chunk(PIECE, true).await;
+        let piece = tokio::select! {
+            biased;
+            reason = self.failed.wait() => return Err(StreamEnded::Failed(reason.clone())),
+            piece = read(&mut self.begun, &mut self.stream) => piece,
+        };
         if !matches!(piece, Ok(Some(_))) {
             self.is_over = true;
         }
-        Ok(piece?.map(|piece| piece.bytes))
+        match piece {
+            Err(error @ (ReadError::Reset(_) | ReadError::InvalidReset(_))) => {
+                // The reason comes by the control stream, perhaps a moment later.
+                match timeout(REASON_TIME, self.failed.wait()).await {
+                    Ok(reason) => Err(StreamEnded::Failed(reason.clone())),
+                    Err(_) => Err(error.into()),
+                }
+            }
+            piece => Ok(piece?),
+        }
     }
 
     /// Ends it without counting it as one that was taken.
     pub(super) fn refuse(&mut self) {
         self.books = None;
     }
+}
+
+async fn read(begun: &mut Bytes, stream: &mut RecvStream) -> Result<Option<Bytes>, ReadError> {
+    if !begun.is_empty() {
+        return Ok(Some(std::mem::take(begun)));
+    }
+    Ok(stream.read_chunk(PIECE, true).await?.map(|piece| piece.bytes))
 }
 
 impl Drop for IncomingStream {
@@ -67,6 +105,9 @@ impl Drop for IncomingStream {
         }
     }
 }
+
+/// How long the reason for a reset may take to come.
+const REASON_TIME: Duration = Duration::from_secs(1);
 
 /// How much is taken at once.
 const PIECE: usize = 256 * 1024;

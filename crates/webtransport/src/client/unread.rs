@@ -1,4 +1,4 @@
-//! Streams that have come and that nobody has opened yet.
+//! Streams that have come, or failed to, and that nobody has opened yet.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,23 +8,26 @@ use mcp_flow_proto::webtransport::StreamHeader;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::stream::IncomingStream;
+use super::stream::{IncomingStream, StreamEnded};
 
 /// As many of them as may be open at once.
 #[derive(Debug, Default)]
 pub(super) struct Unread {
-    waiting: Mutex<HashMap<StreamHeader, (IncomingStream, Instant)>>,
+    waiting: Mutex<HashMap<StreamHeader, (Outcome, Instant)>>,
     arrived: Notify,
 }
 
+/// A stream, or why there is none.
+type Outcome = Result<IncomingStream, StreamEnded>;
+
 impl Unread {
-    pub(super) fn put(&self, stream: IncomingStream) {
-        self.waiting().insert(stream.header(), (stream, Instant::now() + KEPT));
+    pub(super) fn put(&self, stream: StreamHeader, outcome: Outcome) {
+        self.waiting().insert(stream, (outcome, Instant::now() + KEPT));
         self.arrived.notify_waiters();
     }
 
     /// Waits for a stream, and takes it.
-    pub(super) async fn take(&self, stream: StreamHeader) -> IncomingStream {
+    pub(super) async fn take(&self, stream: StreamHeader) -> Outcome {
         loop {
             let mut arrived = std::pin::pin!(self.arrived.notified());
             // One that comes between looking and waiting is not missed.
@@ -48,7 +51,7 @@ impl Unread {
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<StreamHeader, (IncomingStream, Instant)>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<StreamHeader, (Outcome, Instant)>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

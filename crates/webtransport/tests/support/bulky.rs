@@ -33,9 +33,13 @@ pub(crate) fn server(limits: Limits) -> Server {
         let good = tokio::io::repeat(b'x').take(3 * 1024 * 1024);
         Bulk::reader("xs", good.chain(Broken))
     });
+    let file = Tool::builder("file").quick(|_: &Context, arguments: Value| {
+        let path = arguments["path"].as_str().unwrap();
+        std::fs::File::open(path).and_then(|file| Bulk::file("file.bin", file))
+    });
     let large = Resource::builder("x:/large")
         .read(async |_: Context| Bulk::bytes("large", payload(1)).with_mime_type("text/plain"));
-    let tools = Vec::from([three, small, bytes, endless, broken].map(Result::unwrap));
+    let tools = Vec::from([three, small, bytes, endless, broken, file].map(Result::unwrap));
     Fixture::with(|builder| builder.limits(limits).tools(tools).resources(large)).server
 }
 
