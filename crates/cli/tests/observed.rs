@@ -58,13 +58,14 @@ fn each_call_is_a_line_without_user_data() {
     }
 }
 
-/// MCP-075: a server that keeps its conversations is ready, and counts what it is asked.
+/// MCP-075, WT-021: a server that keeps its conversations is ready, and counts what it is asked and
+/// the datagrams of all sessions.
 #[test]
 fn a_server_is_ready_and_counts() {
     let folder = tempfile::tempdir().unwrap();
     let mut program = Command::new(PROGRAM)
         .current_dir(folder.path())
-        .args(["serve", "--json", "--listen", "127.0.0.1:0", "--no-webtransport"])
+        .args(["serve", "--json", "--listen", "127.0.0.1:0"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -98,6 +99,10 @@ fn a_server_is_ready_and_counts() {
     let counted = "mcp_flow_calls_total{method=\"initialize\",outcome=\"ok\"} 1";
     assert!(figures.contains(counted), "{figures}");
     assert!(figures.contains("mcp_flow_connections_opened_total{transport="), "{figures}");
+    assert!(
+        figures.contains("mcp_flow_datagrams_dropped_total{direction=\"received\"} 0"),
+        "{figures}"
+    );
     let id = program.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     assert_eq!(program.wait().unwrap().code(), Some(0));

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use mcp_flow_tls::{Tls, TlsError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::server::TlsStream;
 
-/// Speaks TLS with clients, and HTTP of the version they like best.
+/// Speaks TLS 1.3 with clients, and HTTP of the version they like best (WT-067).
 #[derive(Clone)]
 pub(crate) struct Acceptor(TlsAcceptor);
 
 impl Acceptor {
     pub(crate) fn new(tls: &Arc<Tls>) -> Result<Self, TlsError> {
-        let config = tls.server_config(&[&TLS13, &TLS12], &["h2", "http/1.1"])?;
+        let config = tls.server_config(&[&TLS13], &["h2", "http/1.1"])?;
         Ok(Self(TlsAcceptor::from(Arc::new(config))))
     }
 

@@ -20,18 +20,19 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
-/// A client that verifies the certificate is served by either version of TLS and of HTTP.
+/// WT-067: a client that verifies the certificate is served by TLS 1.3 and either version of HTTP,
+/// and not by an older TLS.
 #[tokio::test]
 async fn a_client_verifies_and_is_served() {
     let folder = Folder::new();
     let certificate = folder.renew();
     let running = serve(folder.tls()).await;
-    for version in [&TLS12, &TLS13] {
-        let stream = connect(running.address, &certificate, version, "http/1.1").await.unwrap();
-        let mut connection = Connection::over(stream);
-        connection.write(&initialize("2025-11-25").bytes()).await;
-        assert_eq!(connection.response().await.status, 200);
-    }
+    let refused = connect(running.address, &certificate, &TLS12, "http/1.1").await;
+    assert!(refused.is_err(), "TLS 1.2 is too old");
+    let stream = connect(running.address, &certificate, &TLS13, "http/1.1").await.unwrap();
+    let mut connection = Connection::over(stream);
+    connection.write(&initialize("2025-11-25").bytes()).await;
+    assert_eq!(connection.response().await.status, 200);
     let stream = connect(running.address, &certificate, &TLS13, "h2").await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(b"h2".as_slice()));
     let (mut sender, connection) =

@@ -210,6 +210,11 @@ impl Connection {
         self.shared.state().lifecycle.is_ending()
     }
 
+    /// Returns whether a request with this id is running or waiting.
+    pub fn has_request(&self, id: &RequestId) -> bool {
+        self.shared.state().calls.is_open(id)
+    }
+
     /// Whether no request is running or waiting. There may still be output to send.
     pub fn is_idle(&self) -> bool {
         self.shared.state().calls.is_idle()

@@ -10,7 +10,7 @@ use mcp_flow_proto::{Encoding, Incoming, Message, RequestId, RpcError, method};
 use mcp_flow_server::Connection;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until, timeout};
-use web_transport_quinn::{RecvStream, SendStream};
+use web_transport_quinn::quinn::{RecvStream, SendStream};
 
 use crate::listen::Service;
 use crate::streams::Streams;
@@ -29,6 +29,9 @@ pub(crate) struct Control {
     moved: Instant,
     /// Whether more may come in.
     is_open: bool,
+    /// When the first request has to be complete, until it is: somebody who has not shown what they
+    /// want may not hold a connection.
+    introduction: Option<Instant>,
 }
 
 /// Why a session is over.
@@ -56,13 +59,25 @@ impl Control {
         let _ = send.set_priority(1);
         let decoder = FrameDecoder::new(connection.limits().frame);
         let moved = Instant::now();
-        let (outgoing, sent, is_open) = (Vec::new(), 0, true);
-        Self { send, recv, decoder, connection, streams, outgoing, sent, moved, is_open }
+        let (outgoing, sent, is_open, introduction) = (Vec::new(), 0, true, None);
+        Self {
+            send,
+            recv,
+            decoder,
+            connection,
+            streams,
+            outgoing,
+            sent,
+            moved,
+            is_open,
+            introduction,
+        }
     }
 
     /// Moves messages both ways until one end has enough.
     pub(crate) async fn hold(mut self, service: &Service) -> Over {
         let (connection, streams) = (self.connection.clone(), self.streams.clone());
+        self.introduction = Some(Instant::now() + service.options.handshake_time);
         let unfinished = connection.unfinished();
         let mut told = false;
         // When streams are given up, once nothing else is left.
@@ -95,6 +110,7 @@ impl Control {
                 return Over::refused("messages were not read");
             }
             let drained = deadline.unwrap_or(now);
+            let introduction = self.introduction;
             let stalled = self.moved.max(looked) + service.options.stall_time;
             tokio::select! {
                 written = self.send.write(&self.outgoing[self.sent..]), if blocked => match written {
@@ -127,6 +143,9 @@ impl Control {
                 }
                 () = streams.drained(), if ended => {}
                 () = sleep_until(drained), if ended => {}
+                () = sleep_until(introduction.unwrap_or(now)), if introduction.is_some() => {
+                    return Over::refused("no request came in time");
+                }
                 () = service.ending.cancelled(), if !told => {
                     told = true;
                     let _ = connection.tell(method::SHUTDOWN_NOTIFICATION, &NO_PARAMS);
@@ -182,7 +201,9 @@ impl Control {
     fn receive(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
         self.decoder.buffer().extend_from_slice(bytes);
         while let Some(frame) = self.decoder.next_frame()? {
-            take_up(&self.connection, frame);
+            if take_up(&self.connection, frame) {
+                self.introduction = None;
+            }
         }
         Ok(())
     }
@@ -206,12 +227,18 @@ impl Control {
     }
 }
 
-/// Hands a frame to its connection, unless it is in the wrong encoding (WT-033, WT-037).
-fn take_up(connection: &Connection, frame: &[u8]) {
-    let Some(opened) = connection.open_frame(frame) else { return };
+/// Hands a frame to its connection, unless it is in the wrong encoding (WT-033, WT-037). Returns
+/// whether its sender asks for something, and not only whether anybody is there.
+fn take_up(connection: &Connection, frame: &[u8]) -> bool {
+    let Some(opened) = connection.open_frame(frame) else { return false };
     let (frame, encoding) = (opened.message(), connection.encoding());
     let refusal = match Incoming::decode(frame, encoding) {
-        Ok(incoming) => return connection.receive_decoded(incoming, &opened),
+        Ok(incoming) => {
+            let asks = matches!(&incoming, Incoming::Message(Message::Request(request))
+                if request.method != method::PING);
+            connection.receive_decoded(incoming, &opened);
+            return asks;
+        }
         Err(refusal) => refusal,
     };
     let is_other =
@@ -227,6 +254,7 @@ fn take_up(connection: &Connection, frame: &[u8]) {
         Some(id) => connection.refuse_request(&id, error),
         None => connection.refuse(error),
     }
+    false
 }
 
 fn id_of(incoming: &Incoming<'_>) -> Option<RequestId> {

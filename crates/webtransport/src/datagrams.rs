@@ -6,10 +6,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use mcp_flow_proto::RequestId;
 use mcp_flow_proto::model::LogLevel;
 use mcp_flow_proto::webtransport::{Channel, Datagram, request_number};
@@ -18,9 +17,39 @@ use mcp_flow_server::datagram::{Datagrams, NoDatagram};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
-use web_transport_quinn::{Session, quinn};
 
+use crate::http3_session::Session;
 use crate::pace::Pace;
+
+/// Counts the datagrams of all sessions of a server. A handle; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct DatagramCounts(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    sent: AtomicU64,
+    unsent: AtomicU64,
+    unread: AtomicU64,
+}
+
+impl DatagramCounts {
+    /// The counts in the text format of Prometheus.
+    pub fn text(&self) -> String {
+        let Counts { sent, unsent, unread } = &*self.0;
+        let [sent, unsent, unread] =
+            [sent, unsent, unread].map(|count| count.load(Ordering::Relaxed));
+        format!(
+            "# HELP mcp_flow_datagrams_sent_total Datagrams sent to clients\n\
+             # TYPE mcp_flow_datagrams_sent_total counter\n\
+             mcp_flow_datagrams_sent_total {sent}\n\
+             # HELP mcp_flow_datagrams_dropped_total Datagrams dropped before they were sent, and \
+             those of clients that were dropped: malformed, or of no use\n\
+             # TYPE mcp_flow_datagrams_dropped_total counter\n\
+             mcp_flow_datagrams_dropped_total{{direction=\"sent\"}} {unsent}\n\
+             mcp_flow_datagrams_dropped_total{{direction=\"received\"}} {unread}\n"
+        )
+    }
+}
 
 /// The datagrams of one session.
 #[derive(Debug)]
@@ -33,6 +62,8 @@ pub(crate) struct SessionDatagrams {
     unsent: AtomicU64,
     /// Sent by the client and of no use.
     unread: AtomicU64,
+    /// Those of all sessions.
+    counts: DatagramCounts,
 }
 
 #[derive(Debug)]
@@ -42,7 +73,7 @@ struct Waiting {
 }
 
 impl SessionDatagrams {
-    pub(crate) fn new(session: Session, are_wanted: bool) -> Self {
+    pub(crate) fn new(session: Session, are_wanted: bool, counts: DatagramCounts) -> Self {
         Self {
             session,
             are_wanted,
@@ -50,6 +81,7 @@ impl SessionDatagrams {
             added: Notify::new(),
             unsent: AtomicU64::new(0),
             unread: AtomicU64::new(0),
+            counts,
         }
     }
 
@@ -61,6 +93,13 @@ impl SessionDatagrams {
     /// Counts one from the client that is of no use.
     pub(crate) fn count_unread(&self) {
         self.unread.fetch_add(1, Ordering::Relaxed);
+        self.counts.0.unread.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one to the client that did not leave.
+    fn count_unsent(&self) {
+        self.unsent.fetch_add(1, Ordering::Relaxed);
+        self.counts.0.unsent.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Sends what waits, for as long as it is polled.
@@ -76,15 +115,16 @@ impl SessionDatagrams {
             }
             if looked.elapsed() >= Pace::INTERVAL {
                 looked = Instant::now();
-                let path = quinn::Connection::stats(&self.session).path;
+                let path = self.session.connection().stats().path;
                 if pace.observe(path.sent_packets, path.lost_packets) {
                     self.tell_of_loss(connection);
                 }
             }
             let Some(waiting) = self.queue().pop_front() else { continue };
             // There is room for it, so it is not dropped there.
-            if self.session.send_datagram(Bytes::from(waiting.datagram)).is_err() {
-                self.unsent.fetch_add(1, Ordering::Relaxed);
+            match self.session.send_datagram(&waiting.datagram) {
+                Ok(()) => _ = self.counts.0.sent.fetch_add(1, Ordering::Relaxed),
+                Err(_) => self.count_unsent(),
             }
         }
     }
@@ -97,7 +137,7 @@ impl SessionDatagrams {
                 added.await;
                 continue;
             }
-            if self.session.datagram_send_buffer_space() >= 2 * Datagram::LONGEST {
+            if self.session.connection().datagram_send_buffer_space() >= 2 * Datagram::LONGEST {
                 return;
             }
             sleep(NO_ROOM).await;
@@ -151,7 +191,7 @@ impl Datagrams for SessionDatagrams {
         }
         if queue.len() >= MOST {
             queue.pop_front();
-            self.unsent.fetch_add(1, Ordering::Relaxed);
+            self.count_unsent();
         }
         let datagram = Datagram { channel, request, payload }.encode();
         queue.push_back(Waiting { request, datagram });

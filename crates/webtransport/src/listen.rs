@@ -11,13 +11,16 @@ use mcp_flow_server::guard::Guard;
 use mcp_flow_server::{Server, Verifier};
 use mcp_flow_tls::{Tls, TlsError};
 use rustls::version::TLS13;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use web_transport_quinn::ALPN;
 use web_transport_quinn::quinn::crypto::rustls::QuicServerConfig;
 use web_transport_quinn::quinn::{Endpoint, Incoming, ServerConfig};
-use web_transport_quinn::{ALPN, Request};
 
+use crate::datagrams::DatagramCounts;
+use crate::http3::Http3;
 use crate::options::Options;
 use crate::{quic, session};
 
@@ -29,6 +32,7 @@ pub struct Bound {
     options: Options,
     verifier: Option<Arc<dyn Verifier>>,
     tls: Arc<Tls>,
+    datagram_counts: DatagramCounts,
 }
 
 /// Takes a UDP port; port 0 means any that is free. What is on a loopback address is on both of
@@ -65,7 +69,8 @@ pub fn bind(address: SocketAddr, tls: impl Into<Arc<Tls>>) -> Result<Bound, Bind
         }
     }
     let options = Options::default();
-    Ok(Bound { endpoints, address, options, verifier: None, tls: tls.into() })
+    let datagram_counts = DatagramCounts::default();
+    Ok(Bound { endpoints, address, options, verifier: None, tls: tls.into(), datagram_counts })
 }
 
 impl Bound {
@@ -82,6 +87,11 @@ impl Bound {
     /// The SHA-256 of the certificate, in hexadecimal digits, by which clients may know it.
     pub fn certificate_hash(&self) -> String {
         self.tls.hash()
+    }
+
+    /// Counts of the datagrams of all its sessions, for whoever publishes them (WT-021).
+    pub fn datagram_counts(&self) -> DatagramCounts {
+        self.datagram_counts.clone()
     }
 
     /// Sets bounds and habits. Those of [`Options::default`] are safe on an open network.
@@ -112,6 +122,7 @@ impl Bound {
             server: server.clone(),
             guard: Guard::new(is_loopback, hosts, origins, self.verifier),
             options: self.options,
+            datagram_counts: self.datagram_counts,
             open: AtomicUsize::new(0),
             ending: CancellationToken::new(),
             given_up: CancellationToken::new(),
@@ -179,6 +190,7 @@ pub(crate) struct Service {
     pub(crate) server: Server,
     pub(crate) options: Options,
     pub(crate) guard: Guard,
+    pub(crate) datagram_counts: DatagramCounts,
     open: AtomicUsize,
     /// No more is begun, and what runs may finish.
     pub(crate) ending: CancellationToken,
@@ -252,17 +264,20 @@ async fn accept(service: Arc<Service>, endpoint: Endpoint) {
 
 /// Shakes hands with one client in a time of its own, so that a slow one holds up nobody.
 async fn serve(service: Arc<Service>, incoming: Incoming) {
-    let handshake = async {
-        let connection = incoming.await.map_err(|error| error.to_string())?;
-        Request::accept(connection).await.map_err(|error| error.to_string())
+    let handshake = timeout(service.options.handshake_time, async { incoming.await });
+    let Some(shaken) = service.ending.run_until_cancelled(Box::pin(handshake)).await else {
+        return;
     };
-    let handshake = timeout(service.options.handshake_time, Box::pin(handshake));
-    let Some(shaken) = service.ending.run_until_cancelled(handshake).await else { return };
-    match shaken {
-        Ok(Ok(request)) => Box::pin(session::serve(service, request)).await,
-        Ok(Err(error)) => tracing::debug!(error, "a client did not ask for a session"),
-        Err(_) => tracing::debug!("a client did not shake hands in time"),
-    }
+    let connection = match shaken {
+        Ok(Ok(connection)) => connection,
+        Ok(Err(error)) => return tracing::debug!(%error, "a client did not connect"),
+        Err(_) => return tracing::debug!("a client did not shake hands in time"),
+    };
+    let (http3, arrivals) = Http3::new(connection.clone());
+    // A task of its own, which ends with this one: what comes is sorted without disturbing messages.
+    let mut speaking = JoinSet::new();
+    speaking.spawn(http3.run());
+    Box::pin(session::serve(service, connection, arrivals)).await;
 }
 
 /// How long clients may take to read the last messages.

@@ -11,17 +11,30 @@ use mcp_flow_server::{ConnectionInfo, Principal};
 use serde_json::json;
 use tokio::time::timeout;
 use web_transport_quinn::http::StatusCode;
-use web_transport_quinn::{Request, Session};
+use web_transport_quinn::proto::ConnectRequest;
+use web_transport_quinn::quinn::Connection as QuicConnection;
 
 use crate::control::{Control, Over};
 use crate::datagrams::SessionDatagrams;
+use crate::http3::{Arrivals, NO_ERROR, SessionRequest, respond};
+use crate::http3_session::{Capsules, Session, code};
 use crate::listen::Service;
 use crate::strangers;
 use crate::streams::Streams;
 
 /// Lets a client in or not, and serves it.
-pub(crate) async fn serve(service: Arc<Service>, request: Request) {
-    let principal = match admit(&service, &request).await {
+pub(crate) async fn serve(
+    service: Arc<Service>,
+    connection: QuicConnection,
+    mut arrivals: Arrivals,
+) {
+    let asking = timeout(service.options.handshake_time, arrivals.request());
+    let Some(asked) = service.ending.run_until_cancelled(asking).await else { return };
+    let Ok(Some(request)) = asked else {
+        tracing::debug!("a client did not ask for a session");
+        return connection.close(NO_ERROR, b"no session was asked for");
+    };
+    let principal = match admit(&service, &request.request).await {
         Ok(principal) => principal,
         Err(status) => {
             let reason = match status {
@@ -31,18 +44,19 @@ pub(crate) async fn serve(service: Arc<Service>, request: Request) {
                 _ => "identity cannot be checked",
             };
             service.server.denied("webtransport", None, reason);
-            return refuse(request, status).await;
+            return refuse(&connection, request, status).await;
         }
     };
-    match timeout(service.options.handshake_time, request.ok()).await {
-        Ok(Ok(session)) => hold(&service, session, principal).await,
-        Ok(Err(error)) => tracing::debug!(%error, "a session was not accepted by its client"),
+    let accepting = Session::accept(connection, request, arrivals);
+    match timeout(service.options.handshake_time, accepting).await {
+        Ok(Some((session, capsules))) => hold(&service, session, capsules, principal).await,
+        Ok(None) => tracing::debug!("a session was not accepted by its client"),
         Err(_) => tracing::debug!("a client did not read that it may come in"),
     }
 }
 
 /// Whom a session is for, or the status it is refused with (WT-009, WT-068).
-async fn admit(service: &Service, request: &Request) -> Result<Principal, StatusCode> {
+async fn admit(service: &Service, request: &ConnectRequest) -> Result<Principal, StatusCode> {
     if request.url.path() != PATH {
         return Err(StatusCode::NOT_FOUND);
     }
@@ -62,20 +76,24 @@ async fn admit(service: &Service, request: &Request) -> Result<Principal, Status
 }
 
 /// Answers with a status, and stays until the client has it: it goes down with the connection.
-async fn refuse(request: Request, status: StatusCode) {
+async fn refuse(connection: &QuicConnection, request: Box<SessionRequest>, status: StatusCode) {
+    let SessionRequest { request, send, recv } = *request;
     tracing::debug!(%status, url = %request.url, "a session was refused");
     let answer = async {
-        if let Ok(session) = request.respond(status).await {
-            session.closed().await;
-        }
+        respond(send, recv, status).await;
+        connection.closed().await;
     };
     let _ = timeout(REFUSAL, answer).await;
 }
 
-async fn hold(service: &Arc<Service>, session: Session, principal: Principal) {
+async fn hold(service: &Arc<Service>, session: Session, capsules: Capsules, principal: Principal) {
     let options = &service.options;
     let streams = Streams::new(session.clone(), options);
-    let datagrams = Arc::new(SessionDatagrams::new(session.clone(), options.datagrams));
+    let datagrams = Arc::new(SessionDatagrams::new(
+        session.clone(),
+        options.datagrams,
+        service.datagram_counts.clone(),
+    ));
     let signed = service.server.signing().is_some();
     let handshake = Handshake { streams: options.streams, datagrams: datagrams.clone(), signed };
     let info = ConnectionInfo {
@@ -91,19 +109,26 @@ async fn hold(service: &Arc<Service>, session: Session, principal: Principal) {
         Err(veto) => return close(&session, Over::refused(&veto.to_string())).await,
     };
     streams.attach(&connection);
+    // Dropped before the session is closed, it would tell the client that nobody listens, and
+    // browsers would not hear the reason.
+    let mut closed = Box::pin(capsules.closed());
     let opened = timeout(options.handshake_time, session.accept_bi()).await;
     let over = match opened {
-        Ok(Ok((send, recv))) => {
+        Ok(Some((send, recv))) => {
             let control = Control::new(send, recv, connection.clone(), streams.clone());
             // What else a client opens and sends is looked at beside, and only as long.
             tokio::select! {
                 over = Box::pin(control.hold(service)) => over,
-                () = Box::pin(strangers::refuse(&session, &connection, &datagrams)) => Over::Lost,
+                () = Box::pin(strangers::refuse(&session, &connection, &streams, &datagrams)) => Over::Lost,
                 () = Box::pin(datagrams.pump(&connection)) => Over::Lost,
                 () = Box::pin(principal.lapsed()) => Over::refused("the token has ended"),
+                number = &mut closed => {
+                    session.connection().close(code(number), b"");
+                    Over::Lost
+                }
             }
         }
-        Ok(Err(_)) => Over::Lost,
+        Ok(None) => Over::Lost,
         Err(_) => Over::refused("no control stream was opened"),
     };
     connection.stop();
@@ -113,9 +138,7 @@ async fn hold(service: &Arc<Service>, session: Session, principal: Principal) {
 
 async fn close(session: &Session, over: Over) {
     if let Over::Closed { code, reason } = over {
-        session.close(code, reason.as_bytes());
-        // It closes by itself a moment after the client has the reason, or could have had it.
-        let _ = timeout(REFUSAL, session.closed()).await;
+        session.close(code, &reason).await;
     }
 }
 

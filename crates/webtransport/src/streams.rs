@@ -18,9 +18,9 @@ use mcp_flow_server::Connection;
 use mcp_flow_server::bulk::{Bulk, CannotCarry, Carried, Carrier, Carrying, Found};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
-use web_transport_quinn::Session;
 
 use crate::gate::Gate;
+use crate::http3_session::Session;
 use crate::options::Options;
 use writing::{Ending, Writing};
 
@@ -220,6 +220,13 @@ impl Streams {
 }
 
 impl Carrier for Streams {
+    fn is_open(&self, request: &RequestId) -> bool {
+        let Some(request) = request_number(request) else { return false };
+        let state = self.state();
+        state.open > 0
+            && state.requests.get(&request).is_some_and(|requested| !requested.streams.is_empty())
+    }
+
     fn check(&self, request: &RequestId) -> Result<(), CannotCarry> {
         if request_number(request).is_none() {
             return Err(not_representable());

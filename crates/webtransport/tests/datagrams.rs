@@ -46,11 +46,13 @@ async fn progress_comes_as_datagrams() {
 /// WT-027: log lines come as datagrams about their request, unless they must not be lost.
 #[tokio::test]
 async fn log_lines_come_as_datagrams() {
-    let (_running, mut caller) = ready(|_| {}).await;
+    let (running, mut caller) = ready(|_| {}).await;
     caller.ask(7, "tools/call", json!({"name": "log", "arguments": {}})).await;
     let (channel, request, payload) = caller.datagram().await;
     assert_eq!((channel, request), (Channel::Log, 7));
     assert_eq!(decode(&payload, Encoding::Cbor)["data"], "all is well");
+    let counts = running.datagrams.text();
+    assert!(counts.contains("\nmcp_flow_datagrams_sent_total 1\n"), "{counts}");
     assert_eq!(caller.notice("notifications/message").await["data"], "all is lost");
     caller.reply_to(7).await;
 }
@@ -114,13 +116,13 @@ async fn cancelling_silences_datagrams() {
     assert!(!after.iter().any(|event| matches!(event, Event::Datagram { .. })), "{after:?}");
 }
 
-/// WT-021, WT-022: what is no datagram is read and dropped, and nobody is told.
+/// WT-021, WT-022: what is no datagram is read, dropped and counted, and nobody is told.
 #[tokio::test]
 async fn bad_datagrams_are_ignored() {
     let dropped = Dropped::default();
     // The server runs on the thread of this test.
     let _log = tracing_subscriber::registry().with(dropped.clone()).set_default();
-    let (_running, mut caller) = ready(|_| {}).await;
+    let (running, mut caller) = ready(|_| {}).await;
     let session = caller.client.session().clone();
     let bad = [
         &b""[..],
@@ -143,6 +145,10 @@ async fn bad_datagrams_are_ignored() {
     told.extend(caller.settle().await);
     assert!(told.is_empty(), "{told:?}");
     assert_eq!(dropped.count(), bad.len());
+    let counts = running.datagrams.text();
+    let line =
+        format!("mcp_flow_datagrams_dropped_total{{direction=\"received\"}} {}", bad.len() + 1);
+    assert!(counts.lines().any(|counted| counted == line), "{counts}");
 }
 
 /// Counts the datagrams that the server says it has dropped.

@@ -14,7 +14,7 @@ use mcp_flow_webtransport::client;
 use rustls::version::TLS13;
 use serde_json::{Value, json};
 use web_transport_quinn::Session;
-use web_transport_quinn::proto::ConnectRequest;
+use web_transport_quinn::proto::{ConnectError, ConnectRequest, ConnectResponse};
 use web_transport_quinn::quinn::crypto::rustls::QuicClientConfig;
 use web_transport_quinn::quinn::{
     self, ClientConfig, Connection, Endpoint, TransportConfig, VarInt,
@@ -28,6 +28,90 @@ async fn a_connection_without_a_session_is_let_go() {
     let (_endpoint, connection) = dial(&running, "h3").await.unwrap();
     within(connection.closed()).await;
     running.connect().await.initialize(&[]).await;
+}
+
+/// WT-009: a client of plain HTTP/3 is answered, as often as it asks, and not kept for long.
+#[tokio::test]
+async fn plain_http_3_is_answered() {
+    let short = options(|options| options.handshake_time = Duration::from_millis(500));
+    let running = start_with(&Fixture::new().server, short);
+    let (_endpoint, connection) = dial(&running, "h3").await.unwrap();
+    let mut control = connection.open_uni().await.unwrap();
+    control.write_all(NO_SETTINGS).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(status_of(&connection, GET).await, 404);
+    }
+    let mut without_settings = Vec::new();
+    let url: url::Url = running.url.parse().unwrap();
+    ConnectRequest::new(url).encode(&mut without_settings).unwrap();
+    assert_eq!(status_of(&connection, &without_settings).await, 400, "no WebTransport is offered");
+    within(connection.closed()).await;
+}
+
+/// WT-009: there is one session on a connection. Who asks for another, or for anything else, hears
+/// so, and the session goes on.
+#[tokio::test]
+async fn a_second_session_is_refused() {
+    let running = start(&Fixture::new().server);
+    let mut caller = running.connect().await;
+    caller.initialize(&[]).await;
+    let connection: Connection = (**caller.client.session()).clone();
+    let mut connect = Vec::new();
+    ConnectRequest::new(running.url.parse::<url::Url>().unwrap()).encode(&mut connect).unwrap();
+    for (request, status) in [
+        (&*connect, 429),
+        (GET, 404),
+        // Two lines of which none is a request, a section too long, and what is no section at all.
+        (b"\x01\x04\0\0\xd1\xd7", 400),
+        (b"\x01\x80\x01\0\0", 431),
+        (b"\x01\x02\xff\xff", 400),
+    ] {
+        assert_eq!(status_of(&connection, request).await, status, "{request:x?}");
+    }
+    assert_eq!(caller.call(2, "ping", json!({})).await["result"], json!({}));
+}
+
+/// The status that a request is answered with.
+async fn status_of(connection: &Connection, request: &[u8]) -> u16 {
+    let (mut send, mut recv) = connection.open_bi().await.unwrap();
+    send.write_all(request).await.unwrap();
+    send.finish().unwrap();
+    match within(ConnectResponse::read(&mut recv)).await {
+        Ok(response) => response.status.as_u16(),
+        Err(ConnectError::WrongStatus(Some(status))) => status.as_u16(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A control stream of HTTP/3 whose settings are empty.
+const NO_SETTINGS: &[u8] = b"\x00\x04\x00";
+
+/// `GET https://localhost/`, as a HEADERS frame.
+const GET: &[u8] = b"\x01\x10\0\0\xd1\xd7\xc1\x50\x09localhost";
+
+/// WT-006, WT-015: half a message is not kept for somebody who has not asked for anything, and pings
+/// do not help; one that has shaken hands may take its time.
+#[tokio::test]
+async fn half_a_message_is_not_kept_before_the_handshake() {
+    let short = options(|options| options.handshake_time = Duration::from_millis(500));
+    let running = start_with(&Fixture::new().server, short);
+    let mut ready = running.connect().await;
+    ready.initialize(&[]).await;
+    let half = b"\0\0\x01\0{\"jsonrpc\"";
+    ready.client.send_bytes(half).await.unwrap();
+    for pings in [0, 1] {
+        let mut caller = running.connect().await;
+        for id in 0..pings {
+            assert_eq!(caller.call(id, "ping", json!({})).await["result"], json!({}));
+        }
+        caller.client.send_bytes(half).await.unwrap();
+        let end = caller.end().await;
+        assert!(end.contains("no request came in time"), "{end}");
+    }
+    let rest = r#":"2.0","id":9,"method":"ping"}"#;
+    let rest = format!("{rest:width$}", width = 256 - "{\"jsonrpc\"".len());
+    ready.client.send_bytes(rest.as_bytes()).await.unwrap();
+    assert_eq!(ready.reply_to(9).await["result"], json!({}));
 }
 
 /// WT-001: nothing but HTTP/3 is spoken.

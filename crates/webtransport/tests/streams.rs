@@ -101,6 +101,53 @@ async fn a_truncated_file_is_told_of() {
     assert!(told["error"].as_str().unwrap().contains("of 1073741824 bytes"), "{told}");
 }
 
+/// C-51: an id belongs to its request until its streams have ended, too.
+#[tokio::test]
+async fn an_id_is_taken_while_its_stream_is_open() {
+    let (_running, mut caller) = ready(&server(Limits::default())).await;
+    caller.call_tool(7, "endless").await;
+    let stream = caller.stream(7, 1).await;
+    // Behind the client's back, which would let go of the first.
+    let ping = json!({"jsonrpc": "2.0", "id": 7, "method": "ping"});
+    let ping = Encoding::Cbor.encode(&ping).unwrap();
+    caller.client.send_unseen(&ping).await.unwrap();
+    let refused = caller.reply_to(7).await["error"].clone();
+    assert_eq!(
+        (&refused["code"], &refused["data"]["name"]),
+        (&json!(-32600), &json!("DUPLICATE_ID"))
+    );
+    drop(stream);
+    let free = async {
+        loop {
+            caller.client.send_unseen(&ping).await.unwrap();
+            if caller.reply_to(7).await.get("result").is_some() {
+                return;
+            }
+        }
+    };
+    crate::support::within(free).await;
+}
+
+/// WT-047, C-64: a stream that names a request in flight, running or streaming, is no injection.
+#[tokio::test]
+async fn a_stream_for_a_request_in_flight_is_accepted() {
+    let (_running, mut caller) = ready(&server(Limits::default())).await;
+    caller.ask(60, "tools/call", json!({"name": "wait", "arguments": {}})).await;
+    caller.call_tool(61, "endless").await;
+    let _open = caller.stream(61, 1).await;
+    let session = caller.client.session().clone();
+    for request in [60_u8, 61] {
+        let mut stream = session.open_uni().await.unwrap();
+        stream.write_all(&[0, 0, 0, request, 0, 0, 0, 1]).await.unwrap();
+        stream.write_all(&vec![b'x'; 4 << 20]).await.unwrap();
+        stream.finish().unwrap();
+        let read = crate::support::within(stream.stopped()).await.unwrap();
+        assert_eq!(read, None, "{request}: it is read to its end");
+    }
+    let others = caller.settle().await;
+    assert!(others.is_empty(), "nothing is reported: {others:?}");
+}
+
 /// `resources/read` streams the same way.
 #[tokio::test]
 async fn a_resource_comes_on_a_stream() {

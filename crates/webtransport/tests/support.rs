@@ -10,7 +10,7 @@ use mcp_flow_server::Server;
 use mcp_flow_testkit::wait;
 use mcp_flow_tls::Tls;
 use mcp_flow_webtransport::client::{self, Client, Event, Events, IncomingStream, Settings, Trust};
-use mcp_flow_webtransport::{Bound, Options, bind};
+use mcp_flow_webtransport::{Bound, DatagramCounts, Options, bind};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -20,6 +20,7 @@ pub(crate) struct Running {
     pub(crate) url: String,
     pub(crate) hash: String,
     pub(crate) port: u16,
+    pub(crate) datagrams: DatagramCounts,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
 }
@@ -32,6 +33,7 @@ pub(crate) fn start_with(server: &Server, change: impl FnOnce(Bound) -> Bound) -
     let tls = Tls::self_made(&[]).unwrap();
     let bound = change(bind("127.0.0.1:0".parse().unwrap(), tls).unwrap());
     let (url, hash, port) = (bound.url(), bound.certificate_hash(), bound.address().port());
+    let datagrams = bound.datagram_counts();
     let (stop, stopped) = oneshot::channel();
     let server = server.clone();
     let serving = tokio::spawn(async move {
@@ -41,7 +43,7 @@ pub(crate) fn start_with(server: &Server, change: impl FnOnce(Bound) -> Bound) -
             })
             .await;
     });
-    Running { url, hash, port, stop, serving }
+    Running { url, hash, port, datagrams, stop, serving }
 }
 
 pub(crate) fn options(change: impl FnOnce(&mut Options)) -> impl FnOnce(Bound) -> Bound {
@@ -129,9 +131,12 @@ impl Caller {
         self.find(|event| match event {
             Event::Message { encoding, bytes } => {
                 let message = decode(&bytes);
-                if is_it(&message) { Ok(message) } else { Err(Event::Message { encoding, bytes }) }
+                match is_it(&message) {
+                    true => Ok(message),
+                    false => Err(Box::new(Event::Message { encoding, bytes })),
+                }
             }
-            event => Err(event),
+            event => Err(Box::new(event)),
         })
         .await
     }
@@ -152,7 +157,7 @@ impl Caller {
             {
                 Ok(stream)
             }
-            event => Err(event),
+            event => Err(Box::new(event)),
         })
         .await
     }
@@ -162,7 +167,7 @@ impl Caller {
             Event::Datagram { channel, request, payload } => {
                 Ok((channel, request, payload.to_vec()))
             }
-            event => Err(event),
+            event => Err(Box::new(event)),
         })
         .await
     }
@@ -179,12 +184,12 @@ impl Caller {
         within(self.client.closed()).await.to_string()
     }
 
-    async fn find<T>(&mut self, is_it: impl Fn(Event) -> Result<T, Event>) -> T {
+    async fn find<T>(&mut self, is_it: impl Fn(Event) -> Result<T, Box<Event>>) -> T {
         for _ in 0..self.kept.len() {
             let event = self.kept.pop_front().unwrap();
             match is_it(event) {
                 Ok(found) => return found,
-                Err(event) => self.kept.push_back(event),
+                Err(event) => self.kept.push_back(*event),
             }
         }
         loop {
@@ -194,7 +199,7 @@ impl Caller {
             let event = event.unwrap_or_else(|| panic!("the session ended; {:?}", self.kept));
             match is_it(event) {
                 Ok(found) => return found,
-                Err(event) => self.kept.push_back(event),
+                Err(event) => self.kept.push_back(*event),
             }
         }
     }

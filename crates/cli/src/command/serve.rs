@@ -239,6 +239,9 @@ impl Serve {
             let limits = file.limits.webtransport();
             flow.options(webtransport::Options { hosts, origins, ..limits })
         });
+        if let Some(counts) = flow.as_ref().map(webtransport::Bound::datagram_counts) {
+            http = http.figures(move || std::future::ready(counts.text()));
+        }
         if let Some(gate) = &gate {
             http = http.verifier(gate.clone());
             flow = flow.map(|flow| flow.verifier(gate.clone()));

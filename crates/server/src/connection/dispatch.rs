@@ -63,6 +63,11 @@ impl Shared {
     }
 
     fn take_up_request(self: &Arc<Self>, request: Request<'_>, frame: &[u8], route: Route) {
+        if self.info.carrier.as_ref().is_some_and(|carrier| carrier.is_open(&request.id)) {
+            let error = RpcError::new(DUPLICATE_ID)
+                .details("This id belongs to a request whose streams are still open; use another.");
+            return self.take_up_fault(Some(&request.id), error, &route);
+        }
         let mut state = self.state();
         if state.calls.is_open(&request.id) || state.lifecycle.is_shutting_down_by(&request.id) {
             drop(state);

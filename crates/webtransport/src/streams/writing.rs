@@ -10,9 +10,10 @@ use mcp_flow_server::Bulk;
 use mcp_flow_server::bulk::BulkReader;
 use tokio::sync::SetOnce;
 use tokio::time::{Instant, timeout};
-use web_transport_quinn::{SendStream, Session, WriteError};
+use web_transport_quinn::quinn::SendStream;
 
 use crate::gate::Gate;
+use crate::http3_session::{Session, code};
 
 /// How far a stream has come, and whether it is to end early.
 #[derive(Debug)]
@@ -70,8 +71,8 @@ impl Writing {
             ending = self.ending.wait() => return ending.report(),
         };
         let mut send = match opened {
-            Ok(Ok(send)) => send,
-            Ok(Err(_)) => return Ok(()),
+            Ok(Some(send)) => send,
+            Ok(None) => return Ok(()),
             Err(_) => return Err("the client allows no more streams".to_owned()),
         };
         // Among streams that could be sent from, messages go first.
@@ -84,10 +85,10 @@ impl Writing {
             ending = self.ending.wait() => ending.failure(),
         };
         // Left alone it would look complete.
-        let _ = send.reset(match failure {
+        let _ = send.reset(code(match failure {
             Failure::Unwanted => CANCELLED,
             Failure::Failed(_) => FAILED,
-        });
+        }));
         match failure {
             Failure::Unwanted => Ok(()),
             Failure::Failed(error) => Err(error),
@@ -109,7 +110,7 @@ impl Writing {
                 gate.pass().await;
                 let part = piece.split_to(piece.len().min(PIECE));
                 let written = timeout(unread_time, send.write_chunk(part)).await;
-                written.map_err(|_| Failure::unread())?.map_err(|error| Failure::of(&error))?;
+                written.map_err(|_| Failure::unread())?.map_err(|_| Failure::Unwanted)?;
                 *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
             }
             match reader.next().await {
@@ -130,13 +131,6 @@ impl Writing {
 impl Failure {
     fn unread() -> Self {
         Self::Failed("it was not read for too long".to_owned())
-    }
-
-    fn of(error: &WriteError) -> Self {
-        match error {
-            WriteError::Stopped(_) | WriteError::InvalidStopped(_) => Self::Unwanted,
-            WriteError::SessionError(_) | WriteError::ClosedStream => Self::Unwanted,
-        }
     }
 }
 
