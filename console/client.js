@@ -23,6 +23,8 @@ export { ConnectError, LostError, RpcError };
  * @property {("webtransport" | "http")[]} [transports] What to try, in this order.
  * @property {"push" | "inline"} [interaction] Whether questions of conversations come as `prompt`
  *   events, or in the results of one's own requests.
+ * @property {("json" | "cbor")[]} [encodings] How messages may be written by WebTransport, the best
+ *   first. Browsers read and write JSON faster.
  * @property {object} [capabilities] What else the client can do, such as `{ elicitation: {} }`.
  * @property {string} [name] What the client calls itself.
  * @property {string} [version]
@@ -38,6 +40,7 @@ export { ConnectError, LostError, RpcError };
  *
  * @typedef {object} Link What carries messages; see `client/http.js`.
  * @property {"webtransport" | "http"} kind
+ * @property {string} cancelMethod How a request is cancelled.
  * @property {(message: any) => Promise<void>} send
  * @property {() => void} close
  * @property {(initialized: {protocolVersion: string}) => void} ready
@@ -223,10 +226,10 @@ export class Client extends EventTarget {
       message: (message) => this.#receive(message),
       lost: () => this.#lost(link),
     };
-    const { token } = this.#options;
+    const { token, encodings = ["json", "cbor"] } = this.#options;
     const link =
       transport === "webtransport"
-        ? await WebTransportLink.open(this.#url, token, events, this.#isReachable)
+        ? await WebTransportLink.open(this.#url, token, events, this.#isReachable, encodings)
         : new HttpLink(this.#url, token, events);
     this.#link = link;
     this.#isReachable ||= transport === "webtransport";
@@ -253,7 +256,8 @@ export class Client extends EventTarget {
       const cancel = () => {
         this.#pending.delete(id);
         reject(signal?.reason);
-        this.notify("notifications/cancelled", { requestId: id }).catch(() => {});
+        const reason = String(signal?.reason?.message ?? signal?.reason ?? "no longer wanted");
+        this.notify(this.#link?.cancelMethod ?? "notifications/cancelled", { requestId: id, reason }).catch(() => {});
       };
       signal?.addEventListener("abort", cancel, { once: true });
       const done = () => signal?.removeEventListener("abort", cancel);

@@ -10,6 +10,7 @@ import { events } from "./sse.js";
 export class HttpLink {
   kind = /** @type {const} */ ("http");
   handshake = {};
+  cancelMethod = "notifications/cancelled";
   /** Resolves when what the server sends can be heard. @type {Promise<void>} */ listening;
   /** @type {string | null} */ #session = null;
   #revision = "";

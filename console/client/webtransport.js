@@ -2,16 +2,21 @@
 // WebTransport: one control stream for messages, each with its length before it, and a stream of
 // its own for everything large.
 
+import * as cbor from "./cbor.js";
 import { ConnectError, LostError, UnreachableError } from "./errors.js";
 
 /** @typedef {import("./http.js").LinkEvents} LinkEvents */
 
 export class WebTransportLink {
   kind = /** @type {const} */ ("webtransport");
-  handshake = { transport: { type: "mcp-flow", version: "0.1", encodings: ["json"] } };
+  cancelMethod = "$/cancel";
   listening = Promise.resolve();
   /** Streams that came before anyone asked for them. @type {Map<string, {stream: ReadableStream<Uint8Array>, clock: any}>} */ #came = new Map();
   /** Whoever waits for a stream. @type {Map<string, Waiting>} */ #wanted = new Map();
+  /** How streams that have come are ended early. @type {Map<string, (why: string) => void>} */ #running = new Map();
+  /** Why streams will not come that nobody has asked for yet. @type {Map<string, string>} */ #failed = new Map();
+  /** How messages are written. @type {"json" | "cbor"} */ #encoding = "json";
+  /** The request whose answer says how, from then on. @type {any} */ #agreeing = null;
   #ended = false;
   #session;
   #writer;
@@ -24,8 +29,9 @@ export class WebTransportLink {
    * @param {string | undefined} token
    * @param {LinkEvents} events
    * @param {boolean} isReachable Whether it worked before: then it is worth waiting for.
+   * @param {("json" | "cbor")[]} encodings How messages may be written, the best first.
    */
-  static async open(url, token, events, isReachable) {
+  static async open(url, token, events, isReachable, encodings) {
     // Browsers cannot send one when they open a session.
     if (token) throw new ConnectError("a token cannot be sent by WebTransport");
     if (!("WebTransport" in globalThis)) throw new ConnectError("no WebTransport in this browser");
@@ -45,15 +51,17 @@ export class WebTransportLink {
     session.closed.catch(() => {});
     await within(isReachable ? RECONNECT_TIMEOUT : CONNECT_TIMEOUT, session.ready, () => session.close());
     const control = await session.createBidirectionalStream();
-    return new WebTransportLink(session, control, events);
+    return new WebTransportLink(session, control, events, encodings);
   }
 
   /**
    * @param {WebTransport} session
    * @param {WebTransportBidirectionalStream} control
    * @param {LinkEvents} events
+   * @param {("json" | "cbor")[]} encodings
    */
-  constructor(session, control, events) {
+  constructor(session, control, events, encodings) {
+    this.handshake = { transport: { type: "mcp-flow", version: "0.1", encodings } };
     this.#session = session;
     this.#writer = control.writable.getWriter();
     this.#events = events;
@@ -73,7 +81,8 @@ export class WebTransportLink {
 
   /** @param {any} message */
   async send(message) {
-    const body = encoder.encode(JSON.stringify(message));
+    if (message.method === "initialize") this.#agreeing = message.id;
+    const body = this.#encoding === "cbor" ? cbor.encode(message) : encoder.encode(JSON.stringify(message));
     const frame = new Uint8Array(4 + body.length);
     new DataView(frame.buffer).setUint32(0, body.length);
     frame.set(body, 4);
@@ -87,7 +96,8 @@ export class WebTransportLink {
 
   close() {
     this.#ended = true;
-    for (const key of [...this.#wanted.keys()]) this.#fail(key, "the stream was lost with its connection");
+    const open = [...this.#wanted.keys(), ...this.#running.keys()];
+    for (const key of open) this.#fail(key, "the stream was lost with its connection");
     for (const { clock } of this.#came.values()) clearTimeout(clock);
     this.#came.clear();
     try {
@@ -98,7 +108,8 @@ export class WebTransportLink {
   }
 
   /**
-   * Large content is a stream that the server has opened for the request.
+   * Large content is a stream that the server has opened for the request. One that ends before all
+   * of it has come is an error to its reader.
    *
    * @param {number} requestId
    * @param {any} content
@@ -106,13 +117,21 @@ export class WebTransportLink {
    */
   async stream(requestId, content) {
     if (content?.type !== "ref/stream") return null;
-    const key = `${requestId}/${content.streamTag}`;
+    const stream = await this.#find(`${requestId}/${content.streamTag}`);
+    const size = content._meta?.["mcp-flow/download"]?.size;
+    return typeof size === "number" ? stream.pipeThrough(exactly(size)) : stream;
+  }
+
+  /** @param {string} key @returns {Promise<ReadableStream<Uint8Array>>} */
+  async #find(key) {
     const came = this.#came.get(key);
     if (came) {
       clearTimeout(came.clock);
       this.#came.delete(key);
       return came.stream;
     }
+    const failed = this.#failed.get(key);
+    if (failed !== undefined) throw new LostError(failed);
     if (this.#ended) throw new LostError("the stream was lost with its connection");
     return new Promise((resolve, reject) => {
       const clock = setTimeout(() => this.#fail(key, "the stream has not come"), ARRIVAL);
@@ -120,13 +139,29 @@ export class WebTransportLink {
     });
   }
 
-  /** A stream that somebody waits for will not come. @param {string} key @param {string} why */
+  /** A stream will not come, or not go on. @param {string} key @param {string} why */
   #fail(key, why) {
+    this.#running.get(key)?.(why);
     const wanted = this.#wanted.get(key);
     if (!wanted) return;
     clearTimeout(wanted.clock);
     this.#wanted.delete(key);
     wanted.reject(new LostError(why));
+  }
+
+  /** The server says that a stream has failed. @param {any} params */
+  #streamError({ requestId, streamTag, error }) {
+    const key = `${requestId}/${streamTag}`;
+    const why = `the server gave up the stream: ${String(error).slice(0, LONGEST_REASON)}`;
+    if (!this.#wanted.has(key) && !this.#running.has(key)) {
+      this.#failed.set(key, why);
+      // As many as anybody may still ask for.
+      for (const oldest of this.#failed.keys()) {
+        if (this.#failed.size <= MOST_FAILED) break;
+        this.#failed.delete(oldest);
+      }
+    }
+    this.#fail(key, why);
   }
 
   /** @param {ReadableStream<Uint8Array>} readable */
@@ -137,13 +172,19 @@ export class WebTransportLink {
       if (!head) return;
       const body = await source.take(view(head).getUint32(0));
       if (!body) return;
-      const message = JSON.parse(decoder.decode(body));
-      if (message.method === "$/streamError") {
-        const { requestId, streamTag, error } = message.params ?? {};
-        this.#fail(`${requestId}/${streamTag}`, String(error));
+      const message = this.#decode(body);
+      if (message.method === "$/streamError") this.#streamError(message.params ?? {});
+      if (this.#agreeing !== null && message.id === this.#agreeing && message.method === undefined) {
+        this.#agreeing = null;
+        if (message.result?.transport?.encoding === "cbor") this.#encoding = "cbor";
       }
       this.#events.message(message);
     }
+  }
+
+  /** @param {Uint8Array} bytes @returns {any} */
+  #decode(bytes) {
+    return this.#encoding === "cbor" ? cbor.decode(bytes) : JSON.parse(decoder.decode(bytes));
   }
 
   /** What may be lost, such as progress, comes by datagrams: a channel, the request, the params. */
@@ -155,8 +196,12 @@ export class WebTransportLink {
       const method = CHANNELS[Number(value[0])];
       // Flags are of a version to come.
       if (value.length < 6 || value[1] !== 0 || !method) continue;
-      const params = parsed(value.subarray(6));
-      if (params && typeof params === "object") this.#events.message({ jsonrpc: "2.0", method, params });
+      try {
+        const params = this.#decode(value.subarray(6));
+        if (params && typeof params === "object") this.#events.message({ jsonrpc: "2.0", method, params });
+      } catch {
+        // It makes no sense, and what may be lost may be dropped.
+      }
     }
   }
 
@@ -176,7 +221,8 @@ export class WebTransportLink {
     if (!head) return;
     const key = `${view(head).getUint32(0)}/${view(head).getUint32(4)}`;
     const wanted = this.#wanted.get(key);
-    const stream = source.rest();
+    const { stream, fail } = source.rest(() => this.#running.delete(key));
+    this.#running.set(key, fail);
     if (wanted) {
       clearTimeout(wanted.clock);
       this.#wanted.delete(key);
@@ -234,21 +280,68 @@ class Source {
     return whole;
   }
 
-  /** Everything that is left, as a stream. @returns {ReadableStream<Uint8Array>} */
-  rest() {
+  /**
+   * Everything that is left, as a stream, and how to end it early.
+   *
+   * @param {() => void} ended Is told when there is no more.
+   * @returns {{stream: ReadableStream<Uint8Array>, fail: (why: string) => void}}
+   */
+  rest(ended) {
     const [first, reader] = [this.#rest, this.#reader];
-    return new ReadableStream({
-      start(controller) {
+    /** @type {any} */ let controller;
+    let isOver = false;
+    let settle = () => {};
+    /** @param {string} why */
+    const fail = (why) => {
+      if (isOver) return;
+      isOver = true;
+      ended();
+      controller.error(new LostError(why));
+      reader.cancel().catch(() => {});
+      settle();
+    };
+    const stream = new ReadableStream({
+      start(given) {
+        controller = given;
         if (first.length > 0) controller.enqueue(first);
       },
-      async pull(controller) {
-        const { done, value } = await reader.read();
-        if (done) controller.close();
-        else controller.enqueue(value);
+      async pull() {
+        const next = await reader.read().catch(async (error) => {
+          // The reason for a reset comes by the control stream, perhaps a moment later.
+          await new Promise((resolve) => {
+            settle = () => resolve(null);
+            setTimeout(settle, REASON_TIME);
+          });
+          fail(`the stream was cut off: ${error.message ?? error}`);
+        });
+        if (isOver || !next) return;
+        if (next.value) return controller.enqueue(next.value);
+        isOver = true;
+        ended();
+        controller.close();
       },
-      cancel: (reason) => reader.cancel(reason),
+      cancel(reason) {
+        isOver = true;
+        ended();
+        return reader.cancel(reason);
+      },
     });
+    return { stream, fail };
   }
+}
+
+/** Lets a stream of so many bytes through, and no other. @param {number} size */
+function exactly(size) {
+  let done = 0;
+  return new TransformStream({
+    transform(piece, controller) {
+      done += piece.length;
+      controller.enqueue(piece);
+    },
+    flush() {
+      if (done !== size) throw new LostError(`the stream ended after ${done} of ${size} bytes`);
+    },
+  });
 }
 
 /**
@@ -273,15 +366,6 @@ async function within(limit, promise, giveUp) {
   }
 }
 
-/** @param {Uint8Array} bytes @returns {any} */
-function parsed(bytes) {
-  try {
-    return JSON.parse(decoder.decode(bytes));
-  } catch {
-    return null;
-  }
-}
-
 /** @param {string} hex */
 function bytesOf(hex) {
   return Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
@@ -300,6 +384,13 @@ const CHANNELS = { 1: "notifications/progress", 3: "notifications/message" };
 
 /** How long a stream may take to come after it is named, in milliseconds. */
 const ARRIVAL = 10_000;
+
+/** How long the reason for a reset may take to come, in milliseconds. */
+const REASON_TIME = 1000;
+
+/** How much of a reason is shown, in characters, and how many are kept. */
+const LONGEST_REASON = 4096;
+const MOST_FAILED = 64;
 
 /** How long a stream is kept for someone to ask for it, in milliseconds. */
 const KEPT = 60_000;

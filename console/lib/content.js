@@ -85,8 +85,9 @@ export function resource(one) {
 
 /** Something that travels beside its message. @param {Client} client @param {any} result @param {any} one @param {Hint} hint */
 function large(client, result, one, hint) {
-  const name = one.name ?? hint.name ?? (String(one.uri ?? "").split("/").pop() || "stream");
-  const { size } = one;
+  const told = one._meta?.["mcp-flow/download"] ?? {};
+  const name = one.name ?? told.name ?? hint.name ?? (String(one.uri ?? "").split("/").pop() || "stream");
+  const size = one.size ?? told.size;
   const card = h("div", { class: "attachment" }, h("span", null, name), h("span", { class: "muted" }, size ? bytes(size) : (one.mimeType ?? "")));
   if (isOwn(one)) {
     downloads.start({ name, size: size ?? hint.size, open: () => client.stream(result, one) });

@@ -56,7 +56,7 @@ class Downloads {
       cancel.replaceWith(iconButton("download", `Save ${name}`, () => this.save(name, blob)));
     } catch (error) {
       row.dataset.state = "failed";
-      fill(told, ended.signal.aborted ? "stopped" : String(error));
+      fill(told, ended.signal.aborted ? "stopped" : String(/** @type {any} */ (error)?.message ?? error));
       cancel.remove();
     } finally {
       this.#count(-1);

@@ -119,7 +119,7 @@ async function fetchOne(app, one) {
     const found = await app.client.request("resources/read", { uri: one.uri });
     for (const part of found.contents ?? []) {
       const stream = await app.client.stream(found, part);
-      if (stream) downloads.start({ name, size: one.size, open: async () => stream });
+      if (stream) downloads.start({ name, size: part._meta?.["mcp-flow/download"]?.size ?? one.size, open: async () => stream });
       else saveInline(name, part);
     }
   } catch (error) {

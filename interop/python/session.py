@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import cbor2
 from aioquic.asyncio import QuicConnectionProtocol, connect
-from aioquic.buffer import Buffer
+from aioquic.buffer import Buffer, BufferReadError
 from aioquic.h3.connection import H3Connection
 from aioquic.h3.events import (
     DataReceived,
@@ -287,7 +287,10 @@ class Session(QuicConnectionProtocol):
 
     def _capsule(self) -> None:
         buffer = Buffer(data=bytes(self._capsules))
-        kind, length = buffer.pull_uint_var(), buffer.pull_uint_var()
+        try:
+            kind, length = buffer.pull_uint_var(), buffer.pull_uint_var()
+        except BufferReadError:
+            return  # The rest of it is on its way.
         if kind == CLOSE_SESSION and len(self._capsules) - buffer.tell() >= length:
             code = buffer.pull_uint32()
             self.closing = (code, buffer.pull_bytes(length - 4).decode())

@@ -25,6 +25,13 @@ async fn large_files_come_in_parallel() {
     script("download").await;
 }
 
+/// WT-029, WT-036, WT-049, C-12: a file truncated while it comes is an error with the reason, requests
+/// are cancelled in the words of the transport, and CBOR is spoken where it is preferred.
+#[tokio::test]
+async fn streams_fail_with_a_reason_and_cbor_is_spoken() {
+    script("streams").await;
+}
+
 /// WT-001, WT-006: by WebTransport where it can be had, by Streamable HTTP where UDP is blocked, and found
 /// again when the server was gone.
 #[tokio::test]
