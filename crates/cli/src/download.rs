@@ -366,7 +366,7 @@ mod tests {
                 held("y.txt", b"hi"),
                 linked("a.png", "http://h/a.png"),
                 linked("b", "notes:/b"),
-                held("embedded-7.pdf", &[0, 0, 0]),
+                held("embedded-9.pdf", &[0, 0, 0]),
             ]
         );
     }
