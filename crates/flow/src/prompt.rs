@@ -103,6 +103,10 @@ pub struct Rules {
     /// The kinds of file that are taken; `image/*` stands for all of a family.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mime_types: Vec<String>,
+    /// The schemes of addresses that are taken in place of a file; `https` and `http` if none is
+    /// listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uri_schemes: Vec<String>,
     /// The JSON Schema 2020-12 of a custom answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,

@@ -144,7 +144,7 @@ fn files() {
             json!({"name": "a.png", "mimeType": "image/png", "data": "AAAA"}),
             json!({"name": "a", "mimeType": "TEXT/csv; charset=utf-8", "data": "AAAAAA=="}),
             json!({"uri": "https://example.org/a.png"}),
-            json!({"uri": "file:///a.png", "name": "a"}),
+            json!({"uri": "HTTP://example.org", "name": "a", "mimeType": "image/png"}),
         ],
         &[
             json!("AAAA"),
@@ -159,8 +159,47 @@ fn files() {
             json!({"uri": "a.png"}),
             json!({"uri": "https://example.org/a b"}),
             json!({"uri": "https://example.org", "data": "AAAA"}),
+            json!({"uri": "https://example.org", "mimeType": "application/x"}),
+            json!({"uri": "https://example.org", "name": "../a"}),
+            json!({"name": "a.png", "mimeType": "image/png", "data": ""}),
         ],
     );
+}
+
+/// INT-104, INT-106, C-14: an address is one that leads to a document elsewhere, whatever is sent
+/// beside it, unless the question takes others.
+#[test]
+fn addresses_of_files() {
+    let addresses = [
+        "javascript:alert(1)",
+        "JavaScript://example.org/%0aalert(1)",
+        "file:///etc/passwd",
+        "data:text/html,x",
+        "vbscript:x",
+        "https:",
+        "https://",
+        "https:///etc/passwd",
+        "https:\\\\example.org",
+        "https://example.org/a\u{a0}b",
+        ":",
+        "",
+    ];
+    let refused: Vec<_> = addresses
+        .iter()
+        .flat_map(|uri| [json!({"uri": uri}), json!({"uri": uri, "name": "a"})])
+        .collect();
+    let sample = file("?");
+    check(&sample, &[json!({"uri": "https://example.org/a"})], &refused);
+    for answer in &refused[..8] {
+        let violation = sample.prompt().check(answer).unwrap_err();
+        assert!(violation.suggestion.unwrap().contains("https or http"), "{answer}");
+    }
+    check(
+        &file("?").uri_scheme("notes"),
+        &[json!({"uri": "notes:/today"})],
+        &[json!({"uri": "notes:"}), json!({"uri": "https://example.org/a"})],
+    );
+    check(&file("?").optional(), &[json!({"name": "a", "data": ""})], &[]);
 }
 
 /// INT-127, INT-106: a schema decides, and nothing too large or deep gets that far.

@@ -31,6 +31,14 @@ impl File {
         self
     }
 
+    /// A scheme of addresses that is taken in place of a file, like `s3` or that of your resources;
+    /// `https` and `http` are if none is named.
+    #[must_use]
+    pub fn uri_scheme(mut self, scheme: impl Into<String>) -> Self {
+        self.0.validation.uri_schemes.push(scheme.into());
+        self
+    }
+
     /// Lets the question go unanswered.
     pub fn optional(mut self) -> Optional<Self> {
         self.0.validation.required = None;
@@ -52,7 +60,7 @@ pub enum FileAnswer {
     },
     /// Where the file is. Nothing has been fetched.
     At {
-        /// An absolute URI.
+        /// An absolute URI of one of the schemes the question takes.
         uri: String,
     },
 }
