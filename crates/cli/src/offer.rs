@@ -57,6 +57,8 @@ pub(crate) struct Offer {
     stateless: bool,
 
     /// With --stateless: remember one number for each conversation, and refuse old tokens
+    ///
+    /// The numbers are kept where --store says, so that old tokens are refused after a restart, too.
     #[arg(long, requires = "stateless")]
     replay_guard: bool,
 
@@ -229,18 +231,16 @@ impl Offer {
             let (sessions, store) = (None, "none".to_owned());
             return Ok(Offered { server, sessions, kept: None, store, workflows });
         }
-        let Kept { store, keys, is_lasting, place } = match self.stateless {
-            true => crate::store::keys_only(self.store.as_ref())?,
-            false => crate::store::open(self.store.as_ref())?,
-        };
+        let Kept { store, keys, guard, is_lasting, place } =
+            match self.stateless && !self.replay_guard {
+                true => crate::store::keys_only(self.store.as_ref())?,
+                false => crate::store::open(self.store.as_ref())?,
+            };
         let kept = store.clone();
-        let flows = match store {
-            Some(store) => flows.store(store),
-            None => flows,
-        };
-        let flows = match self.stateless {
-            true => flows.stateless(keys.clone(), self.replay_guard.then_some(GUARDED_SESSIONS)),
-            false => flows,
+        let flows = match (store, self.stateless) {
+            (_, true) => flows.stateless(keys.clone(), self.replay_guard.then_some(guard)),
+            (Some(store), false) => flows.store(store),
+            (None, false) => flows,
         };
         let flows = if is_lasting { flows } else { flows.in_memory() };
         let runs = self.workflows.runs(&workflows, keys.clone(), door.confirmed(&place));
@@ -320,9 +320,6 @@ pub(crate) struct Offered {
 
 /// Nobody answers faster than this, and no program has to.
 const ANSWERS_PER_SECOND: u32 = 10;
-
-/// For how many conversations a number is remembered; so many take a few megabytes.
-const GUARDED_SESSIONS: usize = 100_000;
 
 /// A revision that begins with a handshake, by its name.
 pub(crate) fn handshake_revision(name: &str) -> Result<Revision, String> {

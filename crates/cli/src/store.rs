@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use mcp_flow::seal::file::KeyFileError;
 use mcp_flow::seal::{Key, KeyRing};
 use mcp_flow::session::SessionId;
-use mcp_flow::session::store::{Store, StoreError};
+use mcp_flow::session::store::{MemoryGuard, ReplayGuard, Store, StoreError};
 use mcp_flow::store_redb::{OpenError, RedbStore, keys};
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +63,8 @@ impl FromStr for StoreUrl {
 pub(crate) struct Kept {
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) keys: KeyRing,
+    /// What tells old tokens from new ones, for as long as the keys live.
+    pub(crate) guard: Arc<dyn ReplayGuard>,
     /// Whether the keys survive the process.
     pub(crate) is_lasting: bool,
     /// Where that is, for people.
@@ -115,7 +117,7 @@ pub(crate) fn keys_only(url: Option<&StoreUrl>) -> anyhow::Result<Kept> {
         None => keys::find(Path::new(DEFAULT)),
     };
     match found {
-        Ok(keys) => Ok(Kept { store: None, keys, is_lasting: true, place: MEMORY.to_owned() }),
+        Ok(keys) => Ok(Kept { keys, is_lasting: true, ..in_memory()? }),
         Err(error) if url.is_none() => {
             tracing::warn!("tokens will not survive a restart: {error}");
             in_memory()
@@ -126,19 +128,23 @@ pub(crate) fn keys_only(url: Option<&StoreUrl>) -> anyhow::Result<Kept> {
 
 fn redb(path: &Path) -> Result<Kept, OpenError> {
     let keys = keys::find(path)?;
-    let store = RedbStore::open_with_keys(path, keys.clone())?;
+    let store = Arc::new(RedbStore::open_with_keys(path, keys.clone())?);
     let place = format!("redb:{}", path.display());
-    Ok(Kept { store: Some(Arc::new(store)), keys, is_lasting: true, place })
+    Ok(Kept { store: Some(store.clone()), keys, guard: store, is_lasting: true, place })
 }
 
 fn in_memory() -> anyhow::Result<Kept> {
     let mut secret = [0; Key::LENGTH];
     getrandom::fill(&mut secret).map_err(|_| anyhow::anyhow!("the system has no randomness"))?;
     let keys = KeyRing::new(Key::from_bytes(secret));
-    Ok(Kept { store: None, keys, is_lasting: false, place: MEMORY.to_owned() })
+    let guard = Arc::new(MemoryGuard::new(GUARDED_SESSIONS));
+    Ok(Kept { store: None, keys, guard, is_lasting: false, place: MEMORY.to_owned() })
 }
 
 const MEMORY: &str = "memory:";
+
+/// For how many conversations a guard in memory remembers a number; so many take a few megabytes.
+const GUARDED_SESSIONS: usize = 100_000;
 
 /// Where conversations are kept if nothing else is said.
 pub(crate) const DEFAULT: &str = ".mcp-flow/journal.redb";

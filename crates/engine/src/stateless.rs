@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_flow::event::{Ended, Ending, FaultName};
-use mcp_flow_flow::store::Append;
-use mcp_flow_flow::{Event, MemoryStore, Owner, Session, SessionId, Store};
+use mcp_flow_flow::store::{Append, LastTurn, ReplayGuard};
+use mcp_flow_flow::{Event, MemoryStore, Owner, Session, SessionId, Store, Timestamp};
 use mcp_flow_seal::KeyRing;
 
 use crate::engine::{Engine, Reply, Response, Start};
@@ -62,11 +62,12 @@ impl Stateless {
         Self { template: engine.clone(), keys, guard: None, patience }
     }
 
-    /// Keeps one number for each of so many sessions, and refuses tokens of earlier turns and of
-    /// sessions that are over (INT-133).
+    /// Keeps one number for each session in this guard, and refuses tokens of earlier turns and of
+    /// sessions that are over (INT-133). One that outlives the process refuses them after a restart,
+    /// too.
     #[must_use]
-    pub fn replay_guard(mut self, sessions: usize) -> Self {
-        self.guard = Some(Guard::new(sessions));
+    pub fn replay_guard(mut self, guard: Arc<dyn ReplayGuard>) -> Self {
+        self.guard = Some(Guard::new(guard));
         self
     }
 
@@ -143,6 +144,7 @@ impl Stateless {
     pub async fn inspect(&self, token: &str, owner: &Owner) -> Result<Session, EngineError> {
         let token = Token::open(token, &self.keys)?;
         let session = self.owned(&token, owner)?;
+        self.check_newest(&token).await?;
         let core = &self.template.core;
         match core.expired(&session) {
             Some(expired) => {
@@ -158,7 +160,8 @@ impl Stateless {
     /// Where the session in a token stands.
     pub async fn view(&self, token: &str, owner: &Owner) -> Result<View, EngineError> {
         let token = Token::open(token, &self.keys)?;
-        let (engine, _) = self.load(&token, owner).await?;
+        let Loaded { engine, .. } = self.load(&token, owner).await?;
+        self.check_newest(&token).await?;
         engine.view(token.id, owner).await
     }
 
@@ -177,12 +180,11 @@ impl Stateless {
         let token = Token::open(token, &self.keys)?;
         let id = token.id;
         // Before anything is taken: a stranger must not use up someone's turn.
-        let (engine, store) = self.load(&token, owner).await?;
-        let length = token.journal.len();
+        let Loaded { engine, store, deadline } = self.load(&token, owner).await?;
         let taken = match &self.guard {
             // Nothing can follow an end, so there is nothing to guard.
             Some(guard) if !is_over(&token.journal) => {
-                Some(guard.take(id, length).ok_or(EngineError::Outdated)?)
+                Some(guard.take(id, count(&token.journal)).await?)
             }
             _ => None,
         };
@@ -191,27 +193,41 @@ impl Stateless {
         let done = done?;
         let journal = store.read(id).await?;
         if let Some(taken) = taken {
-            taken.keep(if is_over(&journal) { usize::MAX } else { journal.len() });
+            let turn = if is_over(&journal) { u64::MAX } else { count(&journal) };
+            let session = Session::replay(&journal).ok().flatten();
+            let next = session.and_then(|session| session.deadline());
+            // Neither this token nor the next can be used after that, not even to ask what became of
+            // its session.
+            let remembered = self.template.core.limits.bounds.remembered;
+            let until = deadline.zip(next).map(|(one, other)| one.max(other).after(remembered));
+            let until = until.unwrap_or(Timestamp::NEVER);
+            taken.keep(LastTurn { id, turn, until, at: self.template.now() }).await?;
         }
         Ok((done, Token { id, journal }.seal(&self.keys)))
     }
 
+    /// Refuses a token whose session has moved on, as far as that is known.
+    async fn check_newest(&self, token: &Token) -> Result<(), EngineError> {
+        match &self.guard {
+            Some(guard) if !is_over(&token.journal) => {
+                guard.check(token.id, count(&token.journal)).await
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Unpacks a session, if it is its owner's and still good (INT-133).
-    async fn load(
-        &self,
-        token: &Token,
-        owner: &Owner,
-    ) -> Result<(Engine, Arc<MemoryStore>), EngineError> {
+    async fn load(&self, token: &Token, owner: &Owner) -> Result<Loaded, EngineError> {
         let session = self.owned(token, owner)?;
         if let Some(limit) = session.overdue(self.template.now()) {
             return Err(EngineError::Expired(limit));
         }
         let store = Arc::new(MemoryStore::new());
         let events = token.journal.clone();
-        let summary = session.summary();
+        let (summary, deadline) = (session.summary(), session.deadline());
         store.append(Append { id: token.id, length: 0, events, summary, replace: false }).await?;
         let engine = self.template.core.beside(Arc::clone(&store) as Arc<dyn Store>);
-        Ok((engine, store))
+        Ok(Loaded { engine, store, deadline })
     }
 
     /// The session in a token, if it is its owner's and not forgotten.
@@ -258,6 +274,18 @@ impl Stateless {
         let journal = store.read(id).await?;
         Ok(Token { id, journal }.seal(&self.keys))
     }
+}
+
+/// A session out of its token.
+struct Loaded {
+    engine: Engine,
+    store: Arc<MemoryStore>,
+    /// Until when the token can be used.
+    deadline: Option<Timestamp>,
+}
+
+fn count(journal: &[Event]) -> u64 {
+    u64::try_from(journal.len()).unwrap_or(u64::MAX)
 }
 
 fn is_over(journal: &[Event]) -> bool {

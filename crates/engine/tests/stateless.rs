@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_flow_engine::{BadToken, EngineError, Reply, Stateless};
 use mcp_flow_flow::event::Limit;
+use mcp_flow_flow::store::MemoryGuard;
 use mcp_flow_flow::{MemoryStore, Owner, State};
 use mcp_flow_seal::{Key, KeyRing};
 use serde_json::{Value, json};
@@ -68,7 +69,7 @@ async fn a_token_cannot_be_changed() {
 async fn a_token_is_bound_to_owner_and_time() {
     let clock = StillClock::new();
     let engine = builder(Arc::new(MemoryStore::new())).clock(clock.clone()).build();
-    let stateless = Stateless::new(&engine, keys(1)).replay_guard(10);
+    let stateless = Stateless::new(&engine, keys(1)).replay_guard(guard(10));
     let (_, token) = stateless.start(start("register")).await.unwrap();
     let eve = Owner::new("eve");
     let stolen = stateless.respond(&token, &eve, json!("Eve").into()).await.unwrap_err();
@@ -92,11 +93,15 @@ async fn a_guard_refuses_old_turns() {
     loose.respond(&first, &me(), json!("Ada").into()).await.unwrap();
     loose.respond(&first, &me(), json!("Bob").into()).await.unwrap();
 
-    let guarded = stateless().replay_guard(100);
+    let guarded = stateless().replay_guard(guard(100));
     let (_, first) = guarded.start(start("register")).await.unwrap();
     let (_, second) = guarded.respond(&first, &me(), json!("Ada").into()).await.unwrap();
     let again = guarded.respond(&first, &me(), json!("Bob").into()).await.unwrap_err();
     assert!(matches!(again, EngineError::Outdated));
+    // Nor is what it was taken for what it is.
+    assert!(matches!(guarded.view(&first, &me()).await, Err(EngineError::Outdated)));
+    assert!(matches!(guarded.inspect(&first, &me()).await, Err(EngineError::Outdated)));
+    assert_eq!(guarded.inspect(&second, &me()).await.unwrap().history.len(), 1);
     let (view, _) = guarded.cancel(&second, &me(), None).await.unwrap();
     assert_eq!(view.state, State::Cancelled);
     let again = guarded.respond(&second, &me(), json!("a@b").into()).await.unwrap_err();
@@ -106,7 +111,7 @@ async fn a_guard_refuses_old_turns() {
 /// A request that was refused has used up nothing.
 #[tokio::test]
 async fn a_refused_request_can_be_repeated() {
-    let guarded = stateless().replay_guard(100);
+    let guarded = stateless().replay_guard(guard(100));
     let (_, token) = guarded.start(start("register")).await.unwrap();
     let early = guarded.finish(&token, &me()).await.unwrap_err();
     assert!(matches!(early, EngineError::NotEarly));
@@ -115,6 +120,10 @@ async fn a_refused_request_can_be_repeated() {
 
 fn stateless() -> Stateless {
     Stateless::new(&builder(Arc::new(MemoryStore::new())).build(), keys(1))
+}
+
+fn guard(sessions: usize) -> Arc<MemoryGuard> {
+    Arc::new(MemoryGuard::new(sessions))
 }
 
 fn keys(number: u8) -> KeyRing {

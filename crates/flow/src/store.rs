@@ -1,5 +1,6 @@
 //! Where journals are kept.
 
+mod guard;
 mod memory;
 
 use std::error::Error;
@@ -12,6 +13,7 @@ use crate::event::Event;
 use crate::session::State;
 use crate::{Owner, SessionId, Timestamp};
 
+pub use guard::{LastTurn, MemoryGuard, ReplayGuard};
 pub use memory::MemoryStore;
 
 /// Keeps an append-only journal for each session, and knows nothing of what its events mean.

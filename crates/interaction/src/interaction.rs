@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_engine::{Engine, EngineBuilder, Limits, Stateless};
+use mcp_flow_flow::store::ReplayGuard;
 use mcp_flow_flow::{MemoryStore, Owner, Store};
 use mcp_flow_seal::KeyRing;
 use mcp_flow_server::permissions::Kind;
@@ -182,7 +183,7 @@ pub struct InteractionBuilder {
     flows: Vec<OfferedFlow>,
     store: Option<Arc<dyn Store>>,
     limits: Limits,
-    stateless: Option<(KeyRing, Option<usize>)>,
+    stateless: Option<(KeyRing, Option<Arc<dyn ReplayGuard>>)>,
     change: Option<Box<dyn FnOnce(EngineBuilder) -> EngineBuilder>>,
     is_enabled: bool,
     is_at_rest: bool,
@@ -217,11 +218,11 @@ impl InteractionBuilder {
 
     /// Keeps nothing of sessions here: clients carry them in tokens signed with these keys (C-43).
     ///
-    /// With a guard for so many sessions, one small number is kept for each, by which old tokens
-    /// are told and refused; without it a session can be gone on with from any of its tokens.
-    /// Sessions survive as long as the keys do: say [`in_memory`](Self::in_memory) if these die with
-    /// the process.
-    pub fn stateless(mut self, keys: KeyRing, replay_guard: Option<usize>) -> Self {
+    /// With a guard, one small number is kept for each session, by which old tokens are told and
+    /// refused; without it a session can be gone on with from any of its tokens. Sessions survive as
+    /// long as the keys do: say [`in_memory`](Self::in_memory) if these die with the process. A guard
+    /// should live as long as the keys.
+    pub fn stateless(mut self, keys: KeyRing, replay_guard: Option<Arc<dyn ReplayGuard>>) -> Self {
         self.stateless = Some((keys, replay_guard));
         self.is_persistent = true;
         self
@@ -274,7 +275,7 @@ impl InteractionBuilder {
         let stateless = self.stateless.map(|(keys, guard)| {
             let stateless = Stateless::new(&engine, keys);
             match guard {
-                Some(sessions) => stateless.replay_guard(sessions),
+                Some(guard) => stateless.replay_guard(guard),
                 None => stateless,
             }
         });

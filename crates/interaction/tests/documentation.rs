@@ -12,7 +12,7 @@ use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::{Peer, memory};
 use serde_json::{Value, json};
 
-use crate::sessions::{ClockByHand, keys};
+use crate::sessions::{ClockByHand, guard, keys};
 
 /// INT-008, INT-078: what the documentation shows is what is sent, in that order.
 #[tokio::test]
@@ -129,7 +129,7 @@ impl Example {
 fn server_of(mode: &str, flows: InteractionBuilder) -> InteractionBuilder {
     let patience = Duration::from_secs(30);
     match mode {
-        "stateless" => flows.stateless(keys(), Some(10)),
+        "stateless" => flows.stateless(keys(), Some(guard())),
         "slow" => flows
             .limits(Limits { operation: Duration::from_millis(10), ..Limits::default() })
             .patience(patience, patience),

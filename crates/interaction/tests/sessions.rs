@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mcp_flow_engine::{Clock, Limits};
 use mcp_flow_flow::Timestamp;
+use mcp_flow_flow::store::{MemoryGuard, ReplayGuard};
 use mcp_flow_proto::Revision;
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::{ConnectionInfo, Principal};
@@ -184,7 +185,7 @@ async fn limits_are_told() {
 async fn a_client_carries_its_session() {
     for guarded in [false, true] {
         let server = || {
-            let guard = guarded.then_some(10);
+            let guard = guarded.then(guard);
             Fixture::conversing_with(|flows| flows.stateless(keys(), guard))
         };
         let fixture = server();
@@ -211,6 +212,10 @@ async fn a_client_carries_its_session() {
             let old = speak(&mut peer, "cancel", &first).await;
             assert_eq!(old["error"]["data"]["to"], "cancelled", "{old}");
         }
+        // What a guard knows to be over is not told as if it were so.
+        let stale = peer.call("interaction.getState", json!({"sessionToken": first})).await;
+        let code = guarded.then_some(-32003);
+        assert_eq!(stale["error"]["code"].as_i64(), code, "{stale}");
         let text = second.as_str().unwrap();
         for place in [0, 40, text.len() / 2, text.len() - 10] {
             let other = if &text[place..=place] == "B" { "C" } else { "B" };
@@ -237,11 +242,31 @@ async fn a_client_carries_its_session() {
     }
 }
 
+/// INT-103, INT-133, C-43: a token is of one session, and stands for no other.
+#[tokio::test]
+async fn a_token_does_not_stand_for_another_session() {
+    let fixture = Fixture::conversing_with(|flows| flows.stateless(keys(), None));
+    let mut peer = connect(&fixture, "ada").await;
+    let (one, other) = (start(&mut peer, "wizard").await, start(&mut peer, "wizard").await);
+    for method in ["respond", "continue", "complete", "cancel", "getState"] {
+        let params = json!({"sessionId": other["sessionId"], "sessionToken": one["sessionToken"],
+            "response": {"value": "Ada"}});
+        let refused = peer.call(&format!("interaction.{method}"), params).await["error"].clone();
+        assert_eq!(refused["code"], -32004, "{method}: {refused}");
+        assert_eq!(refused["data"]["field"], "sessionToken", "{method}: {refused}");
+        assert_eq!(refused["data"]["sessionId"], other["sessionId"], "{method}: {refused}");
+    }
+    let both = json!({"sessionId": one["sessionId"], "sessionToken": one["sessionToken"]});
+    let answered = respond(&mut peer, both, "Ada").await;
+    assert_eq!(answered["result"]["accepted"], true, "{answered}");
+}
+
 /// INT-080, INT-084, INT-086, INT-133: what a token's session has become is told by its name, by
 /// every method, with a guard and without.
 #[tokio::test]
 async fn a_token_that_is_no_good_any_more_is_explained() {
-    for guard in [None, Some(10)] {
+    for is_guarded in [false, true] {
+        let guard = is_guarded.then(guard);
         let clock = Arc::new(ClockByHand::default());
         let hand = clock.clone();
         let fixture = Fixture::conversing_with(move |flows| {
@@ -325,6 +350,10 @@ async fn the_last_answer_counts_once() {
 async fn speak(peer: &mut Peer, method: &str, token: &Value) -> Value {
     let params = json!({"sessionToken": token, "response": {"value": "Ada"}});
     peer.call(&format!("interaction.{method}"), params).await
+}
+
+pub(crate) fn guard() -> Arc<dyn ReplayGuard> {
+    Arc::new(MemoryGuard::new(10))
 }
 
 pub(crate) fn keys() -> KeyRing {

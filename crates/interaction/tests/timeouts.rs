@@ -1,14 +1,18 @@
 //! Flows that take too long, as those who answer them are told (C-41).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_engine::Limits;
+use mcp_flow_flow::store::ReplayGuard;
 use mcp_flow_interaction::InteractionBuilder;
 use mcp_flow_proto::Revision;
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::{Peer, memory};
 use serde_json::{Value, json};
+
+use crate::sessions::guard;
 
 /// INT-083, C-41: whoever waits for a step that takes too long is told so, and so is whoever answers
 /// after that; the session is over.
@@ -30,9 +34,10 @@ async fn a_step_that_takes_too_long_is_named() {
 /// nothing, and the same answer can be sent again.
 #[tokio::test(start_paused = true)]
 async fn a_carried_session_survives_a_slow_step() {
-    for guard in [None, Some(10)] {
+    for is_guarded in [false, true] {
         // The limit of the step, or that of the call.
         for (operation, call) in [(1, 600), (60, 1)] {
+            let guard = is_guarded.then(guard);
             let fixture = Fixture::conversing_as(
                 |flows| stateless(flows, guard).limits(limits(Duration::from_secs(operation))),
                 |server| {
@@ -83,7 +88,7 @@ fn limits(operation: Duration) -> Limits {
     Limits { operation, ..Limits::default() }
 }
 
-fn stateless(flows: InteractionBuilder, guard: Option<usize>) -> InteractionBuilder {
+fn stateless(flows: InteractionBuilder, guard: Option<Arc<dyn ReplayGuard>>) -> InteractionBuilder {
     flows.stateless(KeyRing::new(Key::from_bytes([7; 32])), guard)
 }
 

@@ -1,5 +1,6 @@
 //! Writing: what arrives while one commit is made durable shares the next.
 
+use mcp_flow_flow::store::LastTurn;
 use mcp_flow_flow::{SessionId, StoreError};
 use redb::{Database, ReadableDatabase, ReadableTable};
 use tokio::sync::{mpsc, oneshot};
@@ -8,6 +9,7 @@ use crate::database::Shelf;
 use crate::error::failed;
 use crate::row::{Head, Row, owner, position};
 use crate::tables::{JOURNAL, Tables};
+use crate::turns;
 
 /// Something to be written, and who waits for it.
 pub(crate) struct Job {
@@ -19,6 +21,8 @@ pub(crate) struct Job {
 pub(crate) enum Write {
     Append(Row),
     Erase(SessionId),
+    /// The last turn of a session that its client carries.
+    Turn(LastTurn),
     /// Puts sessions under their true deadline that stand under this one.
     Reindex(Vec<(u64, SessionId)>),
 }
@@ -62,6 +66,10 @@ fn commit(database: &Database, jobs: &[Job]) -> Result<Written, redb::Error> {
                     tables.erase(*id)?;
                     Ok(())
                 }
+                Write::Turn(turn) => {
+                    turns::keep(&transaction, turn)?;
+                    Ok(())
+                }
                 Write::Reindex(moved) => {
                     for (time, id) in moved {
                         tables.reindex(*time, *id)?;
@@ -100,7 +108,11 @@ fn recover(shelf: &Shelf, jobs: &[Job], error: redb::Error) -> Written {
 impl Job {
     /// Whether this was written after all.
     fn is_kept(&self, database: &Database) -> Result<bool, redb::Error> {
-        let Write::Append(row) = &self.write else { return Ok(false) };
+        let row = match &self.write {
+            Write::Append(row) => row,
+            Write::Turn(turn) => return turns::is_kept(database, turn),
+            Write::Erase(_) | Write::Reindex(_) => return Ok(false),
+        };
         let journal = database.begin_read()?.open_table(JOURNAL)?;
         let key = (row.id.bits(), position(row.expected, row.replace));
         let value = journal.get(key)?;

@@ -16,6 +16,8 @@
 //! | `working` | id | nothing: a flow is at work and must be taken up after a crash |
 //! | `ended` | id | nothing: it is over, and only its end is remembered |
 //! | `deadlines` | time, id | nothing: not due before that time |
+//! | `turns` | id | the last turn of a session that its client carries, and until when it matters |
+//! | `turn_deadlines` | time, id | nothing: the same by time |
 //!
 //! The head of a row, little-endian: state (1 byte), number of events up to the end of this row
 //! (4), last activity (8), deadline (8), and under which time it stands in `deadlines` (8); the
@@ -35,13 +37,16 @@ pub mod keys;
 mod read;
 mod row;
 mod tables;
+mod turns;
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use mcp_flow_flow::store::{Append, Census, Filter, Listed, Page, Reply, Store, StoreError};
+use mcp_flow_flow::store::{
+    Append, Census, Filter, LastTurn, Listed, Page, ReplayGuard, Reply, Store, StoreError,
+};
 use mcp_flow_flow::{Event, SessionId, Timestamp};
 use mcp_flow_seal::KeyRing;
 use redb::{Builder, Database, DatabaseError};
@@ -69,21 +74,24 @@ impl RedbStore {
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let path = folder.path().join(".mcp-flow/journal.redb");
+    /// # let path = path.to_str().unwrap();
     /// use mcp_flow_store_redb::RedbStore;
     ///
-    /// let store = RedbStore::open(&path).unwrap();
+    /// let store = RedbStore::open(path).unwrap();
     /// // Nobody else can have it meanwhile.
-    /// let refused = RedbStore::open(&path).unwrap_err();
+    /// let refused = RedbStore::open(path).unwrap_err();
     /// assert!(refused.to_string().contains("another process"));
     /// # drop(store);
     /// ```
-    pub fn open(path: &Path) -> Result<Self, OpenError> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        let path = path.as_ref();
         let keys = keys::find(path)?;
         Self::open_with_keys(path, keys)
     }
 
     /// Opens a file of journals, or makes it, with these keys.
-    pub fn open_with_keys(path: &Path, keys: KeyRing) -> Result<Self, OpenError> {
+    pub fn open_with_keys(path: impl AsRef<Path>, keys: KeyRing) -> Result<Self, OpenError> {
+        let path = path.as_ref();
         create::database(path, &database::builder())?;
         let file = path.to_owned();
         let store = Self::open_from(move |builder| builder.create(&file), keys)?;
@@ -167,6 +175,16 @@ impl Store for RedbStore {
 
     fn erase(&self, id: SessionId) -> Reply<'_, ()> {
         Box::pin(self.submit(Write::Erase(id)))
+    }
+}
+
+impl ReplayGuard for RedbStore {
+    fn last_turn(&self, id: SessionId) -> Reply<'_, Option<u64>> {
+        Box::pin(self.blocking(move |shelf| turns::last(shelf, id)))
+    }
+
+    fn keep_turn(&self, turn: LastTurn) -> Reply<'_, ()> {
+        Box::pin(self.submit(Write::Turn(turn)))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::support::{Disk, keys, occurrences};
-use mcp_flow_flow::store::{Append, Filter, Page, Phase};
+use mcp_flow_flow::store::{Append, Filter, LastTurn, Page, Phase, ReplayGuard};
 use mcp_flow_flow::{SessionId, State, Store, StoreError, Timestamp};
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_store_redb::{OpenError, RedbStore};
@@ -103,6 +103,34 @@ async fn keys_can_change_but_must_be_right() {
     assert_eq!(listed.iter().map(|listed| listed.id).collect::<Vec<_>>(), [id(2)]);
     store.erase(id(1)).await.unwrap();
     assert_eq!(store.read(id(1)).await.unwrap(), []);
+}
+
+/// INT-133, C-43: the last turns of carried sessions are there after a restart, and gone when no token
+/// of theirs can be used any more.
+#[tokio::test]
+async fn turns_outlive_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.redb");
+    let path = path.to_str().unwrap();
+    let turn = |number: u128, turn: u64, until: u64, at: u64| LastTurn {
+        id: id(number),
+        turn,
+        until: Timestamp::from_millis(until),
+        at: Timestamp::from_millis(at),
+    };
+    let store = RedbStore::open(path).unwrap();
+    assert_eq!(store.last_turn(id(1)).await.unwrap(), None);
+    for kept in [turn(1, 3, 100, 0), turn(2, 5, 100, 0), turn(1, 7, 200, 50)] {
+        store.keep_turn(kept).await.unwrap();
+    }
+    drop(store);
+    let store = RedbStore::open(path).unwrap();
+    assert_eq!(store.last_turn(id(1)).await.unwrap(), Some(7));
+    assert_eq!(store.last_turn(id(2)).await.unwrap(), Some(5));
+    assert_eq!(store.read(id(1)).await.unwrap(), [], "it is no journal");
+    store.keep_turn(turn(3, 1, 300, 150)).await.unwrap();
+    assert_eq!(store.last_turn(id(1)).await.unwrap(), Some(7));
+    assert_eq!(store.last_turn(id(2)).await.unwrap(), None);
 }
 
 /// One process at a time; the second is told why, and in which way to go on.

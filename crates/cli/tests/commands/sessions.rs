@@ -50,6 +50,35 @@ async fn a_conversation_survives_its_server() {
     assert_eq!(code, 1, "what is over cannot be cancelled");
 }
 
+/// INT-133, C-43: with a guard, a token that was used is refused after a sudden end of the server as
+/// well, whatever it is used for; the newest goes on.
+#[tokio::test]
+async fn used_tokens_are_refused_after_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("redb:{}", folder.path().join("journal.redb").display());
+    let options = ["stdio", "--stateless", "--replay-guard", "--store", &store];
+    let (mut program, mut peer) = Program::start(PROGRAM, &options);
+    peer.initialize(Revision::V2025_11_25).await;
+    let started = peer.call("interaction.start", json!({"toolName": "register"})).await;
+    let first = started["result"]["sessionToken"].clone();
+    let with =
+        |token: &Value, answer: &str| json!({"sessionToken": token, "response": {"value": answer}});
+    let answered = peer.call("interaction.respond", with(&first, "Ada")).await;
+    let second = answered["result"]["sessionToken"].clone();
+    program.kill().await;
+
+    let (mut program, mut peer) = Program::start(PROGRAM, &options);
+    peer.initialize(Revision::V2025_11_25).await;
+    for method in ["respond", "continue", "getState", "cancel"] {
+        let refused = peer.call(&format!("interaction.{method}"), with(&first, "Eve")).await;
+        assert_eq!(refused["error"]["code"], -32003, "{method}: {refused}");
+    }
+    let done = peer.call("interaction.respond", with(&second, "ada@example.com")).await;
+    let data = &done["result"]["next"]["complete"]["result"]["data"];
+    assert_eq!(data, &json!({"name": "Ada", "email": "ada@example.com"}), "{done}");
+    program.kill().await;
+}
+
 /// INT-107: a burst is refused with when to go on, and other conversations do not notice.
 #[tokio::test]
 async fn answers_have_a_rate() {

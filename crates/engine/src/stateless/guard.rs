@@ -1,50 +1,46 @@
-//! One number per session, so that an old token is not used again.
+//! One turn at a time, and none twice, for sessions that clients carry.
 
-use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hashbrown::HashMap;
+use hashbrown::HashSet;
 use mcp_flow_flow::SessionId;
+use mcp_flow_flow::store::{LastTurn, ReplayGuard};
 
-/// How many events each session had when it was last seen.
-///
-/// Bounded: beyond so many sessions the one that was added first is forgotten.
+use crate::error::EngineError;
+
+/// Tells old tokens from the newest.
 #[derive(Debug)]
 pub(super) struct Guard {
-    seen: Mutex<Seen>,
-    most: usize,
-}
-
-#[derive(Debug, Default)]
-struct Seen {
-    lengths: HashMap<SessionId, usize>,
-    order: VecDeque<SessionId>,
+    kept: Arc<dyn ReplayGuard>,
+    /// Sessions with a turn under way.
+    under_way: Mutex<HashSet<SessionId>>,
 }
 
 impl Guard {
-    pub(super) fn new(most: usize) -> Self {
-        Self { seen: Mutex::default(), most: most.max(1) }
+    pub(super) fn new(kept: Arc<dyn ReplayGuard>) -> Self {
+        Self { kept, under_way: Mutex::default() }
+    }
+
+    /// Refuses a token that had so many events, if its session has moved on.
+    pub(super) async fn check(&self, id: SessionId, events: u64) -> Result<(), EngineError> {
+        match self.kept.last_turn(id).await? {
+            Some(last) if last > events => Err(EngineError::Outdated),
+            _ => Ok(()),
+        }
     }
 
     /// Takes the turn after so many events, if nobody has.
-    pub(super) fn take(&self, id: SessionId, length: usize) -> Option<Taken<'_>> {
-        let mut seen = self.lock();
-        if seen.lengths.get(&id).is_some_and(|known| *known > length) {
-            return None;
+    pub(super) async fn take(&self, id: SessionId, events: u64) -> Result<Taken<'_>, EngineError> {
+        if !self.lock().insert(id) {
+            return Err(EngineError::Outdated);
         }
-        if seen.lengths.insert(id, length + 1).is_none() {
-            seen.order.push_back(id);
-            if seen.order.len() > self.most
-                && let Some(oldest) = seen.order.pop_front()
-            {
-                seen.lengths.remove(&oldest);
-            }
-        }
-        Some(Taken { guard: self, id, length })
+        let taken = Taken { guard: self, id };
+        self.check(id, events).await?;
+        Ok(taken)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashSet<SessionId>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -53,20 +49,18 @@ impl Guard {
 pub(super) struct Taken<'a> {
     guard: &'a Guard,
     id: SessionId,
-    length: usize,
 }
 
 impl Taken<'_> {
-    /// The turn is over, and the session has so many events.
-    pub(super) fn keep(mut self, length: usize) {
-        self.length = length;
+    /// The turn is over. Nobody is told what came of it before this is durable: whoever has the next
+    /// token can be sure that the one before is not good any more.
+    pub(super) async fn keep(self, turn: LastTurn) -> Result<(), EngineError> {
+        Ok(self.guard.kept.keep_turn(turn).await?)
     }
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        if let Some(known) = self.guard.lock().lengths.get_mut(&self.id) {
-            *known = self.length;
-        }
+        self.guard.lock().remove(&self.id);
     }
 }

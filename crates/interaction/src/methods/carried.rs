@@ -159,8 +159,22 @@ impl Brought {
         }
     }
 
+    /// Refuses a token that is of another session than the one the request names (C-43).
+    fn check_name(&self, sessions: &Stateless) -> Result<(), RpcError> {
+        let is_named = self.as_token && !self.name.is_empty();
+        // What is no token at all is refused when it is used.
+        let id = is_named.then(|| sessions.session(&self.token)).flatten();
+        match id.is_none_or(|id| id.to_string() == self.name) {
+            true => Ok(()),
+            false => Err(about(VALIDATION_FAILED, &self.name)
+                .with("field", "sessionToken")
+                .details("This token is of another session; send the one that came with it.")),
+        }
+    }
+
     /// Refuses a session of a flow that the caller may not use, as if it were none.
     async fn check(&self, interaction: &Interaction, context: &Context) -> Result<(), RpcError> {
+        self.check_name(sessions(interaction)?)?;
         if context.may_all(Kind::Flow) {
             return Ok(());
         }

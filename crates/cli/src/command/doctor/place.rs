@@ -15,7 +15,7 @@ use crate::store::{self, StoreUrl};
 /// Opens a store that is there and writes to it; one that is not there is not made.
 pub(super) fn store(offer: &OfferSection) -> Vec<Finding> {
     let path = match &offer.store {
-        _ if !offer.interaction || offer.stateless => {
+        _ if !offer.interaction || offer.stateless && !offer.replay_guard => {
             return vec![Finding::ok("store", "none is needed")];
         }
         Some(StoreUrl::Memory) => {
