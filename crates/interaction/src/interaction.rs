@@ -137,8 +137,10 @@ impl Interaction {
     }
 
     fn tool(&self, name: &str, parts: &ToolParts) -> Result<Tool, BadTool> {
-        let mut builder =
-            Tool::builder(name).derived_schema(parts.schema.clone()).meta("interactive", true);
+        let mut builder = Tool::builder(name).derived_schema(parts.schema.clone());
+        if self.inner.is_enabled {
+            builder = builder.meta("interactive", true);
+        }
         builder = builder.granted_as(Kind::Flow);
         if let Some(title) = &parts.title {
             builder = builder.title(title);
@@ -249,7 +251,7 @@ impl InteractionBuilder {
     }
 
     /// Switches conversations off: `interaction.*` says so (C-44), and flows are plain tools that
-    /// need every value upfront or by forms.
+    /// need every value upfront. Nobody is asked, whatever the client can do.
     pub fn disabled(mut self) -> Self {
         self.is_enabled = false;
         self

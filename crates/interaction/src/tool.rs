@@ -110,7 +110,12 @@ enum Said {
 
 impl Call {
     fn can_show_forms(&self) -> bool {
-        self.context.client_can(Capability::ElicitationForm)
+        self.may_ask() && self.context.client_can(Capability::ElicitationForm)
+    }
+
+    /// Whether conversations are switched on.
+    fn may_ask(&self) -> bool {
+        self.interaction.inner.is_enabled
     }
 
     /// Asks by one form after another while the call waits.
@@ -174,7 +179,7 @@ impl Call {
                     offered.into_iter().flat_map(|flow| flow.unanswered(&self.arguments));
                 let others: Vec<_> = unanswered.filter(|(key, _)| *key != open.key).collect();
                 let missing = output::missing(&self.flow, &self.arguments, &open, &others);
-                if !self.context.takes_rounds() {
+                if !self.may_ask() || !self.context.takes_rounds() {
                     return Ok(missing.into_output().into());
                 }
                 // Whoever calls by rounds can be asked, if only it says so (C-06).

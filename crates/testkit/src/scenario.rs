@@ -164,6 +164,7 @@ macro_rules! suite {
             only_an_open_question_can_be_declined
             the_last_answer_can_be_repeated_in_any_form
             conversations_can_be_switched_off
+            without_conversations_nobody_is_asked
             a_burst_of_changes_is_told_once
             a_stateless_client_listens_for_changes
             what_cannot_be_listened_for_is_left_out

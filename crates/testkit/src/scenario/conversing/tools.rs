@@ -250,6 +250,28 @@ pub(crate) async fn conversations_can_be_switched_off(connect: &Connect) {
     assert_eq!(reply["result"]["isError"], false, "{reply}");
 }
 
+/// C-44, INT-100: where conversations are switched off, nobody is asked, whatever the client can do,
+/// and no tool says that it would.
+pub(crate) async fn without_conversations_nobody_is_asked(connect: &Connect) {
+    let fixture = Fixture::conversing_with(mcp_flow_interaction::InteractionBuilder::disabled);
+    let mut peer = connect(fixture.server).await;
+    peer.initialize_with(Revision::V2025_11_25, json!({"elicitation": {"form": {}}})).await;
+    let listed = peer.call("tools/list", json!({})).await["result"]["tools"].clone();
+    for tool in listed.as_array().unwrap() {
+        assert!(tool["_meta"].get("interactive").is_none(), "{tool}");
+    }
+    let meta = stateless(json!({"elicitation": {"form": {}}}));
+    for meta in [json!({}), stateless(json!({})), meta] {
+        let params = json!({"name": "wizard", "arguments": {"name": "Ada"}, "_meta": meta});
+        // A request to the client would come before the reply, and is no reply.
+        let id = peer.ask("tools/call", params);
+        let reply = peer.find(|message| message["id"] == id || message.get("method").is_some());
+        let reply = reply.await;
+        assert_eq!(reply["result"]["isError"], true, "{reply}");
+        assert_eq!(reply["result"]["_meta"]["error"]["data"]["name"], "INPUT_REQUIRED", "{reply}");
+    }
+}
+
 fn call(peer: &mut Peer, flow: &str, arguments: Value) -> i64 {
     peer.ask("tools/call", json!({"name": flow, "arguments": arguments}))
 }
