@@ -38,8 +38,7 @@ pub struct Answers {
 pub async fn all_prompts(flow: Flow) -> FlowResult<Answers> {
     let word = flow.ask("text", text("A word in small letters").pattern("^[a-z]+$").length(3..=50));
     let word = word.await?;
-    let options = [("a", "Option A"), ("b", "Option B")];
-    let option = flow.ask("choice", choice("Select option", &options)).await?;
+    let option = flow.ask("choice", choice("Select option", &OPTIONS)).await?;
     let sure = flow.ask("confirm", confirm("Are you sure?").default(false)).await?;
     let amount = flow.ask("number", number("Enter amount").range(0.0..=1000.0)).await?;
     let day = flow.ask("date", date("Select date")).await?;
@@ -58,3 +57,6 @@ pub async fn all_prompts(flow: Flow) -> FlowResult<Answers> {
         custom: point,
     })
 }
+
+/// Known before the flow runs, so that a value given at the start can be checked there.
+const OPTIONS: [(&str, &str); 2] = [("a", "Option A"), ("b", "Option B")];

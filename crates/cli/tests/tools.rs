@@ -30,6 +30,30 @@ async fn the_calculator_calculates() {
     assert_eq!(add["_meta"]["categories"], json!(["arithmetic"]));
 }
 
+/// INT-020, INT-082: the flows among the examples refuse at the start what they could not use later,
+/// and say which name may have been meant.
+#[tokio::test]
+async fn wrong_parameters_of_flows_are_refused_at_the_start() {
+    let (_program, mut peer) = start(&["stdio", "--store", "memory:"]).await;
+    for (flow, key, wrong) in [
+        ("book_trip", "day", json!("tomorrow")),
+        ("book_trip", "travellers", json!(10)),
+        ("all_prompts", "date", json!("garbage")),
+        ("all_prompts", "choice", json!("c")),
+        ("all_prompts", "custom", json!({"x": 1})),
+        ("all_prompts", "file", json!({"uri": "javascript:alert(1)"})),
+        ("countdown", "from", json!(61)),
+        ("register", "nmae", json!("Ada")),
+    ] {
+        let params = json!({"toolName": flow, "initialParams": {key: wrong}});
+        let refused = peer.call("interaction.start", params).await["error"].clone();
+        assert_eq!(refused["code"], -32004, "{flow} {key}: {refused}");
+        assert_eq!(refused["data"]["field"], key, "{refused}");
+    }
+    let reply = peer.call_tool("register", json!({"nmae": "Ada"})).await;
+    assert!(reply.to_string().contains("did you mean name?"), "{reply}");
+}
+
 /// MCP-066, MCP-067, MCP-068: names, dice and battles.
 #[tokio::test]
 async fn the_far_future_is_grim() {

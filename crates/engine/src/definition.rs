@@ -1,14 +1,17 @@
 //! A flow as the engine knows it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
 use mcp_flow_flow::event::Ending;
+use mcp_flow_flow::{Prompt, Question, is_empty};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::error::EngineError;
 use crate::flow::{Flow, FlowError, FlowResult};
 
 /// A flow by name: the function that runs it, and what else is to be known.
@@ -17,10 +20,13 @@ pub struct Definition {
     description: String,
     early: bool,
     patient: bool,
+    waits: Option<Duration>,
     operation: Option<Duration>,
     remembered: Option<Duration>,
     keeps_data: bool,
     prompts: Option<u32>,
+    /// By their keys.
+    questions: BTreeMap<String, Prompt>,
     run: Box<Run>,
 }
 
@@ -56,10 +62,12 @@ impl Definition {
             description: String::new(),
             early: false,
             patient: false,
+            waits: None,
             operation: None,
             remembered: None,
             keeps_data: false,
             prompts: None,
+            questions: BTreeMap::new(),
             run: Box::new(run),
         }
     }
@@ -93,6 +101,15 @@ impl Definition {
         self
     }
 
+    /// How long a session of this flow waits for an answer unless its start says otherwise, in place
+    /// of what the engine allows. A longer wait than a session may take altogether is not cut: how
+    /// many questions there may be bounds it then.
+    #[must_use]
+    pub fn waits(mut self, duration: Duration) -> Self {
+        self.waits = Some(duration);
+        self
+    }
+
     /// How long the result of this flow is remembered, instead of what the engine says.
     #[must_use]
     pub fn remembered(mut self, duration: Duration) -> Self {
@@ -115,6 +132,18 @@ impl Definition {
         self
     }
 
+    /// Tells of a question beforehand: what a start gives for it must keep to its rules, however late
+    /// it would be asked (INT-020). The flow may still ask for less than is told here.
+    #[must_use]
+    pub fn question(mut self, key: impl Into<String>, question: &impl Question) -> Self {
+        let prompt = question.prompt();
+        // One that cannot be asked ends the flow when it is, and says nothing of values before.
+        if prompt.sound().is_ok() {
+            self.questions.insert(key.into(), prompt.clone());
+        }
+        self
+    }
+
     /// The name it is started by.
     pub fn name(&self) -> &str {
         &self.name
@@ -134,12 +163,29 @@ impl Definition {
         self.patient
     }
 
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        self.waits
+    }
+
     pub(crate) fn prompts(&self) -> Option<u32> {
         self.prompts
     }
 
     pub(crate) fn operation(&self) -> Option<Duration> {
         self.operation
+    }
+
+    /// Judges what is given for the questions that are known beforehand. What is left empty may have a
+    /// default that is not.
+    pub(crate) fn check_given(&self, params: &Map<String, Value>) -> Result<(), EngineError> {
+        for (key, prompt) in &self.questions {
+            if let Some(value) = params.get(key).filter(|value| !is_empty(value))
+                && let Err(violation) = prompt.check(value)
+            {
+                return Err(EngineError::InvalidParams { key: key.clone(), violation });
+            }
+        }
+        Ok(())
     }
 
     /// How long the end of a session that ended this way is remembered.

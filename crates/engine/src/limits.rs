@@ -10,11 +10,12 @@ use mcp_flow_rate::Rate;
 pub struct Limits {
     /// How much one session may hold.
     pub bounds: Bounds,
-    /// How long a session waits for an answer if its start does not say. 5 minutes (INT-071).
+    /// How long a session waits for an answer if neither its start nor its flow says. 5 minutes
+    /// (INT-071).
     pub inactivity: Option<Duration>,
     /// The longest wait a start may ask for; more is cut to this (INT-023). A day.
     pub longest_inactivity: Duration,
-    /// How long a session may take altogether. A day (INT-109).
+    /// How long a session may take altogether. A week (INT-109).
     pub duration: Option<Duration>,
     /// How long one operation of a flow may take. 5 minutes (INT-083).
     pub operation: Duration,
@@ -44,7 +45,7 @@ impl Default for Limits {
             bounds: Bounds::default(),
             inactivity: Some(Duration::from_secs(5 * 60)),
             longest_inactivity: DAY,
-            duration: Some(DAY),
+            duration: Some(7 * DAY),
             operation: Duration::from_secs(5 * 60),
             warning: Duration::from_secs(60),
             sessions_per_owner: 1_000,

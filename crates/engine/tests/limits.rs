@@ -92,6 +92,41 @@ async fn a_session_has_its_time() {
     assert!(matches!(late, EngineError::Expired(Limit::Duration)), "{late:?}");
 }
 
+/// INT-022, INT-071, INT-109, C-57: a client says how long a session waits, else its flow, else whoever
+/// starts it, else the engine; a wait that a flow declares is not cut by how long sessions may take.
+#[tokio::test]
+async fn the_wait_is_set_by_who_knows_best() {
+    async fn approve(flow: Flow, _: NoParams) -> FlowResult<bool> {
+        flow.ask("sure", confirm("Sure?")).await
+    }
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let clock = StillClock::new();
+    let engine = builder(Arc::new(MemoryStore::new()))
+        .clock(clock.clone())
+        .flow(Definition::new("approve", approve).waits(30 * DAY))
+        .build();
+    let millis = |wait: Duration| u64::try_from(wait.as_millis()).unwrap();
+    let by_default = |flow: &str| start(flow).default_inactivity(2 * DAY);
+    for (wanted, wait) in [
+        (start("register"), Duration::from_secs(300)),
+        (by_default("register"), 2 * DAY),
+        (by_default("register").inactivity(Duration::from_secs(1)), Duration::from_secs(1)),
+        (start("approve"), 30 * DAY),
+        (by_default("approve"), 30 * DAY),
+        (start("approve").inactivity(60 * DAY), 30 * DAY),
+    ] {
+        let view = engine.start(wanted).await.unwrap();
+        assert_eq!(view.inactivity, Some(millis(wait)));
+    }
+    let id = engine.start(start("approve")).await.unwrap().id;
+    clock.forward(29 * DAY);
+    answer(&engine, id, json!(true)).await;
+    let id = engine.start(start("approve")).await.unwrap().id;
+    clock.forward(30 * DAY);
+    let late = engine.respond(id, &me(), json!(true).into()).await.unwrap_err();
+    assert!(matches!(late, EngineError::Expired(Limit::Inactivity)), "{late:?}");
+}
+
 /// INT-074, INT-114, C-11: without any request, what is overdue ends, and later is forgotten.
 #[tokio::test]
 async fn sweeping_ends_and_then_forgets() {

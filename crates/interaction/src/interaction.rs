@@ -34,6 +34,8 @@ pub(crate) struct Inner {
     is_at_rest: bool,
     pub(crate) is_persistent: bool,
     pub(crate) patience: Patience,
+    /// How long flows wait for an answer that were called as tools.
+    pub(crate) call_inactivity: Duration,
     pub(crate) warnings: Warnings,
     pub(crate) shown: ShownTurns,
 }
@@ -88,6 +90,7 @@ impl Interaction {
             is_at_rest: false,
             is_persistent: false,
             patience: Patience { start: START_PATIENCE, poll: POLL_PATIENCE },
+            call_inactivity: CALL_INACTIVITY,
         }
     }
 
@@ -191,6 +194,7 @@ pub struct InteractionBuilder {
     is_at_rest: bool,
     is_persistent: bool,
     patience: Patience,
+    call_inactivity: Duration,
 }
 
 impl InteractionBuilder {
@@ -243,6 +247,13 @@ impl InteractionBuilder {
         self
     }
 
+    /// How long a flow that was called as a tool waits for an answer, unless the flow says. A day:
+    /// `interaction.start` has a timeout that clients know of (INT-022), `tools/call` has none.
+    pub fn call_inactivity(mut self, duration: Duration) -> Self {
+        self.call_inactivity = duration;
+        self
+    }
+
     /// Leaves sessions alone that no request names: what was interrupted is not taken up, and what is
     /// overdue is not ended. For looking into a store that no server uses.
     pub fn at_rest(mut self) -> Self {
@@ -289,6 +300,7 @@ impl InteractionBuilder {
             is_persistent: self.is_persistent,
             stateless,
             patience: self.patience,
+            call_inactivity: self.call_inactivity,
             warnings: Warnings::default(),
             shown: ShownTurns::default(),
         };
@@ -314,3 +326,4 @@ const EXTENSION: &str = "io.mcp-flow/interaction";
 
 const START_PATIENCE: Duration = Duration::from_millis(100);
 const POLL_PATIENCE: Duration = Duration::from_secs(1);
+const CALL_INACTIVITY: Duration = Duration::from_secs(24 * 60 * 60);

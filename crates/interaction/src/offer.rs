@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mcp_flow_engine::{Definition, Flow, FlowResult};
+use mcp_flow_flow::Question;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -38,6 +39,7 @@ pub struct OfferedFlow {
     /// The keys of its questions, as far as they are listed.
     pub(crate) keys: Vec<String>,
     pub(crate) asks_after_start: bool,
+    refuses_unknown: bool,
 }
 
 impl OfferedFlow {
@@ -57,6 +59,7 @@ impl OfferedFlow {
             schema: Map::new(),
             keys: Vec::new(),
             asks_after_start: false,
+            refuses_unknown: false,
         }
     }
 
@@ -81,7 +84,9 @@ impl OfferedFlow {
         let keys = self.schema.remove("properties");
         self.schema = derived;
         // Values for questions may come beside the members of the type.
-        self.schema.remove("additionalProperties");
+        if self.schema.get("additionalProperties") == Some(&Value::Bool(false)) {
+            self.schema.remove("additionalProperties");
+        }
         if let Some(Value::Object(keys)) = keys {
             for (key, schema) in keys {
                 self = self.key(key, schema);
@@ -113,6 +118,20 @@ impl OfferedFlow {
         self
     }
 
+    /// Tells of a question beforehand: a value for it that breaks its rules is refused when the flow
+    /// is started, however late it would be asked (INT-020).
+    pub fn question(mut self, key: impl Into<String>, question: &impl Question) -> Self {
+        self.definition = self.definition.question(key, question);
+        self
+    }
+
+    /// Takes the members of the type of its parameters and the keys that are listed, and refuses
+    /// everything else. For flows that ask for nothing else.
+    pub fn refuse_unknown_arguments(mut self) -> Self {
+        self.refuses_unknown = true;
+        self
+    }
+
     /// Sends the first question by itself, after the result of the start, to clients that can be
     /// sent requests. Otherwise it is part of that result.
     pub fn asks_after_start(mut self) -> Self {
@@ -132,6 +151,12 @@ impl OfferedFlow {
         self
     }
 
+    /// How long a session of this flow waits for an answer, unless its start says otherwise.
+    pub fn waits(mut self, duration: Duration) -> Self {
+        self.definition = self.definition.waits(duration);
+        self
+    }
+
     /// The name it is started by.
     pub fn name(&self) -> &str {
         self.definition.name()
@@ -143,6 +168,10 @@ impl OfferedFlow {
         schema.insert("type".to_owned(), "object".into());
         schema.extend(self.schema.clone());
         schema.entry("properties").or_insert_with(|| json!({}));
+        if self.refuses_unknown {
+            // A type that takes more than its members says so itself.
+            schema.entry("additionalProperties").or_insert(Value::Bool(false));
+        }
         Value::Object(schema)
     }
 }

@@ -198,7 +198,9 @@ impl Call {
     }
 
     fn beginning(&self) -> Start {
-        Start::new(self.flow.as_str(), self.owner.clone()).params(self.arguments.clone())
+        Start::new(self.flow.as_str(), self.owner.clone())
+            .params(self.arguments.clone())
+            .default_inactivity(self.interaction.inner.call_inactivity)
     }
 
     /// What was given upfront are arguments, and is refused as arguments are (C-31).

@@ -249,8 +249,15 @@ fn metadata(session: &Session) -> Map<String, Value> {
     put("createdAt", session.started.at.as_millis().into());
     put("lastActivityAt", session.touched.as_millis().into());
     put("toolName", session.started.flow.as_str().into());
-    if let Some(deadline) = session.deadline().filter(|_| session.ended.is_none()) {
-        put("expiresAt", deadline.as_millis().into());
+    match &session.ended {
+        Some(ended) => {
+            put("endedAt", ended.at.as_millis().into());
+        }
+        None => {
+            if let Some(deadline) = session.deadline() {
+                put("expiresAt", deadline.as_millis().into());
+            }
+        }
     }
     if !session.started.context.is_empty() {
         put("context", Value::Object(session.started.context.clone()));

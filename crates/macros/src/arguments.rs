@@ -62,21 +62,41 @@ impl Arguments {
                 let kind = quote!(FunctionArguments);
                 Ok(Self { definition: define(&fields, spelling)?, kind, pattern, values: calls })
             }
+            Some(kind) if !fields.is_empty() => {
+                let message = "`#[arguments]` stands for all of them; it cannot have others beside";
+                Err(syn::Error::new_spanned(kind, message))
+            }
             Some(kind) if spelling.allow_unknown || spelling.rename_all.is_some() => {
                 let message = "with `#[arguments]` the type itself says how it is read; use the \
                                attributes of serde on it";
                 Err(syn::Error::new_spanned(kind, message))
             }
-            Some(kind) if fields.is_empty() => {
+            Some(kind) => {
                 let (kind, pattern) = (quote!(#kind), quote!(#whole));
                 Ok(Self { definition: TokenStream::new(), kind, pattern, values: calls })
             }
-            Some(kind) => {
-                let message = "`#[arguments]` stands for all of them; it cannot have others beside";
-                Err(syn::Error::new_spanned(kind, message))
-            }
         }
     }
+}
+
+/// Compiles only if the type that holds all arguments, if there is one, may be an object with a member
+/// for each.
+pub(crate) fn check_object(parameters: &[Parameter]) -> Option<TokenStream> {
+    let kind = parameters.iter().find_map(|parameter| match parameter {
+        Parameter::All(kind) => Some(kind),
+        _ => None,
+    })?;
+    Some(quote_spanned! {kind.span()=>
+        const _: () = {
+            #[allow(unused_imports)]
+            use ::mcp_flow::tool::MayBeObject as _;
+            ::core::assert!(
+                ::mcp_flow::tool::Shape::<#kind>::MAY_BE_OBJECT,
+                "`#[arguments]` is for a type with named fields, since arguments are an object with \
+                 a member for each; take a single value as a plain parameter"
+            );
+        };
+    })
 }
 
 /// What an argument is called on its way to the function: a name that hides nothing.

@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::Item;
+use syn::{Fields, Item};
 
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     if !options.is_empty() {
@@ -31,7 +31,12 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> syn::Result<Tok
             .predicates
             .push(written);
     }
+    // Where a type is used for all arguments of a tool, this is found out when it is compiled.
+    let shape = is_one_value(&item)
+        .then(|| quote!(impl #parameters ::mcp_flow::tool::NotAnObject for #name #arguments #condition {}));
     Ok(quote! {
+        #shape
+
         #[derive(
             ::mcp_flow::__private::Serialize,
             ::mcp_flow::__private::Deserialize,
@@ -51,4 +56,26 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> syn::Result<Tok
             }
         }
     })
+}
+
+/// Whether a type is written as a text, a list or nothing, as far as it can be told without knowing
+/// what serde is told.
+fn is_one_value(item: &Item) -> bool {
+    let (attributes, is_one) = match item {
+        Item::Struct(item) => (
+            &item.attrs,
+            match &item.fields {
+                Fields::Named(_) => false,
+                // One with a single field is written like that field.
+                Fields::Unnamed(fields) => fields.unnamed.len() != 1,
+                Fields::Unit => true,
+            },
+        ),
+        Item::Enum(item) => (
+            &item.attrs,
+            item.variants.iter().all(|variant| matches!(variant.fields, Fields::Unit)),
+        ),
+        _ => return false,
+    };
+    is_one && !attributes.iter().any(|attribute| attribute.path().is_ident("serde"))
 }

@@ -1,43 +1,44 @@
 //! `#[flow]` on a function.
 //!
-//! The function stays as it is. Beside it comes a type that `flows![…]` lists it by. The keys of
-//! questions that are written out in it, as in `flow.ask("city", text("Where to?"))`, become
-//! optional arguments of the tool it is offered as.
+//! The function stays as it is. Beside it comes a type that `flows![…]` lists it by. Its parameters
+//! after the first, and the keys of questions that are written out in it, become arguments of the
+//! tool it is offered as.
 
-use proc_macro2::{Delimiter, Group, Literal, TokenStream, TokenTree};
-use quote::{format_ident, quote};
+use proc_macro2::TokenStream;
+use quote::quote;
 use syn::meta::ParseNestedMeta;
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
-use syn::{Expr, FnArg, Ident, ItemFn, LitStr, Path, Token, Type};
+use syn::{Expr, FnArg, Ident, ItemFn, LitStr, Pat, PatType, Path, Token, Type};
 
+use crate::arguments::{Arguments, Spelling, check_object};
+use crate::call::plain;
+use crate::kind::{Kind, marker};
 use crate::options::{set, value};
-use crate::signature::documentation;
+use crate::parameter::Parameter;
+use crate::questions::Questions;
+use crate::signature::{documentation, undocumented};
 
-pub(crate) fn expand(options: TokenStream, function: ItemFn) -> syn::Result<TokenStream> {
+pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream> {
     let options = FlowOptions::parse(options)?;
-    let params = params(&function)?;
+    let own_name = plain(&function.sig.ident);
+    let name = options.name.as_ref().map_or(own_name, LitStr::value);
+    let offered = offered(&name, &mut function)?;
     let ident = &function.sig.ident;
-    let plain_name = || ident.to_string().trim_start_matches("r#").to_owned();
-    let name = options.name.as_ref().map_or_else(plain_name, LitStr::value);
-    let offered = match &params {
-        Some(params) => quote!(::mcp_flow::OfferedFlow::new(#name, #ident).params::<#params>()),
-        None => quote! {
-            ::mcp_flow::OfferedFlow::new(#name, |flow, _: ::mcp_flow::__private::NoParams| #ident(flow))
-        },
-    };
     let description = match (options.description, documentation(&function.attrs)) {
-        (Some(description), _) => Some(quote!(.description(#description))),
-        (None, Some(text)) => Some(quote!(.description(#text))),
-        (None, None) => None,
+        (Some(description), _) => quote!(.description(#description)),
+        (None, Some(text)) => quote!(.description(#text)),
+        (None, None) => return Err(undocumented(ident, "flow")),
     };
     let title = options.title.iter();
     let after_start = options.asks_after_start.then(|| quote!(.asks_after_start()));
     let early = options.early_completion.then(|| quote!(.early_completion()));
-    let mut keys = Vec::new();
-    find_keys(quote::ToTokens::to_token_stream(&function.block), &mut keys);
-    let keys = keys.iter().map(Key::call);
-    let (marker, visibility) = (marker(ident), &function.vis);
+    let waits = options.waits.iter().map(seconds).collect::<syn::Result<Vec<_>>>()?;
+    let questions = Questions::read(&function.block, hold(&function));
+    let is_closed = questions.are_all() && !options.allow_unknown_arguments;
+    let closed = is_closed.then(|| quote!(.refuse_unknown_arguments()));
+    let questions = questions.calls();
+    let (marker, visibility) = (marker(ident, "flow"), &function.vis);
     Ok(quote! {
         #function
 
@@ -48,7 +49,17 @@ pub(crate) fn expand(options: TokenStream, function: ItemFn) -> syn::Result<Toke
 
         impl ::mcp_flow::IntoFlows for #marker {
             fn into_flows(self) -> ::std::vec::Vec<::mcp_flow::OfferedFlow> {
-                ::std::vec![#offered #description #(.title(#title))* #after_start #early #(#keys)*]
+                let offered = #offered;
+                ::std::vec![
+                    offered
+                        #description
+                        #(.title(#title))*
+                        #after_start
+                        #early
+                        #(.waits(::std::time::Duration::from_secs(#waits)))*
+                        #closed
+                        #(#questions)*
+                ]
             }
         }
     })
@@ -60,7 +71,7 @@ pub(crate) fn list(functions: TokenStream) -> syn::Result<TokenStream> {
     let mut functions = parser.parse2(functions)?;
     for function in &mut functions {
         if let Some(last) = function.segments.last_mut() {
-            last.ident = marker(&last.ident);
+            last.ident = marker(&last.ident, "flow");
         }
     }
     let functions = functions.iter();
@@ -75,8 +86,10 @@ struct FlowOptions {
     name: Option<LitStr>,
     title: Option<Expr>,
     description: Option<Expr>,
+    waits: Option<LitStr>,
     asks_after_start: bool,
     early_completion: bool,
+    allow_unknown_arguments: bool,
 }
 
 impl FlowOptions {
@@ -92,6 +105,11 @@ impl FlowOptions {
             "name" => set(&mut self.name, meta, |meta| meta.value()?.parse()),
             "title" => set(&mut self.title, meta, value),
             "description" => set(&mut self.description, meta, value),
+            "waits" => set(&mut self.waits, meta, |meta| meta.value()?.parse()),
+            "allow_unknown_arguments" => {
+                self.allow_unknown_arguments = true;
+                Ok(())
+            }
             "asks_after_start" => {
                 self.asks_after_start = true;
                 Ok(())
@@ -101,16 +119,30 @@ impl FlowOptions {
                 Ok(())
             }
             _ => Err(meta.error(
-                "unknown option; a flow has name, title, description, asks_after_start and \
-                 early_completion",
+                "unknown option; a flow has name, title, description, waits, asks_after_start, \
+                 early_completion and allow_unknown_arguments",
             )),
         }
     }
 }
 
-/// The type of a flow's parameters, if it has any.
-fn params(function: &ItemFn) -> syn::Result<Option<Type>> {
-    let signature = &function.sig;
+/// The name by which a function calls its hold on the session; none if it has no use for it.
+fn hold(function: &ItemFn) -> Option<&Ident> {
+    match function.sig.inputs.first() {
+        Some(FnArg::Typed(first)) => match &*first.pat {
+            Pat::Ident(pattern) => Some(&pattern.ident),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// An expression of type `OfferedFlow` that calls the function with what it was started with.
+///
+/// Parameters are arguments, each by its name, like those of a tool. A single one may also be a type
+/// that holds all of them.
+fn offered(name: &str, function: &mut ItemFn) -> syn::Result<TokenStream> {
+    let signature = &mut function.sig;
     if signature.asyncness.is_none() {
         let message = "a flow waits for answers, so it is an `async fn`";
         return Err(syn::Error::new_spanned(signature.fn_token, message));
@@ -119,92 +151,99 @@ fn params(function: &ItemFn) -> syn::Result<Option<Type>> {
         let message = "a flow cannot be generic; it is taken up again by its name alone";
         return Err(syn::Error::new_spanned(&signature.generics, message));
     }
-    let mut inputs = signature.inputs.iter();
-    let params = match (inputs.next(), inputs.next(), inputs.next()) {
-        (Some(FnArg::Typed(_)), None, None) => None,
-        (Some(FnArg::Typed(_)), Some(FnArg::Typed(params)), None) => Some((*params.ty).clone()),
-        _ => {
-            let message = "a flow takes `flow: Flow`, and its parameters as one type if it has any";
-            return Err(syn::Error::new_spanned(&signature.inputs, message));
-        }
-    };
-    Ok(params)
-}
-
-/// A question that is written out in a flow.
-struct Key {
-    key: Literal,
-    kind: Option<String>,
-    message: Option<Literal>,
-}
-
-impl Key {
-    fn call(&self) -> TokenStream {
-        let Self { key, kind, message } = self;
-        let description = message.iter();
-        let kind = match kind.as_deref() {
-            Some("text") => quote!("type": "string",),
-            Some("confirm") => quote!("type": "boolean",),
-            Some("number") => quote!("type": "number",),
-            Some("integer") => quote!("type": "integer",),
-            Some("date") => quote!("type": "string", "format": "date",),
-            _ => quote!(),
-        };
-        quote! {
-            .key(#key, ::mcp_flow::__private::json!({#kind #("description": #description)*}))
-        }
+    if !matches!(signature.inputs.first(), Some(FnArg::Typed(_))) {
+        let message =
+            "a flow is a function that takes `flow: Flow` first, and its parameters after";
+        return Err(syn::Error::new_spanned(&signature.inputs, message));
     }
-}
-
-/// Finds `.ask("key", kind("message"…)…)` wherever it is written.
-fn find_keys(tokens: TokenStream, found: &mut Vec<Key>) {
-    let mut is_ask = false;
-    for token in tokens {
-        if let TokenTree::Group(group) = &token {
-            if is_ask
-                && group.delimiter() == Delimiter::Parenthesis
-                && let Some(key) = read_key(group)
-            {
-                found.push(key);
+    let ident = signature.ident.clone();
+    let given: Vec<_> = signature
+        .inputs
+        .iter_mut()
+        .skip(1)
+        .filter_map(|input| match input {
+            FnArg::Typed(input) => Some(input),
+            FnArg::Receiver(_) => None,
+        })
+        .collect();
+    if let [only] = given.as_slice()
+        && !matches!(&*only.pat, Pat::Ident(_))
+        && !is_told(only)
+    {
+        // It has no name that an argument could have.
+        return Ok(whole(name, &ident, &only.ty));
+    }
+    let is_undecided = matches!(given.as_slice(), [only] if !is_told(only));
+    let parameters: Vec<_> = given.into_iter().map(parameter).collect::<syn::Result<_>>()?;
+    Ok(match parameters.as_slice() {
+        [] => quote! {
+            ::mcp_flow::OfferedFlow::new(#name, |flow, _: ::mcp_flow::__private::NoParams| #ident(flow))
+        },
+        [Parameter::All(kind)] => {
+            let check = check_object(&parameters);
+            let whole = whole(name, &ident, kind);
+            quote!({ #check #whole })
+        }
+        [Parameter::One(only)] if is_undecided => {
+            let kind = &only.kind;
+            let whole = whole(name, &ident, kind);
+            let apart = apart(name, &ident, &parameters)?;
+            quote! {
+                if ::mcp_flow::tool::is_one_value::<#kind>() { #apart } else { #whole }
             }
-            find_keys(group.stream(), found);
         }
-        is_ask = matches!(&token, TokenTree::Ident(ident) if ident == "ask");
-    }
+        parameters => apart(name, &ident, parameters)?,
+    })
 }
 
-fn read_key(group: &Group) -> Option<Key> {
-    let mut tokens = group.stream().into_iter();
-    let key = text(tokens.next()?)?;
-    let mut kind = None;
-    for token in tokens {
-        match token {
-            // The last word before the parentheses, whatever path leads to it.
-            TokenTree::Ident(ident) => kind = Some(ident.to_string()),
-            TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis => {
-                let message = group.stream().into_iter().next().and_then(text);
-                let is_question = kind.as_deref().is_some_and(|kind| KINDS.contains(&kind));
-                return Some(Key { key, message: message.filter(|_| is_question), kind });
-            }
-            TokenTree::Punct(_) => {}
-            _ => break,
+/// Whether it is said what a parameter is: one argument, or all of them.
+fn is_told(parameter: &PatType) -> bool {
+    let words = ["doc", "param", "arguments"];
+    let is_ours = |one: &syn::Attribute| words.iter().any(|word| one.path().is_ident(word));
+    parameter.attrs.iter().any(is_ours)
+}
+
+fn parameter(parameter: &mut PatType) -> syn::Result<Parameter> {
+    match Parameter::take(Kind::Tool, parameter)? {
+        Parameter::Context { .. } => {
+            let message = "a flow has no context, since it outlives the call that started it; \
+                           `Flow` has what it may use";
+            Err(syn::Error::new_spanned(parameter, message))
         }
-    }
-    Some(Key { key, kind: None, message: None })
-}
-
-fn text(token: TokenTree) -> Option<Literal> {
-    match token {
-        TokenTree::Literal(literal) if literal.to_string().starts_with('"') => Some(literal),
-        _ => None,
+        parameter => Ok(parameter),
     }
 }
 
-/// The functions that make questions.
-const KINDS: [&str; 8] =
-    ["text", "choice", "confirm", "number", "integer", "date", "file", "custom"];
+/// The function called with a value of one type.
+fn whole(name: &str, function: &Ident, kind: &Type) -> TokenStream {
+    quote!(::mcp_flow::OfferedFlow::new(#name, #function).params::<#kind>())
+}
 
-/// The type that stands for a function. The compiler names it where a function is no flow.
-fn marker(function: &Ident) -> Ident {
-    format_ident!("{}_marked_as_flow", function, span = function.span())
+/// The function called with each argument by itself.
+fn apart(name: &str, function: &Ident, parameters: &[Parameter]) -> syn::Result<TokenStream> {
+    // Values for questions may come beside them.
+    let spelling = Spelling { allow_unknown: true, rename_all: None };
+    let Arguments { definition, kind, pattern, values } =
+        Arguments::new(parameters, function, true, &spelling)?;
+    Ok(quote!({
+        #definition
+        ::mcp_flow::OfferedFlow::new(#name, |flow, #pattern: #kind| #function(flow, #(#values),*))
+            .params::<#kind>()
+    }))
+}
+
+/// Reads a span of time such as `7d`, in seconds.
+fn seconds(text: &LitStr) -> syn::Result<u64> {
+    let written = text.value();
+    let unit = written.chars().last().and_then(|unit| {
+        let seconds = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400), ('w', 604_800)];
+        seconds.into_iter().find(|(letter, _)| *letter == unit)
+    });
+    let number = unit.and_then(|(letter, _)| written.strip_suffix(letter)?.parse::<u64>().ok());
+    let seconds = number.zip(unit).and_then(|(number, (_, unit))| number.checked_mul(unit));
+    seconds.filter(|seconds| *seconds > 0).ok_or_else(|| {
+        let message =
+            "a wait is a whole number and a unit: \"90s\", \"30m\", \"12h\", \"7d\" or \"2w\"";
+        syn::Error::new_spanned(text, message)
+    })
 }

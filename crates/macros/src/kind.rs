@@ -4,6 +4,12 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::Ident;
 
+/// The type that stands for a function with this attribute. All that the compiler says where the
+/// attribute was forgotten is that it cannot find this name, so the name says what to do.
+pub(crate) fn marker(function: &Ident, attribute: &str) -> Ident {
+    format_ident!("{}_needs_the_attribute_{}", function, attribute, span = function.span())
+}
+
 /// What an attribute makes of a function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -22,9 +28,9 @@ impl Kind {
         }
     }
 
-    /// The type that stands for a function. The compiler names it where a function is none.
+    /// The type that stands for a function.
     pub(crate) fn marker(self, function: &Ident) -> Ident {
-        format_ident!("{}_marked_as_{}", function, self.noun(), span = function.span())
+        marker(function, self.noun())
     }
 
     /// The trait by which it is registered.

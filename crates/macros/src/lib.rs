@@ -14,6 +14,7 @@ mod methods;
 mod options;
 mod parameter;
 mod prompt;
+mod questions;
 mod resource;
 mod signature;
 mod tool;

@@ -5,6 +5,7 @@ use quote::quote;
 use syn::parse::Parser;
 use syn::{Attribute, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, LitStr, Meta, ReceiverKind};
 
+use crate::arguments::check_object;
 use crate::kind::Kind;
 use crate::options::{ToolOptions, set};
 use crate::signature::Function;
@@ -16,12 +17,14 @@ pub(crate) fn expand(options: TokenStream, mut block: ItemImpl) -> syn::Result<T
         let message = "mark an `impl` block of the type itself, not of a trait";
         return Err(syn::Error::new_spanned(path, message));
     }
+    // A constant, which the check of a type is, cannot name the parameters of the block.
+    let is_plain = block.generics.params.is_empty();
     let mut tools = Vec::new();
     for item in &mut block.items {
         if let ImplItem::Fn(method) = item
             && let Some(options) = take_attribute(method)?
         {
-            let tool = tool(method, &options, &prefix)?;
+            let tool = tool(method, &options, &prefix, is_plain)?;
             // A method that is not compiled is no tool.
             let conditions = method.attrs.iter().filter(|one| one.path().is_ident("cfg"));
             tools.push(quote! {
@@ -85,7 +88,12 @@ fn take_attribute(method: &mut ImplItemFn) -> syn::Result<Option<ToolOptions>> {
     ToolOptions::parse(options).map(Some)
 }
 
-fn tool(method: &mut ImplItemFn, options: &ToolOptions, prefix: &str) -> syn::Result<TokenStream> {
+fn tool(
+    method: &mut ImplItemFn,
+    options: &ToolOptions,
+    prefix: &str,
+    is_plain: bool,
+) -> syn::Result<TokenStream> {
     let shares_self = match method.sig.inputs.first() {
         Some(FnArg::Receiver(receiver)) => {
             if !matches!(receiver.kind, ReceiverKind::Reference(_, _, None)) {
@@ -99,12 +107,16 @@ fn tool(method: &mut ImplItemFn, options: &ToolOptions, prefix: &str) -> syn::Re
     };
     let function = Function::take(Kind::Tool, &mut method.sig, &method.attrs)?;
     let (name, state) = (&method.sig.ident, Ident::new("state", Span::mixed_site()));
+    let check = check_object(&function.parameters).filter(|_| is_plain);
     if !shares_self {
-        return build(prefix, name, &function, options, &quote!(Self::#name), &TokenStream::new());
+        let tool =
+            build(prefix, name, &function, options, &quote!(Self::#name), &TokenStream::new())?;
+        return Ok(quote!({ #check #tool }));
     }
     let clone = quote!(let #state = ::std::sync::Arc::clone(&#state););
     let tool = build(prefix, name, &function, options, &quote!(#state.#name), &clone)?;
     Ok(quote!({
+        #check
         let #state = ::std::sync::Arc::clone(&self);
         #tool
     }))

@@ -50,6 +50,11 @@ impl CommonOptions {
         Ok(true)
     }
 
+    /// Whether there is a description, here or in the function's documentation.
+    pub(crate) fn describe(&self, function: &Function) -> bool {
+        self.description.is_some() || function.documentation.is_some()
+    }
+
     /// The calls on a builder that say all this; the description is the function's documentation
     /// unless another is given.
     pub(crate) fn builder_calls(&self, function: &Function) -> TokenStream {

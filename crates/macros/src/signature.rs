@@ -3,7 +3,8 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{
-    Attribute, Expr, ExprLit, FnArg, GenericParam, Lit, Meta, ReturnType, Safety, Signature, Type,
+    Attribute, Expr, ExprLit, FnArg, GenericParam, Ident, Lit, Meta, ReturnType, Safety, Signature,
+    Type,
 };
 
 use crate::kind::Kind;
@@ -97,6 +98,15 @@ fn result(kind: Kind, output: &ReturnType) -> syn::Result<TokenStream> {
             returned => Ok(quote!(#returned)),
         },
     }
+}
+
+/// What is said of a tool that says nothing of itself.
+pub(crate) fn undocumented(name: &Ident, noun: &str) -> syn::Error {
+    let message = format!(
+        "a {noun} needs a description, since that is what models choose it by; write a doc comment \
+         above the function, or `#[{noun}(description = \"…\")]`"
+    );
+    syn::Error::new_spanned(name, message)
 }
 
 /// The doc comment as text: its lines without the space after the slashes.

@@ -4,19 +4,20 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Ident, ItemFn, LitStr};
 
-use crate::arguments::Spelling;
+use crate::arguments::{Spelling, check_object};
 use crate::call::{Call, Called, plain};
 use crate::function::{mark, read};
 use crate::kind::Kind;
 use crate::options::ToolOptions;
-use crate::signature::Function;
+use crate::signature::{Function, undocumented};
 
 pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream> {
     let options = ToolOptions::parse(options)?;
     let read = read(Kind::Tool, &mut function)?;
     let name = &function.sig.ident;
     let tool = build("", name, &read, &options, &name.to_token_stream(), &TokenStream::new())?;
-    Ok(mark(Kind::Tool, &function, &tool))
+    let check = check_object(&read.parameters);
+    Ok(mark(Kind::Tool, &function, &quote!({ #check #tool })))
 }
 
 /// An expression of type `Result<Tool, BadTool>`.
@@ -39,6 +40,9 @@ pub(crate) fn build(
     let (path, state) = (path.clone(), state.clone());
     let called = Called { function, quick: common.quick, later: quote!(handler), path, state };
     let Call { definition, arguments, finish } = called.with_arguments(&spelling)?;
+    if !common.describe(function) {
+        return Err(undocumented(name, "tool"));
+    }
     let given_name = common.name.as_ref().map_or_else(|| plain(name), LitStr::value);
     let name = format!("{prefix}{given_name}");
     let (said, more) = (common.builder_calls(function), options.builder_calls());

@@ -56,18 +56,33 @@ pub(crate) fn required(place: &str, name: &str) -> Violation {
     Violation { pointer, sentence }
 }
 
-/// Says that a member is not allowed here, and which are.
+/// Says that a member is not allowed here, which are, and which of them may have been meant.
 pub(crate) fn stray(place: &str, name: &str, known: &[&str]) -> Violation {
-    let pointer = member(place, &shorten(name));
+    let short = shorten(name);
+    let pointer = member(place, &short);
     let name = dotted(&pointer);
     let owner = if place.is_empty() { "this tool" } else { "the object it is in" };
-    let sentence = match known {
-        [] if place.is_empty() => format!("{name} is not an argument; this tool takes none"),
-        [] => format!("{name} has no meaning here; leave it out"),
-        known => format!("{name} is not an argument; {owner} takes {}", list(known, "and")),
+    let sentence = match (known, nearest(&short, known)) {
+        ([], _) if place.is_empty() => format!("{name} is not an argument; this tool takes none"),
+        ([], _) => format!("{name} has no meaning here; leave it out"),
+        (known, None) => format!("{name} is not an argument; {owner} takes {}", list(known, "and")),
+        (known, Some(meant)) => format!(
+            "{name} is not an argument; did you mean {meant}? ({owner} takes {})",
+            list(known, "and")
+        ),
     };
     Violation { pointer, sentence }
 }
+
+/// Finds the name that is spelled most like this one, if any is near enough to have been meant.
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let likeness = |known: &&str| strsim::jaro_winkler(name, known);
+    let best = known.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(&best) > NEAR).then_some(best)
+}
+
+/// From here on two words are taken for spellings of one.
+const NEAR: f64 = 0.8;
 
 fn type_words(names: &[&str]) -> String {
     let words: Vec<_> = names.iter().map(|name| type_word(name)).collect();

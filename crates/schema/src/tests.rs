@@ -79,6 +79,18 @@ fn violations_are_named_and_explained() {
 fn what_would_be_right_is_said_of_a_stray_argument() {
     let two = json!({"properties": {"a": true, "b": true}, "additionalProperties": false});
     check(&two, json!({"c~/": 1}), &["/c~0~1 c~/ is not an argument; this tool takes a and b"]);
+    let three = json!({"properties": {"age": true, "email": true, "name": true},
+        "additionalProperties": false});
+    check(
+        &three,
+        json!({"e-mail": "", "nmae": "Ada"}),
+        &[
+            "/e-mail e-mail is not an argument; did you mean email? (this tool takes age, email \
+             and name)",
+            "/nmae nmae is not an argument; did you mean name? (this tool takes age, email and \
+             name)",
+        ],
+    );
     let none = json!({"type": "object", "additionalProperties": false});
     check(&none, json!({"c": 1}), &["/c c is not an argument; this tool takes none"]);
 }

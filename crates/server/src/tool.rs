@@ -28,9 +28,9 @@ use arguments::violations_error;
 pub(crate) use builder::is_good_name;
 pub use builder::{BadTool, ToolBuilder};
 pub use collection::{IntoTools, ToolCollection};
-#[doc(hidden)]
-pub use derived::check_argument;
 pub use derived::{Argument, argument_schema, result_schema};
+#[doc(hidden)]
+pub use derived::{MayBeObject, NotAnObject, Shape, check_argument, is_one_value};
 pub use failure::{Failure, IntoFailure};
 pub use mcp_flow_schema::Violation;
 pub use mirrored::Mirrored;

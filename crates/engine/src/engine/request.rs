@@ -19,8 +19,11 @@ pub struct Start {
     pub params: Map<String, Value>,
     /// What else it is told.
     pub context: Map<String, Value>,
-    /// How long it may wait for an answer; what the engine allows if None.
+    /// How long it may wait for an answer; what its flow or the engine says if None.
     pub inactivity: Option<Duration>,
+    /// How long it may wait if neither this start nor its flow says, in place of what the engine
+    /// says.
+    pub default_inactivity: Option<Duration>,
     /// Whether the flow begins only after the start has been answered.
     pub in_background: bool,
 }
@@ -28,8 +31,15 @@ pub struct Start {
 impl Start {
     /// A flow to be started with nothing but its name.
     pub fn new(flow: impl Into<String>, owner: Owner) -> Self {
-        let (params, context) = (Map::new(), Map::new());
-        Self { flow: flow.into(), owner, params, context, inactivity: None, in_background: false }
+        Self {
+            flow: flow.into(),
+            owner,
+            params: Map::new(),
+            context: Map::new(),
+            inactivity: None,
+            default_inactivity: None,
+            in_background: false,
+        }
     }
 
     /// Tells the flow something; it need not ask for it (INT-020).
@@ -58,6 +68,13 @@ impl Start {
     #[must_use]
     pub fn inactivity(mut self, duration: Duration) -> Self {
         self.inactivity = Some(duration);
+        self
+    }
+
+    /// How long it may wait for an answer if nothing else is said.
+    #[must_use]
+    pub fn default_inactivity(mut self, duration: Duration) -> Self {
+        self.default_inactivity = Some(duration);
         self
     }
 }

@@ -27,6 +27,7 @@ impl Core {
             return Err(EngineError::UnknownFlow(start.flow));
         };
         check_size("parameters and context", self.limits.params, &(&start.params, &start.context))?;
+        definition.check_given(&start.params)?;
         let (id, owner) = (new_id()?, start.owner.clone());
         let in_background = start.in_background;
         self.take_place(&owner).await?;
@@ -121,10 +122,14 @@ impl Core {
     fn started(&self, start: Start, definition: &Definition) -> Started {
         let limits = &self.limits;
         let at = self.clock.now();
-        let patient = definition.is_patient();
-        let inactivity = start.inactivity.or(limits.inactivity.filter(|_| !patient));
-        let inactivity = inactivity.map(|duration| duration.min(limits.longest_inactivity));
-        let duration = limits.duration.filter(|_| !patient);
+        let (patient, waits) = (definition.is_patient(), definition.wait());
+        // Only what a client asks for is cut; the rest is what the flow and the server say.
+        let longest = limits.longest_inactivity.max(waits.unwrap_or_default());
+        let asked = start.inactivity.map(|duration| duration.min(longest));
+        let usual = start.default_inactivity.or(limits.inactivity).filter(|_| !patient);
+        let inactivity = asked.or(waits).or(usual);
+        let is_bounded = |limit: &Duration| !patient && waits.is_none_or(|waits| waits < *limit);
+        let duration = limits.duration.filter(is_bounded);
         Started {
             flow: start.flow,
             owner: start.owner,

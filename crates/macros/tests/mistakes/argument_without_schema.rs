@@ -4,6 +4,7 @@ struct Address {
     city: String,
 }
 
+/// Tell the city of an address
 #[tool]
 fn city(address: Address) -> String {
     address.city

@@ -1,5 +1,6 @@
 use mcp_flow::prelude::*;
 
+/// Greet someone
 #[flow]
 async fn greet(_: Flow) -> String {
     "nobody".to_owned()

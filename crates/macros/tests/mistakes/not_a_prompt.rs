@@ -1,5 +1,6 @@
 use mcp_flow::prelude::*;
 
+/// Return what was given
 #[tool]
 fn review(code: String) -> String {
     code

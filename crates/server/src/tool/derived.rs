@@ -40,6 +40,52 @@ impl<T: DeserializeOwned + JsonSchema> Argument for T {}
 #[doc(hidden)]
 pub fn check_argument<T: Argument>() {}
 
+/// Whether a type is written as a single value, such as a text or a list, and not as an object that
+/// could hold several arguments.
+#[doc(hidden)]
+pub fn is_one_value<T: JsonSchema>() -> bool {
+    match argument_schema::<T>().get("type") {
+        Some(Value::String(kind)) => kind != "object",
+        Some(Value::Array(kinds)) => !kinds.iter().any(|kind| kind == "object"),
+        _ => false,
+    }
+}
+
+/// What is known not to be written as an object. The compiler can look for it, other than for the
+/// schema of a type.
+#[doc(hidden)]
+pub trait NotAnObject {}
+
+macro_rules! not_objects {
+    ($($kind:ty)*) => { $(impl NotAnObject for $kind {})* };
+}
+
+not_objects!(() String bool char u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
+
+impl<T> NotAnObject for Vec<T> {}
+
+impl<T: NotAnObject> NotAnObject for Option<T> {}
+
+/// Asks the compiler for the shape of a type: its own constant counts where it has one, that of
+/// [`MayBeObject`] everywhere else.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Shape<T>(std::marker::PhantomData<T>);
+
+impl<T: NotAnObject> Shape<T> {
+    /// Whether the type may be written as an object.
+    pub const MAY_BE_OBJECT: bool = false;
+}
+
+/// What counts for types of which nothing is known.
+#[doc(hidden)]
+pub trait MayBeObject {
+    /// Whether the type may be written as an object.
+    const MAY_BE_OBJECT: bool = true;
+}
+
+impl<T> MayBeObject for Shape<T> {}
+
 /// The schema of what a tool gives back, from the type it is written from.
 pub fn result_schema<T: JsonSchema>() -> Value {
     schema_of::<T>(SchemaSettings::draft2020_12().for_serialize())
