@@ -13,6 +13,7 @@ mod offer;
 mod permissions;
 mod serve;
 mod servers;
+mod sessions;
 mod signing;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ pub(crate) use offer::OfferSection;
 pub(crate) use permissions::PermissionRule;
 pub(crate) use serve::{ServeSection, origin};
 pub(crate) use servers::Configuration;
+pub(crate) use sessions::SessionsSection;
 pub(crate) use signing::SigningSection;
 
 /// What can be set in a file. Everything has a default, and options of the command line win.
@@ -44,6 +46,8 @@ pub(crate) struct File {
     pub(crate) serve: ServeSection,
     /// What is served, by `serve` and by `stdio`.
     pub(crate) offer: OfferSection,
+    /// How long conversations wait for an answer, and how long they may take altogether.
+    pub(crate) sessions: SessionsSection,
     /// What is said on standard error.
     pub(crate) log: LogSection,
     /// What is counted at `/metrics`.
@@ -129,6 +133,7 @@ impl File {
     fn check(&self) -> Result<(), String> {
         self.serve.check()?;
         self.offer.check()?;
+        self.sessions.check()?;
         self.identity.check()?;
         self.audit.check()?;
         self.signing.check()?;
@@ -150,6 +155,7 @@ impl File {
             let sections = [
                 ("serve", json(&file.serve)),
                 ("offer", json(&file.offer)),
+                ("sessions", json(&file.sessions)),
                 ("audit", json(&file.audit)),
                 ("metrics", json(&file.metrics)),
             ];

@@ -17,7 +17,7 @@ use mcp_flow_examples::read_file::Files;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::configuration::OfferSection;
+use crate::configuration::{OfferSection, SessionsSection};
 use crate::diagnostics;
 use crate::store::{Kept, StoreUrl};
 use crate::workflows::Workflows;
@@ -72,9 +72,17 @@ pub(crate) struct Offer {
     #[arg(skip)]
     remembered_seconds: Option<u64>,
 
+    /// How long conversations wait and last, as the file has it.
+    #[arg(skip)]
+    times: SessionsSection,
+
     /// Refuse clients that need an older protocol revision
     #[arg(long, value_name = "REVISION", value_parser = handshake_revision)]
     pub(crate) minimum_version: Option<Revision>,
+
+    /// Do not serve the built-in example tools, prompts and flows
+    #[arg(long)]
+    no_examples: bool,
 
     /// Switch conversations off; flows are tools that need every value upfront
     #[arg(long, conflicts_with = "stateless")]
@@ -120,7 +128,8 @@ pub(crate) enum Form {
 impl Offer {
     /// The same with what a file says where the command line says nothing. Lists add up.
     #[must_use]
-    pub(crate) fn or(mut self, file: OfferSection) -> Self {
+    pub(crate) fn or(mut self, file: OfferSection, times: SessionsSection) -> Self {
+        self.times = times;
         self.roots.extend(file.roots);
         self.workflows.add(file.workflows);
         self.store = self.store.or(file.store);
@@ -132,6 +141,7 @@ impl Offer {
         self.minimum_version = self.minimum_version.or(minimum);
         self.tool_names = self.tool_names.or(Some(file.tool_names));
         self.content = self.content.or(Some(file.content));
+        self.no_examples |= !file.examples;
         self.no_interaction |= !file.interaction && !self.stateless;
         self.stateless |= file.stateless && !self.no_interaction;
         self.replay_guard |= file.replay_guard && self.stateless;
@@ -186,7 +196,10 @@ impl Offer {
             roots = roots.and(Roots::directory(root)?);
         }
         let mut server = Server::builder("mcp-flow", env!("CARGO_PKG_VERSION"))
-            .description("MCP Flow with its built-in example tools and prompts")
+            .description(match self.no_examples {
+                false => "MCP Flow with its built-in example tools and prompts",
+                true => "MCP Flow",
+            })
             .limits(limits)
             .tool_names(match self.tool_names.unwrap_or_default() {
                 Spelling::Dotted => ToolNames::AsRegistered,
@@ -195,9 +208,10 @@ impl Offer {
             .content_form(match self.content.unwrap_or_default() {
                 Form::Official => ContentForm::Official,
                 Form::Seed002 => ContentForm::Seed002,
-            })
-            .tools(mcp_flow_examples::tools())
-            .prompts(mcp_flow_examples::prompts());
+            });
+        if !self.no_examples {
+            server = server.tools(mcp_flow_examples::tools()).prompts(mcp_flow_examples::prompts());
+        }
         if !roots.is_empty() {
             server = server.tools(Files::new(roots.clone())).resource_roots(roots);
         }
@@ -218,11 +232,16 @@ impl Offer {
             .answers_per_second
             .filter(|answers| *answers > 0)
             .map(|answers| Rate { burst: answers.saturating_mul(2), per_second: answers.into() });
-        let mut limits = engine::Limits { rate, ..engine::Limits::default() };
+        let limits = engine::Limits { rate, ..engine::Limits::default() };
+        let mut limits = self.times.limits(limits);
         if let Some(seconds) = self.remembered_seconds {
             limits.bounds.remembered = Duration::from_secs(seconds);
         }
-        let mut flows = Interaction::builder().flows(mcp_flow_examples::flows()).limits(limits);
+        let flows = Interaction::builder().limits(limits);
+        let mut flows = flows.call_inactivity(self.times.call_wait());
+        if !self.no_examples {
+            flows = flows.flows(mcp_flow_examples::flows());
+        }
         if let Some(path) = &self.ledger {
             flows = flows.flows(diagnostics::ledger(path.clone()));
         }

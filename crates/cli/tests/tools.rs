@@ -30,6 +30,29 @@ async fn the_calculator_calculates() {
     assert_eq!(add["_meta"]["categories"], json!(["arithmetic"]));
 }
 
+/// What is there to be tried can be left out, by the command line or by a file.
+#[tokio::test]
+async fn examples_can_be_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("flow.toml");
+    std::fs::write(&config, "[offer]\nexamples = false\n").unwrap();
+    let config = config.to_str().unwrap();
+    for options in [&["--no-examples"][..], &["--config", config]] {
+        let options = [&["stdio", "--store", "memory:", "--diagnostics"], options].concat();
+        let (_program, mut peer) = start(&options).await;
+        let listed = tools(&mut peer).await;
+        let names: Vec<_> = listed.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        assert!(names.contains(&"echo") && names.contains(&"workflow_list"), "{names:?}");
+        for example in ["calculator.add", "wh40k.roll_dice", "long_operation", "book_trip"] {
+            assert!(!names.contains(&example), "{names:?}");
+        }
+        let prompts = peer.call("prompts/list", json!({})).await;
+        assert!(!prompts.to_string().contains("description\":"), "{prompts}");
+        let refused = peer.call("interaction.start", json!({"toolName": "register"})).await;
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    }
+}
+
 /// INT-020, INT-082: the flows among the examples refuse at the start what they could not use later,
 /// and say which name may have been meant.
 #[tokio::test]

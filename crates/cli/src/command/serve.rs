@@ -111,7 +111,8 @@ impl Serve {
         self.add_to(&mut file.serve);
         file.identity.token_file = self.token_file.clone().or(file.identity.token_file);
         file.audit.file = self.audit.take().or(file.audit.file);
-        let mut offer = std::mem::take(&mut self.offer).or(file.offer.clone());
+        let mut offer =
+            std::mem::take(&mut self.offer).or(file.offer.clone(), file.sessions.clone());
         if file.serve.open_addresses().next().is_some() {
             offer = offer.within_reach();
         }

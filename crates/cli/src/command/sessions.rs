@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use chrono::DateTime;
 use clap::Subcommand;
 use mcp_flow::client::interaction::Features;
 use serde_json::{Value, json};
@@ -221,7 +222,41 @@ fn state_text(state: &Value) -> String {
         let data = neutral(&state["result"]["data"].to_string());
         lines.push(format!("  {}  {data}", text(&state["summary"])));
     }
+    let metadata = &state["metadata"];
+    if let Some(at) = time(&metadata["expiresAt"]) {
+        lines.push(format!("  Expires at {at} unless it is answered"));
+    }
+    if let Some(at) = time(&metadata["endedAt"]) {
+        lines.push(format!("  Ended at {at}: {}", neutral(&ending(state))));
+    }
     lines.join("\n")
+}
+
+/// Why a session ended, in words.
+fn ending(state: &Value) -> String {
+    let metadata = &state["metadata"];
+    let error = &metadata["error"];
+    match (state["state"].as_str(), error["name"].as_str(), error["limit"].as_str()) {
+        (Some("completed"), ..) => "it was completed".to_owned(),
+        (Some("cancelled"), ..) => match metadata["reason"].as_str() {
+            Some(reason) => format!("it was cancelled, {reason}"),
+            None => "it was cancelled".to_owned(),
+        },
+        (_, Some("SESSION_EXPIRED"), Some("duration")) => {
+            "it expired, having taken longer than a conversation may altogether".to_owned()
+        }
+        (_, Some("SESSION_EXPIRED"), _) => "it expired, since nobody answered in time".to_owned(),
+        (_, Some(name), _) => {
+            format!("it failed, {} ({name})", error["message"].as_str().unwrap_or_default())
+        }
+        _ => "it failed".to_owned(),
+    }
+}
+
+/// A point in time as people write it, in UTC.
+fn time(millis: &Value) -> Option<String> {
+    let time = DateTime::from_timestamp_millis(millis.as_i64()?)?;
+    Some(time.format("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
 
 pub(crate) fn answer_text(result: &Value) -> String {

@@ -55,7 +55,7 @@ impl Stdio {
         log::follow(log, &file.log);
         file.audit.file = self.audit.take().or(file.audit.file);
         let principal = guarded::by_environment(&file)?;
-        self.offer = std::mem::take(&mut self.offer).or(file.offer.clone());
+        self.offer = std::mem::take(&mut self.offer).or(file.offer.clone(), file.sessions.clone());
         if std::io::stdin().is_terminal() {
             eprintln!("{TERMINAL_HELP}");
         }

@@ -23,8 +23,11 @@ pub(crate) struct OfferSection {
     pub(crate) store: Option<StoreUrl>,
     /// Whether clients carry their conversations in signed tokens, and nothing is kept here.
     pub(crate) stateless: bool,
-    /// With `stateless`: whether one number is kept for each conversation, to refuse old tokens.
+    /// With `stateless`: whether one number is kept in `store` for each conversation, to refuse old
+    /// tokens.
     pub(crate) replay_guard: bool,
+    /// Whether the built-in example tools, prompts and flows are served.
+    pub(crate) examples: bool,
     /// Whether flows hold conversations; otherwise they are tools that need every value upfront.
     pub(crate) interaction: bool,
     /// How many answers a second one conversation takes, and twice as many at once; 0 for any number.
@@ -50,6 +53,7 @@ impl Default for OfferSection {
             store: None,
             stateless: false,
             replay_guard: false,
+            examples: true,
             interaction: true,
             answers_per_second: None,
             minimum_version: None,

@@ -79,6 +79,39 @@ async fn used_tokens_are_refused_after_a_crash() {
     program.kill().await;
 }
 
+/// C-41, INT-080: who looks at a conversation is told when it will end, or when and why it has.
+#[tokio::test]
+async fn a_conversation_says_when_and_why_it_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("redb:{}", folder.path().join("journal.redb").display());
+    let config = folder.path().join("flow.toml");
+    std::fs::write(&config, "[sessions]\nwait_seconds = 120\nlongest_wait_seconds = 3600\n")
+        .unwrap();
+    let options = ["stdio", "--store", &store, "--config", config.to_str().unwrap()];
+    let (mut program, mut peer) = Program::start(PROGRAM, &options);
+    peer.initialize(Revision::V2025_11_25).await;
+    let mut started = Vec::new();
+    for timeout in [None, Some(86_400_000), Some(1), None] {
+        let params = json!({"toolName": "register", "timeout": timeout});
+        let result = peer.call("interaction.start", params).await["result"].clone();
+        started.push(result["sessionId"].as_str().unwrap().to_owned());
+        let wait = match timeout {
+            None => 120_000,
+            Some(timeout) => timeout.min(3_600_000),
+        };
+        assert_eq!(result["_meta"]["timeout"], wait, "{result}");
+    }
+    let params = json!({"sessionId": started[3], "reason": "never mind"});
+    peer.call("interaction.cancel", params).await;
+    program.kill().await;
+    let show = |id: &str| run(&["sessions", "show", id, "--store", &store], "").0;
+    assert!(show(&started[0]).contains("Expires at 20"), "{}", show(&started[0]));
+    let expired = show(&started[2]);
+    assert!(expired.contains("Ended at 20") && expired.contains("nobody answered"), "{expired}");
+    let cancelled = show(&started[3]);
+    assert!(cancelled.contains("it was cancelled, never mind"), "{cancelled}");
+}
+
 /// INT-107: a burst is refused with when to go on, and other conversations do not notice.
 #[tokio::test]
 async fn answers_have_a_rate() {
