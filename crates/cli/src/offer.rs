@@ -29,12 +29,11 @@ pub(crate) struct Offer {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     max_concurrency: Option<u32>,
 
-    /// Under which names to list tools, dotted if nothing is said; they can be called by both
+    /// Spelling of tool names in lists [default: dotted]; both can be called
     #[arg(long, value_enum, value_name = "SPELLING")]
     tool_names: Option<Spelling>,
 
-    /// Whose way of writing images, links and embedded resources to follow; the official one, if
-    /// nothing is said
+    /// Form of images, links and embedded resources [default: official]
     #[arg(long, value_enum)]
     content: Option<Form>,
 
@@ -47,8 +46,9 @@ pub(crate) struct Offer {
 
     /// Where to keep conversations: redb:PATH, or memory: to lose them at the end
     ///
-    /// Without this they are in .mcp-flow/journal.redb, or in memory if another server uses that or
-    /// its folder cannot be written to. The keys they are sealed with are in a file beside it.
+    /// The default is redb:.mcp-flow/journal.redb. If it cannot be opened, `serve` does not start;
+    /// `stdio` warns and keeps conversations in memory if another process uses it or its folder
+    /// cannot be written to. The keys that seal them are in a file beside it.
     #[arg(long, value_name = "URL")]
     store: Option<StoreUrl>,
 
@@ -253,7 +253,7 @@ impl Offer {
         let Kept { store, keys, guard, is_lasting, place } =
             match self.stateless && !self.replay_guard {
                 true => crate::store::keys_only(self.store.as_ref())?,
-                false => crate::store::open(self.store.as_ref())?,
+                false => crate::store::open(self.store.as_ref(), door)?,
             };
         let kept = store.clone();
         let flows = match (store, self.stateless) {

@@ -8,8 +8,6 @@ use mcp_flow::watch::audit::Audit;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::store;
-
 /// What the work depends on. A handle; clones are the same.
 #[derive(Clone, Debug)]
 pub(crate) struct Readiness {
@@ -38,7 +36,7 @@ impl Readiness {
         {
             return found.clone();
         }
-        let found = store::probe(&**store).await.map_err(|error| {
+        let found = store.probe().await.map_err(|error| {
             let problem = "conversations cannot be written";
             tracing::error!(%error, problem);
             problem.to_owned()

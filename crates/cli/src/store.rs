@@ -13,6 +13,8 @@ use mcp_flow::session::store::{MemoryGuard, ReplayGuard, Store, StoreError};
 use mcp_flow::store_redb::{OpenError, RedbStore, keys};
 use serde::{Deserialize, Serialize};
 
+use crate::offer::Door;
+
 /// A store by its URL.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
@@ -71,11 +73,12 @@ pub(crate) struct Kept {
     pub(crate) place: String,
 }
 
-/// Opens a store. The default one is done without if it cannot be had, because several servers may
-/// run in one folder, and some folders cannot be written to. One that is there and cannot be read
-/// for want of its key, or because it is damaged, is not passed over: somebody's conversations are
-/// in it.
-pub(crate) fn open(url: Option<&StoreUrl>) -> anyhow::Result<Kept> {
+/// Opens a store, or says what to do if it cannot be opened (C-69).
+///
+/// `stdio` does without the default one if another process has it or its folder cannot be written
+/// to: every client starts a server of its own, often several in one folder. One that is damaged or
+/// lacks its key is never passed over, since somebody's conversations are in it.
+pub(crate) fn open(url: Option<&StoreUrl>, door: Door) -> anyhow::Result<Kept> {
     let path = match url {
         Some(StoreUrl::Memory) => return in_memory(),
         Some(StoreUrl::Redb(path)) => path,
@@ -83,13 +86,24 @@ pub(crate) fn open(url: Option<&StoreUrl>) -> anyhow::Result<Kept> {
     };
     match redb(path) {
         Ok(kept) => Ok(kept),
-        Err(error) if url.is_none() && is_dispensable(&error) => {
+        Err(error) if url.is_none() && door == Door::Single && is_dispensable(&error) => {
             let error = anyhow::Error::new(error);
-            tracing::warn!("conversations are kept in memory: {error:#}");
+            tracing::warn!(
+                "conversations are kept in memory and lost when this server ends, because {} \
+                 cannot be used: {error:#}. Keep them with --store redb:PATH, or silence this with \
+                 --store memory:",
+                path.display()
+            );
             in_memory()
         }
         Err(error) => {
-            Err(error).with_context(|| format!("the store {} cannot be used", path.display()))
+            let error = anyhow::Error::new(error);
+            anyhow::bail!(
+                "the store {} cannot be used: {error:#}.\n\
+                 Choose another file with --store redb:PATH, or keep conversations in memory with \
+                 --store memory:",
+                path.display()
+            )
         }
     }
 }
@@ -101,12 +115,6 @@ fn is_dispensable(error: &OpenError) -> bool {
         OpenError::KeyFile(error) => matches!(error, KeyFileError::Io { .. }),
         _ => false,
     }
-}
-
-/// Whether a store can be written to: forgetting what is not there changes nothing, and is written
-/// like anything else.
-pub(crate) async fn probe(store: &dyn Store) -> Result<(), StoreError> {
-    store.erase(SessionId::from_random(0)).await
 }
 
 /// Only the keys of a store, for tokens that survive a restart.
@@ -126,7 +134,8 @@ pub(crate) fn keys_only(url: Option<&StoreUrl>) -> anyhow::Result<Kept> {
     }
 }
 
-fn redb(path: &Path) -> Result<Kept, OpenError> {
+/// Opens a store in a file, which may be new.
+pub(crate) fn redb(path: &Path) -> Result<Kept, OpenError> {
     let keys = keys::find(path)?;
     let store = Arc::new(RedbStore::open_with_keys(path, keys.clone())?);
     let place = format!("redb:{}", path.display());

@@ -59,8 +59,14 @@ struct Server {
 
 impl Server {
     fn start(options: &[&str]) -> Self {
+        // Tests run side by side, and a journal is one server's.
+        let memory: &[&str] = match options.contains(&"--store") {
+            true => &[],
+            false => &["--store", "memory:"],
+        };
         let mut child = Command::new(PROGRAM)
             .args(["serve", "--listen", "127.0.0.1:0", "--json"])
+            .args(memory)
             .args(options)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -8,6 +8,8 @@ use std::process::{Command, Output};
 use mcp_flow_testkit::wait::output;
 use serde_json::Value;
 
+use crate::support::served::Served;
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
 fn run(folder: &Path, arguments: &[&str]) -> Output {
@@ -117,4 +119,23 @@ fn a_store_and_its_key_are_tried() {
     let people = run(folder, &["doctor", "--config", "flow.toml"]);
     let told = String::from_utf8(people.stdout).unwrap();
     assert!(told.contains("FAIL") && told.contains("chmod 600"), "{told}");
+}
+
+/// Issue (doctor): what a running server has is told as `serve` would find it: in use.
+#[test]
+fn what_a_running_server_has_is_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("flow.toml"), "").unwrap();
+    let served = Served::start(folder, &[]);
+    let address = served.places["http"].as_str().unwrap();
+    let address = address.trim_start_matches("http://").trim_end_matches('/');
+    let (found, code) = examine(folder, &format!("[serve]\nlisten = \"{address}\""));
+    let in_use = |check: &str| found.contains(&(check.to_owned(), "fail".to_owned()));
+    assert!(in_use("port") && in_use("store"), "{found:?}");
+    assert_eq!(code, Some(1));
+    let people = run(folder, &["doctor", "--config", "flow.toml"]);
+    let told = String::from_utf8(people.stdout).unwrap();
+    assert!(told.contains("already running there; stop it"), "{told}");
+    served.end();
 }

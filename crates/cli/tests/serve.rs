@@ -7,6 +7,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use mcp_flow_testkit::wait::{Deadline, output};
 use serde_json::{Value, json};
 
+use crate::support::served::{Served, command};
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
 /// Where programs leave their journals.
@@ -108,12 +110,54 @@ fn a_token_file_closes_the_door() {
     program.wait().unwrap();
 }
 
+/// C-69: a journal that another process has or that is damaged keeps a server from starting, and it
+/// says what to do. A server for one client does without the default one that another has, and says
+/// that too; a damaged one it does not pass over.
+#[test]
+fn a_journal_that_cannot_be_used_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join(".mcp-flow/journal.redb");
+    let run = |arguments: &[&str]| {
+        let output = output(&mut command(folder.path(), arguments));
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--no-webtransport"];
+    std::fs::write(folder.path().join("flow.toml"), "").unwrap();
+    let first = Served::start(folder.path(), &[]);
+    let (code, told) = run(&serve);
+    assert_eq!(code, Some(1), "{told}");
+    for advice in ["another process", "stop that one", "--store redb:PATH", "--store memory:"] {
+        assert!(told.contains(advice), "{advice}: {told}");
+    }
+    let (code, told) = run(&["stdio"]);
+    assert!(code == Some(0) && told.contains("lost when this server ends"), "{told}");
+    assert_eq!(run(&["stdio", "--store", "memory:"]), (Some(0), String::new()));
+    Served::start(folder.path(), &["--store", "memory:"]).end();
+    first.end();
+
+    let whole = std::fs::read(&journal).unwrap();
+    // No pattern that means something to the database.
+    let noise = |index: usize| u8::try_from(index.wrapping_mul(2_654_435_761) >> 7 & 0xff).unwrap();
+    for from in [0, 4096] {
+        let mut damaged = whole.clone();
+        damaged.iter_mut().enumerate().skip(from).for_each(|(index, byte)| *byte = noise(index));
+        std::fs::write(&journal, damaged).unwrap();
+        for arguments in [&serve[..], &["stdio"]] {
+            let (code, told) = run(arguments);
+            assert_eq!(code, Some(1), "{arguments:?} from {from}: {told}");
+            assert!(told.contains("damaged") && told.contains("move it away"), "{told}");
+        }
+    }
+    std::fs::write(&journal, whole).unwrap();
+    Served::start(folder.path(), &[]).end();
+}
+
 fn start(arguments: &[&str]) -> (Child, BufReader<ChildStdout>, Value, Deadline) {
     let listen: &[&str] =
         if arguments.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
     let mut program = Command::new(PROGRAM)
         .current_dir(FOLDER)
-        .args(["serve", "--json"])
+        .args(["serve", "--json", "--store", "memory:"])
         .args(listen)
         .args(arguments)
         .stdout(Stdio::piped())

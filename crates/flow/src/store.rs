@@ -41,6 +41,14 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
     /// Forgets a session altogether. One that is not there is already forgotten.
     fn erase(&self, id: SessionId) -> Reply<'_, ()>;
+
+    /// Checks that the store can be written to, and changes nothing that could be read from it.
+    ///
+    /// After a failed write this succeeds only if there is room for as much again.
+    fn probe(&self) -> Reply<'_, ()> {
+        // Forgetting what is not there is written like anything else.
+        self.erase(SessionId::from_random(0))
+    }
 }
 
 /// What a store answers, in time.

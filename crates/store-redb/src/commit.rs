@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::database::Shelf;
 use crate::error::failed;
 use crate::row::{Head, Row, owner, position};
-use crate::tables::{JOURNAL, Tables};
+use crate::tables::{JOURNAL, META, Tables};
 use crate::turns;
 
 /// Something to be written, and who waits for it.
@@ -25,6 +25,8 @@ pub(crate) enum Write {
     Turn(LastTurn),
     /// Puts sessions under their true deadline that stand under this one.
     Reindex(Vec<(u64, SessionId)>),
+    /// Takes so many bytes on the disk, in place of those of the probe before.
+    Probe(usize),
 }
 
 impl Job {
@@ -38,7 +40,10 @@ impl Job {
 pub(crate) fn run(shelf: &Shelf, mut incoming: mpsc::Receiver<Job>) {
     let mut jobs = Vec::with_capacity(MOST_TOGETHER);
     while incoming.blocking_recv_many(&mut jobs, MOST_TOGETHER) > 0 {
-        let written = match shelf.with(|database| commit(database, &jobs)) {
+        let size = jobs.iter().map(Job::size).sum();
+        let committed = shelf.with(|database| commit(database, &jobs));
+        shelf.note(size, committed.is_ok());
+        let written = match committed {
             Ok(written) => written,
             Err(error) => recover(shelf, &jobs, error),
         };
@@ -76,6 +81,14 @@ fn commit(database: &Database, jobs: &[Job]) -> Result<Written, redb::Error> {
                     }
                     Ok(())
                 }
+                Write::Probe(size) => {
+                    let mut meta = transaction.open_table(META)?;
+                    match size {
+                        0 => drop(meta.remove(PROBE)?),
+                        _ => drop(meta.insert(PROBE, vec![0; *size].as_slice())?),
+                    }
+                    Ok(())
+                }
             });
         }
     }
@@ -106,12 +119,21 @@ fn recover(shelf: &Shelf, jobs: &[Job], error: redb::Error) -> Written {
 }
 
 impl Job {
+    /// About how many bytes it takes on the disk.
+    fn size(&self) -> usize {
+        match &self.write {
+            Write::Append(row) => row.body.len() + PAGE,
+            Write::Probe(size) => *size,
+            Write::Erase(_) | Write::Turn(_) | Write::Reindex(_) => PAGE,
+        }
+    }
+
     /// Whether this was written after all.
     fn is_kept(&self, database: &Database) -> Result<bool, redb::Error> {
         let row = match &self.write {
             Write::Append(row) => row,
             Write::Turn(turn) => return turns::is_kept(database, turn),
-            Write::Erase(_) | Write::Reindex(_) => return Ok(false),
+            Write::Erase(_) | Write::Reindex(_) | Write::Probe(_) => return Ok(false),
         };
         let journal = database.begin_read()?.open_table(JOURNAL)?;
         let key = (row.id.bits(), position(row.expected, row.replace));
@@ -229,6 +251,12 @@ impl Tables<'_> {
         }
     }
 }
+
+/// What is written to find out whether there is room on the disk, in [`META`].
+const PROBE: &str = "probe";
+
+/// What the disk is written by.
+const PAGE: usize = 4096;
 
 /// How many writes share one commit at most.
 const MOST_TOGETHER: usize = 1024;

@@ -1,11 +1,12 @@
 //! The database itself: opening it, and opening it again after it failed.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use mcp_flow_seal::{KeyRing, Seal};
 use redb::{Builder, Database, DatabaseError, ReadableDatabase};
 
-use crate::error::OpenError;
+use crate::error::{OpenError, guarded};
 use crate::tables::{META, Tables};
 
 /// The database, which is closed and opened again when it fails.
@@ -14,15 +15,21 @@ pub(crate) struct Shelf {
     open: Box<Opener>,
     /// None while it could not be opened again.
     database: RwLock<Option<Database>>,
+    /// The size of the largest write that failed since one as large succeeded.
+    failed: AtomicUsize,
 }
 
 type Opener = dyn Fn(&Builder) -> Result<Database, DatabaseError> + Send + Sync;
 
 impl Shelf {
     pub(crate) fn open(open: Box<Opener>, keys: KeyRing) -> Result<Self, OpenError> {
-        let database = open(&builder())?;
-        prepare(&database, &keys)?;
-        Ok(Self { keys, open, database: RwLock::new(Some(database)) })
+        let database = guarded(|| {
+            let database = open(&builder())?;
+            prepare(&database, &keys)?;
+            Ok::<_, OpenError>(database)
+        })?;
+        let (database, failed) = (RwLock::new(Some(database)), AtomicUsize::new(0));
+        Ok(Self { keys, open, database, failed })
     }
 
     /// Uses the database, after opening it again if need be.
@@ -34,7 +41,7 @@ impl Shelf {
             {
                 let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
                 if let Some(database) = database.as_ref() {
-                    return work(database);
+                    return guarded(|| work(database));
                 }
             }
             self.reopen()?;
@@ -46,8 +53,23 @@ impl Shelf {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         // Closed first: only one can have it open.
         *database = None;
-        *database = Some((self.open)(&builder())?);
+        *database = Some(guarded(|| Ok::<_, redb::Error>((self.open)(&builder())?))?);
         Ok(())
+    }
+
+    /// Notes whether a write of this size has succeeded. A full disk still takes small ones, so only
+    /// one as large as what failed shows that there is room again.
+    pub(crate) fn note(&self, size: usize, succeeded: bool) {
+        match succeeded {
+            true if size >= self.failed() => self.failed.store(0, Ordering::Relaxed),
+            true => {}
+            false => _ = self.failed.fetch_max(size.min(LARGEST), Ordering::Relaxed),
+        }
+    }
+
+    /// The size of the write that has to succeed before the disk can be trusted again, or 0.
+    pub(crate) fn failed(&self) -> usize {
+        self.failed.load(Ordering::Relaxed)
     }
 }
 
@@ -102,5 +124,7 @@ const fn seal() -> Seal<'static> {
 
 /// Journals are read once in a while, each by itself; a large cache would hold what nobody needs.
 const CACHE: usize = 16 * 1024 * 1024;
+/// The largest write that has to succeed again: a probe must not fill the disk itself.
+const LARGEST: usize = 16 * 1024 * 1024;
 const FORMAT: u32 = 1;
 const KNOWN: &[u8] = b"the keys are right";

@@ -1,6 +1,7 @@
 //! Why journals cannot be opened, read or written.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use mcp_flow_flow::store::StoreError;
@@ -48,17 +49,20 @@ pub enum OpenError {
     /// The file or its folder cannot be used.
     #[error("the journal cannot be opened")]
     Io(#[source] io::Error),
-    /// The database is damaged, or its file is not one.
-    #[error("the journal cannot be opened")]
-    Database(#[source] redb::Error),
+    /// The file is damaged, or is not a database.
+    #[error(
+        "the journal is damaged, or the file is not a journal; restore it from a backup, or move \
+         it away with its key file to begin a new one"
+    )]
+    Damaged(#[source] redb::Error),
 }
 
 impl From<DatabaseError> for OpenError {
     fn from(error: DatabaseError) -> Self {
         match error {
             DatabaseError::DatabaseAlreadyOpen => Self::InUse,
-            DatabaseError::Storage(StorageError::Io(error)) => Self::Io(error),
-            other => Self::Database(other.into()),
+            DatabaseError::Storage(StorageError::Io(error)) => redb::Error::Io(error).into(),
+            other => Self::Damaged(other.into()),
         }
     }
 }
@@ -67,10 +71,29 @@ impl From<redb::Error> for OpenError {
     fn from(error: redb::Error) -> Self {
         match error {
             redb::Error::DatabaseAlreadyOpen => Self::InUse,
+            // The disk has given what is in the file, and it makes no sense.
+            redb::Error::Io(error) if is_nonsense(&error) => Self::Damaged(redb::Error::Io(error)),
             redb::Error::Io(error) => Self::Io(error),
-            other => Self::Database(other),
+            other => Self::Damaged(other),
         }
     }
+}
+
+fn is_nonsense(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+}
+
+/// Runs work on the database, and turns a panic into an error: redb checks its assumptions with
+/// assertions, and a file that was damaged behind its back breaks them.
+pub(crate) fn guarded<T, E: From<redb::Error>>(
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    // What a panic may leave half done is opened again before it is used again.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Err(redb::Error::Corrupted(text.unwrap_or("an assertion failed").to_owned()).into())
+    })
 }
 
 /// What a failure of the database means to who wanted to read or write.

@@ -11,6 +11,7 @@
 //! |---|---|---|
 //! | `meta` | `format` | the number 1, four bytes |
 //! | `meta` | `seal` | a known text, sealed: whether the keys are right |
+//! | `meta` | `probe` | zeros, for a moment: whether there is room on the disk |
 //! | `journal` | id, number of the first event | head of the row, then sealed events |
 //! | `owners` | first half of SHA-256 of the owner, id | nothing |
 //! | `working` | id | nothing: a flow is at work and must be taken up after a crash |
@@ -176,6 +177,18 @@ impl Store for RedbStore {
     fn erase(&self, id: SessionId) -> Reply<'_, ()> {
         Box::pin(self.submit(Write::Erase(id)))
     }
+
+    fn probe(&self) -> Reply<'_, ()> {
+        Box::pin(async move {
+            let failed = self.shelf.failed();
+            if failed > 0 {
+                // More than what failed: with its rows, nodes of the trees are written again.
+                let size = failed + PROBE_MARGIN;
+                self.submit(Write::Probe(size)).await?;
+            }
+            self.submit(Write::Probe(0)).await
+        })
+    }
 }
 
 impl ReplayGuard for RedbStore {
@@ -203,6 +216,9 @@ impl fmt::Debug for RedbStore {
         formatter.debug_struct("RedbStore").finish_non_exhaustive()
     }
 }
+
+/// How much a probe writes beyond the size of the write that failed.
+const PROBE_MARGIN: usize = 256 * 1024;
 
 /// How many writes may wait for their turn; who comes after waits to be one of them.
 const MOST_WAITING: usize = 4096;

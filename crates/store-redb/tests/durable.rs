@@ -53,8 +53,16 @@ async fn a_full_disk_is_reported_and_survived() {
         assert!(length < 1_000_000, "a disk without room takes everything");
     };
     assert!(matches!(refused, StoreError::Full), "{refused:?}");
+    // There is room for something small, and that does not count as health.
+    store.erase(id(2)).await.unwrap();
+    for _ in 0..3 {
+        let probed = store.probe().await;
+        assert!(matches!(probed, Err(StoreError::Full)), "{probed:?}");
+    }
     assert_eq!(store.read(id(1)).await.unwrap().len(), length);
     disk.room(None);
+    store.probe().await.unwrap();
+    store.probe().await.unwrap();
     let events = (0..200).map(noted).collect();
     store.append(append(id(1), length, events)).await.unwrap();
     assert_eq!(store.read(id(1)).await.unwrap().len(), length + 200);
@@ -206,6 +214,42 @@ async fn other_files_are_refused() {
     drop(database);
     let refused = open(&disk, keys(1)).unwrap_err();
     assert!(matches!(refused, OpenError::Format { found: 2, known: 1 }), "{refused}");
+}
+
+/// A file that was damaged anywhere is refused, or what is damaged in it is; nothing panics.
+#[tokio::test]
+async fn a_damaged_file_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.redb");
+    let store = RedbStore::open_with_keys(&path, keys(1)).unwrap();
+    for number in 0..50 {
+        store.append(append(id(number), 0, vec![started("ada"), noted(1)])).await.unwrap();
+    }
+    drop(store);
+    let whole = std::fs::read(&path).unwrap();
+    let mut refused = 0;
+    // A generator of its own, so that the damage is the same every time.
+    let mut random = 1_u32;
+    let mut noise = move || {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        random.to_be_bytes()[0]
+    };
+    for from in [0, 64, 4096, 8192, 16_384, 65_536, whole.len() / 2] {
+        let mut damaged = whole.clone();
+        damaged[from..].iter_mut().for_each(|byte| *byte = noise());
+        std::fs::write(&path, &damaged).unwrap();
+        match RedbStore::open_with_keys(&path, keys(1)) {
+            Err(OpenError::Damaged(_)) => refused += 1,
+            Err(other) => panic!("from {from}: {other:?}"),
+            Ok(store) => {
+                for number in 0..50 {
+                    let _ = store.read(id(number)).await;
+                    let _ = store.erase(id(number)).await;
+                }
+            }
+        }
+    }
+    assert!(refused >= 3, "{refused} of the damaged files were refused");
 }
 
 /// A row that was tampered with, moved or lost is noticed.

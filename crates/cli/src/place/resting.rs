@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::ask::question::Question;
 use crate::conversation::Talk;
-use crate::store::{Kept, StoreUrl, open};
+use crate::store::{self, Kept, StoreUrl};
 
 pub(crate) struct Resting {
     store: Arc<dyn Store>,
@@ -33,10 +33,16 @@ impl Resting {
 
     /// Opens a store, which may be new.
     pub(super) fn make(url: &StoreUrl, library: &Library) -> anyhow::Result<Self> {
-        let Kept { store, keys, .. } = open(Some(url)).map_err(|problem| {
-            anyhow::anyhow!("{problem:#}. If a server uses the store, name that server with --url")
+        let gone = "what is kept in memory is gone; name a store on disk";
+        let StoreUrl::Redb(path) = url else { anyhow::bail!(gone) };
+        let Kept { store, keys, .. } = store::redb(path).map_err(|problem| {
+            anyhow::anyhow!(
+                "the store {} cannot be used: {:#}. If a server uses it, name that server with --url",
+                path.display(),
+                anyhow::Error::new(problem)
+            )
         })?;
-        let store = store.context("what is kept in memory is gone; name a store on disk")?;
+        let store = store.context(gone)?;
         let runs = Runs::new(library.clone(), keys);
         let run = runs.flow();
         let flows = Interaction::builder().flows(mcp_flow_examples::flows()).store(store.clone());

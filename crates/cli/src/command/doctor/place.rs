@@ -5,7 +5,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use mcp_flow::store_redb::{OpenError, RedbStore, keys};
+use mcp_flow::session::Store as _;
+use mcp_flow::store_redb::{RedbStore, keys};
 use mcp_flow::tls::Tls;
 
 use super::Finding;
@@ -41,14 +42,11 @@ pub(super) fn store(offer: &OfferSection) -> Vec<Finding> {
     }
     findings.push(match open_and_write(path) {
         Ok(()) => Finding::ok("store", format!("{} opens and can be written", path.display())),
-        Err(problem) if matches!(problem.downcast_ref(), Some(OpenError::InUse)) => {
-            Finding::ok("store", format!("{} is in use by a server", path.display()))
+        Err(problem) => {
+            let problem = format!("{} cannot be used: {problem:#}", path.display());
+            let advice = "or choose another file or \"memory:\" with --store or offer.store";
+            Finding::fail("store", problem, advice)
         }
-        Err(problem) => Finding::fail(
-            "store",
-            format!("{} cannot be used: {problem:#}", path.display()),
-            "see to its permissions, its key and the room on its disk",
-        ),
     });
     findings
 }
@@ -56,7 +54,7 @@ pub(super) fn store(offer: &OfferSection) -> Vec<Finding> {
 fn open_and_write(path: &Path) -> anyhow::Result<()> {
     let store = RedbStore::open(path)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(store::probe(&store))?)
+    Ok(runtime.block_on(store.probe())?)
 }
 
 /// Whether others could read what seals the conversations.
@@ -143,14 +141,14 @@ fn port(kind: &str, address: SocketAddr, bound: std::io::Result<()>, is_http: bo
     };
     let told = |problem: &str| format!("{kind} {address} {problem}");
     match error.kind() {
-        ErrorKind::AddrInUse if is_http && is_alive(address) => {
-            Finding::ok("port", told("is served by an mcp-flow that is alive"))
+        ErrorKind::AddrInUse => {
+            let by = match is_http && is_alive(address) {
+                true => "is in use: mcp-flow is already running there",
+                false => "is in use by another program",
+            };
+            let advice = "stop it, or choose another address with --listen or serve.listen";
+            Finding::fail("port", told(by), advice)
         }
-        ErrorKind::AddrInUse => Finding::fail(
-            "port",
-            told("is taken by another program"),
-            "end that one, or choose another address in serve.listen",
-        ),
         ErrorKind::PermissionDenied => Finding::fail(
             "port",
             told("may not be listened on"),
