@@ -28,6 +28,7 @@ use crate::arguments::{LogFormat, LogLevel};
 use crate::exit::{Exit, Failure};
 
 pub(crate) use audit::AuditSection;
+pub(crate) use explain::{Problems, nearest};
 pub(crate) use identity::{Algorithm, IdentitySection, IssuerEntry, TokenEntry};
 pub(crate) use limits::LimitsSection;
 pub(crate) use offer::OfferSection;
@@ -103,17 +104,31 @@ pub(crate) struct LogSection {
 impl File {
     /// Reads a file; paths in it are meant from its own folder.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        Self::read_and_check(path, |_, _| {})
+    }
+
+    /// Reads a file and has it checked further. All problems are told, those of `further` as well.
+    pub(crate) fn read_and_check(
+        path: &Path,
+        further: impl FnOnce(&Self, &mut Problems<'_>),
+    ) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path);
         let text = text.with_context(|| format!("{} cannot be read", path.display()))?;
-        let mut file = Self::parse(&text).map_err(|problem| {
-            Failure::new(Exit::Usage, format!("{}: {problem}", path.display()))
-        })?;
+        let (mut file, mut problems) = Problems::read(&text);
+        file.check(&mut problems);
         let folder = path.parent().unwrap_or(Path::new(""));
         file.serve.resolve(folder);
         file.offer.resolve(folder);
         file.identity.resolve(folder);
         file.audit.resolve(folder);
         file.signing.resolve(folder);
+        further(&file, &mut problems);
+        let told = problems.told();
+        if !told.is_empty() {
+            let told = told.iter().map(|problem| format!("{}: {problem}", path.display()));
+            let told: Vec<_> = told.collect();
+            return Err(Failure::new(Exit::Usage, told.join("\n")).into());
+        }
         Ok(file)
     }
 
@@ -122,25 +137,36 @@ impl File {
         path.map_or_else(|| Ok(Self::default()), Self::read)
     }
 
-    /// What a text means, or what is wrong with it, by line and column.
+    /// What a text means, or all that is wrong with it, a line each.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let file: Self = toml::from_str(text).map_err(|error| explain::explain(text, &error))?;
-        file.check()?;
-        Ok(file)
+        let (file, mut problems) = Problems::read(text);
+        file.check(&mut problems);
+        let told = problems.told();
+        if told.is_empty() { Ok(file) } else { Err(told.join("\n")) }
     }
 
     /// What no type can say.
-    fn check(&self) -> Result<(), String> {
-        self.serve.check()?;
-        self.offer.check()?;
-        self.sessions.check()?;
-        self.identity.check()?;
-        self.audit.check()?;
-        self.signing.check()?;
-        self.limits.check()?;
-        self.permissions.iter().enumerate().try_for_each(|(index, rule)| {
-            rule.check().map_err(|problem| format!("permissions, rule {}: {problem}", index + 1))
-        })
+    fn check(&self, problems: &mut Problems<'_>) {
+        self.serve.check(problems);
+        self.offer.check(problems);
+        self.sessions.check(problems);
+        self.identity.check(problems);
+        self.audit.check(problems);
+        self.signing.check(problems);
+        self.limits.check(problems);
+        for (index, rule) in self.permissions.iter().enumerate() {
+            rule.check(index, problems);
+        }
+    }
+
+    /// The sections that only commands which speak to servers read, as far as there are any.
+    pub(crate) fn client_sections(&self) -> Vec<&'static str> {
+        let sections = [
+            ("[servers]", !self.servers.is_empty()),
+            ("[policies]", self.policies != Approvals::default()),
+            ("[models]", !self.models.is_empty()),
+        ];
+        sections.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
     }
 
     /// The same without what might be secret in it.

@@ -10,7 +10,7 @@ use mcp_flow::identity::{self, Gate, IssuerSettings, KeySource, Settings};
 use mcp_flow::permissions::{Names, Rule};
 use mcp_flow::{Permissions, Principal, TokenHash, Tokens};
 
-use crate::configuration::{Algorithm, File, IssuerEntry, PermissionRule, TokenEntry};
+use crate::configuration::{Algorithm, File, IssuerEntry, PermissionRule, Problems, TokenEntry};
 use crate::exit::{Exit, Failure};
 
 /// A gate, where credentials are asked for.
@@ -151,13 +151,27 @@ pub(crate) fn by_environment(file: &File) -> anyhow::Result<Principal> {
 }
 
 /// Checks as much as can be known without serving.
-pub(crate) fn check(file: &File) -> anyhow::Result<()> {
-    gate(file)?;
-    file.signing.keys().context("signing")?;
-    if let (Some(certificate), Some(key)) = (&file.serve.tls_certificate, &file.serve.tls_key) {
-        mcp_flow::tls::Tls::from_pem(certificate, key).context("serve.tls_certificate")?;
+pub(crate) fn check(file: &File, problems: &mut Problems<'_>) {
+    let mut tokens_are_good = true;
+    for (index, entry) in file.identity.tokens.iter().enumerate() {
+        if let Err(problem) = hash(entry).and_then(|_| principal(entry)) {
+            tokens_are_good = false;
+            let problem = usage(&entry.name, &problem).to_string();
+            problems.add(&["identity", "tokens", &index.to_string()], problem);
+        }
     }
-    Ok(())
+    if tokens_are_good && let Err(error) = gate(file) {
+        problems.add(&["identity"], format!("{error:#}"));
+    }
+    if let Err(error) = file.signing.keys().context("signing") {
+        problems.add(&["signing"], format!("{error:#}"));
+    }
+    if let (Some(certificate), Some(key)) = (&file.serve.tls_certificate, &file.serve.tls_key)
+        && let Err(error) =
+            mcp_flow::tls::Tls::from_pem(certificate, key).context("serve.tls_certificate")
+    {
+        problems.add(&["serve", "tls_certificate"], format!("{error:#}"));
+    }
 }
 
 /// The variable that holds a token.

@@ -57,7 +57,7 @@ fn an_open_address_needs_identity() {
     let certificate = certificate_for(folder.path());
     let listen = "[serve]\nlisten = \"0.0.0.0:0\"\nwebtransport = false\n";
     let tls = format!("{listen}{certificate}");
-    for (text, told) in [(listen.to_owned(), "encrypted"), (tls, "asked who they are")] {
+    for (text, told) in [(listen.to_owned(), "encrypted"), (tls, "authentication is disabled")] {
         std::fs::write(folder.path().join("flow.toml"), text).unwrap();
         let output = run(folder.path(), &["serve", "--config", "flow.toml"], &[]);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -115,6 +115,24 @@ fn files_are_checked_and_shown() {
         assert_eq!(bad.status.code(), Some(2), "{error}");
         assert!(error.contains(told), "{error}");
     }
+    let several = "[serve]\nlissten = 1\n[signing]\nkey_file = \"none\"\n[[identity.tokens]]\n\
+                   name = \"a\"\ntoken_env = \"NOT_THERE\"\n[log]\nlevel = \"loud\"";
+    std::fs::write(folder.path().join("bad.toml"), several).unwrap();
+    let bad = run(folder.path(), &["config", "check", "bad.toml"], &[]);
+    let error = String::from_utf8(bad.stderr).unwrap();
+    let told: Vec<_> = error.lines().collect();
+    assert_eq!(told.len(), 4, "{error}");
+    for (told, problem) in told.iter().zip(["line 2", "line 3", "line 5", "line 9"]) {
+        assert!(told.contains(&format!("bad.toml: {problem}, ")), "{error}");
+    }
+    let client = "[servers.it]\nurl = \"http://127.0.0.1:1/mcp\"";
+    std::fs::write(folder.path().join("client.toml"), client).unwrap();
+    let good = run(folder.path(), &["config", "check", "client.toml"], &[]);
+    let warning = String::from_utf8(good.stderr).unwrap();
+    assert!(
+        good.status.success() && warning.contains("`serve` and `stdio` ignore it"),
+        "{warning}"
+    );
     let made = run(folder.path(), &["config", "token", "eve"], &[]);
     let (token, told) =
         (String::from_utf8(made.stdout).unwrap(), String::from_utf8(made.stderr).unwrap());

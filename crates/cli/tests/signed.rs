@@ -98,7 +98,7 @@ fn bad_keys_are_told() {
         ("key_file = \"absent\"", "absent"),
         ("key_file = \"open\"", "chmod 600"),
         ("key_env = \"NOT_THERE\"", "NOT_THERE"),
-        ("key_file = \"key\"\nkey_env = \"KEY\"", "one of key_file and key_env"),
+        ("key_file = \"key\"\nkey_env = \"KEY\"", "key_file or key_env, not both"),
         ("key = \"secret\"", "no key `key` here"),
         ("key_file = \"key\"\nwindow_seconds = 0", "window_seconds"),
     ] {

@@ -53,7 +53,17 @@ impl Config {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self.what {
             What::Check { file } => {
-                guarded::check(&File::read(&file)?)?;
+                let read = File::read_and_check(&file, guarded::check)?;
+                let sections = read.client_sections();
+                if !sections.is_empty() {
+                    eprintln!(
+                        "warning: {} {} used by client commands such as `call` and `tools` only; \
+                         `serve` and `stdio` ignore {}",
+                        sections.join(", "),
+                        if sections.len() == 1 { "is" } else { "are" },
+                        if sections.len() == 1 { "it" } else { "them" },
+                    );
+                }
                 show::print(&format!("{} is good\n", file.display()))?;
             }
             What::Show { file } => {
@@ -67,14 +77,14 @@ impl Config {
                 mcp_flow::identity::check_name(&name).map_err(anyhow::Error::msg)?;
                 let token = secret()?;
                 let hash = TokenHash::of(&token);
-                eprintln!("The token is on standard output, and nowhere else. For the file:\n");
+                eprintln!("The token is printed once. Add this to the configuration:\n");
                 eprintln!("[[identity.tokens]]\nname = {name:?}\nsha256 = \"{hash}\"\n");
                 show::print(&format!("{token}\n"))?;
             }
             What::Key => {
                 eprintln!(
-                    "The key is on standard output, and nowhere else. Keep it in a file of mode 600 \
-                     at both ends, the newest first, or in an environment variable."
+                    "The key is printed once. Keep it in a file of mode 600 at both ends, the newest \
+                     first, or in an environment variable."
                 );
                 show::print(&format!("{}\n", secret()?))?;
             }

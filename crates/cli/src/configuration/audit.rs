@@ -6,7 +6,7 @@ use mcp_flow::watch::audit::{Audit, Full, OpenError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::resolved;
+use super::{Problems, resolved};
 
 /// A log of who called what with which outcome, in which nothing can be changed unseen.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -34,10 +34,10 @@ pub(crate) enum WhenFull {
 }
 
 impl AuditSection {
-    pub(super) fn check(&self) -> Result<(), String> {
-        match (&self.file, &self.key_file) {
-            (None, Some(_)) => Err("audit.key_file is of no use without audit.file".to_owned()),
-            _ => Ok(()),
+    pub(super) fn check(&self, problems: &mut Problems<'_>) {
+        if self.file.is_none() && self.key_file.is_some() {
+            let problem = "audit.key_file is of no use without audit.file";
+            problems.add(&["audit", "key_file"], problem);
         }
     }
 

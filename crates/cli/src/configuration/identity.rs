@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::resolved;
+use super::{Problems, resolved};
 
 /// Who is let in, and by which credentials. Without any, everyone on this machine is `local`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -110,19 +110,23 @@ impl IdentitySection {
         self.token_file.is_some() || !self.tokens.is_empty() || !self.issuers.is_empty()
     }
 
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self, problems: &mut Problems<'_>) {
         if self.anonymous && self.is_configured() {
             let problem = "identity.anonymous lets everyone in, so no tokens can be asked for";
-            return Err(problem.to_owned());
+            problems.add(&["identity", "anonymous"], problem);
         }
-        for token in &self.tokens {
-            let name = &token.name;
-            token.check().map_err(|problem| format!("identity.tokens, {name:?}: {problem}"))?;
+        for (index, token) in self.tokens.iter().enumerate() {
+            if let Err(problem) = token.check() {
+                let problem = format!("identity.tokens, {:?}: {problem}", token.name);
+                problems.add(&["identity", "tokens", &index.to_string()], problem);
+            }
         }
-        self.issuers.iter().try_for_each(|(name, issuer)| {
-            let problem = |problem| format!("identity.issuers.{name}: {problem}");
-            issuer.check(name).map_err(problem)
-        })
+        for (name, issuer) in &self.issuers {
+            if let Err(problem) = issuer.check(name) {
+                let problem = format!("identity.issuers.{name}: {problem}");
+                problems.add(&["identity", "issuers", name], problem);
+            }
+        }
     }
 
     pub(super) fn resolve(&mut self, folder: &Path) {

@@ -6,6 +6,8 @@ use mcp_flow::{Limits, Rate, http, webtransport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Problems;
+
 /// Bounds on what clients can make the server hold or do. A change counts for connections that are
 /// opened after it.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -127,15 +129,16 @@ impl Default for LimitsSection {
 }
 
 impl LimitsSection {
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self, problems: &mut Problems<'_>) {
         let rates = [
             ("requests_per_second", self.requests_per_second),
             ("session_requests_per_second", self.session_requests_per_second),
         ];
         let is_rate = |rate: f64| rate.is_finite() && rate >= 0.0;
-        match rates.into_iter().find(|(_, rate)| rate.is_some_and(|rate| !is_rate(rate))) {
-            Some((key, _)) => Err(format!("limits.{key} is a number from 0")),
-            None => Ok(()),
+        for (key, _) in
+            rates.into_iter().filter(|(_, rate)| rate.is_some_and(|rate| !is_rate(rate)))
+        {
+            problems.add(&["limits", key], format!("limits.{key} must be a number from 0"));
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::resolved;
+use super::{Problems, resolved};
 use crate::offer::{Form, Spelling, handshake_revision};
 use crate::store::StoreUrl;
 
@@ -65,10 +65,11 @@ impl Default for OfferSection {
 }
 
 impl OfferSection {
-    pub(super) fn check(&self) -> Result<(), String> {
-        let named = self.minimum_version.as_deref();
-        let revision = named.map(handshake_revision).transpose();
-        revision.map(drop).map_err(|problem| format!("offer.minimum_version: {problem}"))
+    pub(super) fn check(&self, problems: &mut Problems<'_>) {
+        if let Some(Err(problem)) = self.minimum_version.as_deref().map(handshake_revision) {
+            let problem = format!("offer.minimum_version: {problem}");
+            problems.add(&["offer", "minimum_version"], problem);
+        }
     }
 
     pub(super) fn resolve(&mut self, folder: &Path) {

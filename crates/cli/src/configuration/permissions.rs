@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Problems;
+
 /// One rule: whom it is for, and what it gives them. What several rules give adds up.
 ///
 /// In every list `*` stands for any characters, and what begins with `!` is taken out again.
@@ -28,10 +30,11 @@ pub(crate) struct PermissionRule {
 }
 
 impl PermissionRule {
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self, index: usize, problems: &mut Problems<'_>) {
         if self.principals.is_empty() && self.scopes.is_empty() {
-            return Err("say whom it is for, in `principals` or `scopes`".to_owned());
+            let problem = "say whom it is for, in `principals` or `scopes`";
+            let problem = format!("permissions, rule {}: {problem}", index + 1);
+            problems.add(&["permissions", &index.to_string()], problem);
         }
-        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::resolved;
+use super::{Problems, resolved};
 
 /// Where `mcp-flow serve` listens, and how it presents itself.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -64,16 +64,22 @@ impl Default for ServeSection {
 }
 
 impl ServeSection {
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self, problems: &mut Problems<'_>) {
         if self.tls_certificate.is_some() != self.tls_key.is_some() {
-            return Err("serve.tls_certificate and serve.tls_key belong together".to_owned());
+            let given = if self.tls_key.is_some() { "tls_key" } else { "tls_certificate" };
+            let problem = "serve.tls_certificate and serve.tls_key belong together";
+            problems.add(&["serve", given], problem);
         }
         if self.drain_seconds > LONGEST_DRAIN {
-            return Err(format!("serve.drain_seconds may be {LONGEST_DRAIN} at most"));
+            let problem = format!("serve.drain_seconds may be {LONGEST_DRAIN} at most");
+            problems.add(&["serve", "drain_seconds"], problem);
         }
-        self.allow_origins.iter().try_for_each(|text| {
-            origin(text).map(drop).map_err(|problem| format!("serve.allow_origins: {problem}"))
-        })
+        for (index, text) in self.allow_origins.iter().enumerate() {
+            if let Err(problem) = origin(text) {
+                let problem = format!("serve.allow_origins: {problem}");
+                problems.add(&["serve", "allow_origins", &index.to_string()], problem);
+            }
+        }
     }
 
     pub(super) fn resolve(&mut self, folder: &Path) {

@@ -6,6 +6,8 @@ use mcp_flow::engine;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::explain::Problems;
+
 /// How long conversations wait for an answer, and how long they may take altogether. Flows that say
 /// themselves how long they wait are not affected.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -38,16 +40,15 @@ impl Default for SessionsSection {
 }
 
 impl SessionsSection {
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self, problems: &mut Problems<'_>) {
         let keys = [
             ("wait_seconds", self.wait_seconds),
             ("call_wait_seconds", self.call_wait_seconds),
             ("longest_wait_seconds", self.longest_wait_seconds),
             ("duration_seconds", self.duration_seconds),
         ];
-        match keys.into_iter().find(|(_, seconds)| *seconds == 0) {
-            Some((key, _)) => Err(format!("sessions.{key} is a number from 1")),
-            None => Ok(()),
+        for (key, _) in keys.into_iter().filter(|(_, seconds)| *seconds == 0) {
+            problems.add(&["sessions", key], format!("sessions.{key} must be a number from 1"));
         }
     }
 

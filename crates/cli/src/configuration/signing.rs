@@ -8,7 +8,7 @@ use mcp_flow::seal::KeyRing;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::resolved;
+use super::{Problems, resolved};
 use crate::signing::{from_environment, from_file};
 
 /// Messages that are signed with a key shared with clients of our own. Without a key nothing is
@@ -34,13 +34,13 @@ impl Default for SigningSection {
 }
 
 impl SigningSection {
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self, problems: &mut Problems<'_>) {
         if self.key_file.is_some() && self.key_env.is_some() {
-            return Err("signing: say one of key_file and key_env".to_owned());
+            problems.add(&["signing", "key_env"], "signing: set key_file or key_env, not both");
         }
-        match self.window_seconds {
-            1..=3600 => Ok(()),
-            _ => Err("signing.window_seconds is from 1 to 3600".to_owned()),
+        if !(1..=3600).contains(&self.window_seconds) {
+            let problem = "signing.window_seconds must be from 1 to 3600";
+            problems.add(&["signing", "window_seconds"], problem);
         }
     }
 

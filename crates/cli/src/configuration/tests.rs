@@ -44,6 +44,59 @@ fn mistakes_are_explained() {
     }
 }
 
+/// All that is wrong is told at once, in the order of the file, and nothing that only follows from it.
+#[test]
+fn all_mistakes_are_told_in_order() {
+    let text = "\
+[servers.it]
+url = 7
+
+[[permissions]]
+tools = [\"*\"]
+
+[serve]
+lisen = \"127.0.0.1:1\"
+tls_key = 1
+tls_certificate = \"chain.pem\"
+drain_seconds = 100000
+
+[[identity.tokens]]
+name = 7
+
+[[identity.tokens]]
+sha256 = \"x\"
+
+[[permissions]]
+principals = [\"ada\"]
+scopes = [1, \"a\"]
+
+[identity.issuers.corp]
+issuer = 7
+
+[nonsense]
+";
+    let told = File::parse(text).unwrap_err();
+    let told: Vec<_> = told.lines().collect();
+    let expected = [
+        ("line 2, column 7: ", "invalid type: integer `7`"),
+        ("line 4, column 1: ", "permissions, rule 1: say whom"),
+        ("line 8, column 1: ", "there is no key `lisen` here; did you mean `listen`?"),
+        ("line 9, column 11: ", "invalid type: integer `1`"),
+        ("line 11, column 1: ", "serve.drain_seconds may be 86400 at most"),
+        ("line 14, column 8: ", "invalid type: integer `7`"),
+        ("line 16, column 1: ", "identity.tokens, \"\": "),
+        ("line 21, column 11: ", "invalid type: integer `1`"),
+        ("line 24, column 10: ", "invalid type: integer `7`"),
+        ("line 26, column 2: ", "there is no key `nonsense` here"),
+    ];
+    assert_eq!(told.len(), expected.len(), "{told:#?}");
+    for (told, (place, problem)) in told.iter().zip(expected) {
+        assert!(told.starts_with(place) && told.contains(problem), "{told}");
+    }
+    let broken = File::parse("[serve]\nlisten = \nconsole = yes\n").unwrap_err();
+    assert!(broken.lines().count() > 1, "{broken}");
+}
+
 /// What is shown can be read again, and means the same; what might be secret is not shown.
 #[test]
 fn what_is_shown_is_a_file() {
