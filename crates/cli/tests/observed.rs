@@ -4,15 +4,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use mcp_flow_testkit::wait::{Deadline, end};
+use mcp_flow_testkit::wait::{Deadline, end, output};
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-/// MCP-076, MCP-077: each call is a line with request, connection, method, duration, outcome and
-/// trace, in text and in JSON, and nothing a user wrote is in it.
+/// MCP-076, MCP-077: each call is a line with request, connection, principal, method, tool, duration,
+/// outcome and trace, in text and in JSON, and nothing a user wrote is in it.
 #[test]
 fn each_call_is_a_line_without_user_data() {
     for format in ["json", "text"] {
@@ -52,10 +52,53 @@ fn each_call_is_a_line_without_user_data() {
         assert_eq!(told("request"), ["1", "\"two\"", "3", "4"]);
         assert_eq!(told("method"), ["initialize", "tools/call", "other", "tools/call"]);
         assert_eq!(told("outcome"), ["ok", "ok", "METHOD_NOT_FOUND", "UNKNOWN_TOOL"]);
+        assert_eq!(told("tool")[1], "calculator.add");
+        assert!(lines.iter().all(|line| line["principal"] == "local"));
+        assert!([0, 2, 3].iter().all(|index| told("tool")[*index].is_null()), "{log}");
         assert_eq!(told("trace")[1], TRACE);
         assert!(lines.iter().all(|line| line["ms"].is_f64() && line["connection"].is_u64()));
         assert!(lines.iter().all(|line| line["level"] == "INFO" && line["transport"] == "stdio"));
     }
+}
+
+/// MCP-076: at `trace` every message that comes or leaves is a line, bounded and without secrets; by
+/// the client's commands as well.
+#[test]
+fn messages_are_logged_at_trace_without_secrets() {
+    let mut program = Command::new(PROGRAM)
+        .args(["stdio", "--store=memory:", "--diagnostics", "--log-level=trace"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let long = "x".repeat(100_000);
+    let mut input = program.stdin.take().unwrap();
+    for message in [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+            "name": "echo", "arguments": {"text": "hello"}, "_meta": {"api_key": "hunter2"}}}),
+        json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {
+            "name": "echo", "arguments": {"text": long}}}),
+    ] {
+        writeln!(input, "{message}").unwrap();
+    }
+    drop(input);
+    let log = String::from_utf8(end(program).stderr).unwrap();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("mcp_flow::message")).collect();
+    let count = |what: &str| lines.iter().filter(|line| line.contains(what)).count();
+    assert_eq!((count("received {"), count("sent {")), (4, 3), "{lines:#?}");
+    assert_eq!((count("notifications/initialized"), count("\"hello\"")), (1, 2), "{lines:#?}");
+    assert!(!log.contains("hunter2") && count("\"api_key\":\"(hidden)\"") == 1, "{lines:#?}");
+    assert!(lines.iter().all(|line| line.len() < 5000));
+
+    let mut call = Command::new(PROGRAM);
+    call.args(["--log-level=trace", "call", "echo", "text=hello", "--", PROGRAM, "stdio"]);
+    let log = output(call.args(["--store=memory:", "--diagnostics"])).stderr;
+    let log = String::from_utf8(log).unwrap();
+    assert!(log.contains("sent {") && log.contains("received {"), "{log}");
 }
 
 /// MCP-075, WT-021: a server that keeps its conversations is ready, and counts what it is asked and

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use mcp_flow_proto::error::SIGNATURE_REFUSED;
 use mcp_flow_proto::model::CancelParams;
 use mcp_flow_proto::{Encoding, Incoming, Message, Notification, Raw, RequestId, Response};
-use mcp_flow_proto::{Revision, method, write};
+use mcp_flow_proto::{Revision, excerpt, method, write};
 use mcp_flow_seal::envelope::Refused;
 use serde::Serialize;
 use serde_json::json;
@@ -181,6 +181,7 @@ impl Link {
 
     fn send(&self, frame: Vec<u8>, kind: OutgoingKind) {
         let Some(transport) = self.transport() else { return };
+        log_message("sent", self.encoding(), &frame);
         match self.signed.get() {
             None => transport.send(Outgoing { frame, kind }),
             Some(signed) => {
@@ -196,6 +197,7 @@ impl Link {
 
     /// Takes one message that arrived in this encoding.
     pub(crate) fn receive_in(self: &Arc<Self>, encoding: Encoding, frame: &[u8]) {
+        log_message("received", encoding, frame);
         match Incoming::decode(frame, encoding) {
             Ok(Incoming::Message(message)) => self.take(message),
             Ok(Incoming::Batch(batch)) => self.take_batch(batch),
@@ -205,6 +207,7 @@ impl Link {
 
     /// Takes what answers one request, whatever id it gives.
     pub(crate) fn receive_for(self: &Arc<Self>, id: i64, frame: &[u8]) -> bool {
+        log_message("received", self.encoding(), frame);
         match Incoming::decode(frame, self.encoding()) {
             Ok(Incoming::Message(Message::Response(Response { outcome: Err(error), .. }))) => {
                 self.pending.settle(id, Err(Failed::Server(ServerError::from_raw(error))));
@@ -436,6 +439,17 @@ impl From<Failed> for Error {
         }
     }
 }
+
+/// Logs a message, where that is asked for.
+fn log_message(what: &'static str, encoding: Encoding, message: &[u8]) {
+    if tracing::enabled!(target: MESSAGES, tracing::Level::TRACE) {
+        let shown = excerpt(message, encoding);
+        tracing::trace!(target: MESSAGES, bytes = message.len(), "{what} {shown}");
+    }
+}
+
+/// By which log lines of messages can be told from others.
+const MESSAGES: &str = "mcp_flow::message";
 
 /// How many messages one batch may hold.
 const MOST_IN_BATCH: usize = 10_000;

@@ -9,6 +9,7 @@
 
 mod cbor;
 pub mod error;
+mod excerpt;
 pub mod frame;
 pub mod id;
 mod json;
@@ -21,6 +22,7 @@ pub mod webtransport;
 pub mod write;
 
 pub use error::RpcError;
+pub use excerpt::excerpt;
 pub use id::RequestId;
 pub use message::{Incoming, Message, Notification, Refusal, Request, Response};
 pub use raw::{DecodeError, Encoding, Kind, OwnedRaw, Params, Raw};

@@ -8,6 +8,7 @@ mod counts;
 mod denials;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mcp_flow_proto::error::TOOL_FAILED;
@@ -21,6 +22,7 @@ pub(crate) use denials::Denials;
 use crate::connection::ConnectionInfo;
 use crate::handler::Payload;
 use crate::identity::{Peer, Principal};
+use crate::tool::Tool;
 
 /// Sees every exchange of a server; see
 /// [`ServerBuilder::observer`](crate::ServerBuilder::observer).
@@ -75,6 +77,8 @@ pub struct Observed<'a> {
     /// What it was about: the name of a tool or prompt, the URI of a resource, a flow or a session,
     /// as the client wrote it. Of what is long only the beginning.
     pub target: Option<&'a str>,
+    /// The tool that was called, if the server has it.
+    pub tool: Option<&'a str>,
     /// The trace it belongs to, if it says so.
     pub trace: Option<&'a TraceContext>,
     /// With what, as JSON, if that was to be noted; of what is long only the beginning.
@@ -111,6 +115,7 @@ impl Observed<'_> {
 pub(crate) struct Begun {
     method: Cow<'static, str>,
     target: Option<Box<str>>,
+    tool: Option<Arc<Tool>>,
     params: Box<str>,
     trace: Option<TraceContext>,
     size: usize,
@@ -123,6 +128,7 @@ impl Begun {
         detail: Detail,
         method: &str,
         known: impl FnOnce() -> Option<&'static str>,
+        tool: impl FnOnce(&str) -> Option<Arc<Tool>>,
         params: Params<'_>,
         trace: impl FnOnce() -> Option<TraceContext>,
         size: usize,
@@ -151,13 +157,17 @@ impl Begun {
             }
             _ => named.into_iter().flatten().find_map(Raw::as_text),
         };
+        let tool = match known {
+            Some(method::TOOLS_CALL | INTERACTION_START) => target.as_deref().and_then(tool),
+            _ => None,
+        };
         let target = target.map(|text| beginning(&text, LONGEST_NAME).into());
         let method = match known {
             Some(known) => Cow::Borrowed(known),
             None => Cow::Owned(beginning(method, LONGEST_NAME).to_owned()),
         };
         let (trace, at) = (trace(), Instant::now());
-        Some(Box::new(Self { method, target, params: params_noted, trace, size, at }))
+        Some(Box::new(Self { method, target, tool, params: params_noted, trace, size, at }))
     }
 
     pub(crate) fn tell(
@@ -180,6 +190,7 @@ impl Begun {
                 Cow::Owned(_) => None,
             },
             target: self.target.as_deref(),
+            tool: self.tool.as_ref().map(|tool| tool.definition().name.as_str()),
             trace: self.trace.as_ref(),
             params: &self.params,
             request_bytes: self.size,
@@ -197,6 +208,9 @@ fn beginning(text: &str, longest: usize) -> &str {
     let end = (0..=text.len().min(longest)).rev().find(whole).unwrap_or_default();
     &text[..end]
 }
+
+/// What starts a tool that asks questions; it is not a method of this crate.
+const INTERACTION_START: &str = "interaction.start";
 
 /// How many bytes of params are noted.
 const LONGEST_PARAMS: usize = 4096;

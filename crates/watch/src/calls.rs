@@ -3,25 +3,25 @@
 use mcp_flow_server::observe::Denial;
 use mcp_flow_server::{Detail, Observed, Observer};
 
-/// Says of each call, at `info`: which request of which connection it was, its method, how long it
-/// took, what came of it and which trace it belongs to.
+/// Logs each call at `info`: request, connection, principal, method, tool, duration, outcome and
+/// trace.
 ///
-/// Nothing that users have written is among it: not what was asked for by name, not who asked, and
-/// of what is no method of the server not even its name. The audit log has those.
+/// Nothing that users have made up is among it: a tool or method is named if the server has it, and
+/// URIs, sessions and arguments never are. The audit log has what was asked for by name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallLines;
 
 impl Observer for CallLines {
     fn detail(&self) -> Detail {
         match tracing::enabled!(target: TARGET, tracing::Level::INFO) {
-            true => Detail::Figures,
+            true => Detail::Outline,
             false => Detail::Nothing,
         }
     }
 
     fn observe(&self, exchange: &Observed<'_>) {
         let request = exchange.id.to_string();
-        let request: String = request.chars().take(LONGEST_ID).collect();
+        let request = beginning(&request);
         let trace = exchange.trace.map(|trace| trace.parent.trace());
         #[expect(clippy::cast_precision_loss, reason = "nothing takes centuries")]
         let ms = exchange.time.as_micros() as f64 / 1000.0;
@@ -30,7 +30,9 @@ impl Observer for CallLines {
             request,
             connection = exchange.connection.number,
             transport = exchange.connection.transport,
+            principal = beginning(exchange.principal.name()),
             method = exchange.known.unwrap_or("other"),
+            tool = exchange.tool,
             outcome = exchange.outcome_name(),
             ms,
             trace,
@@ -53,5 +55,10 @@ impl Observer for CallLines {
 /// By which these lines can be told from others.
 const TARGET: &str = "mcp_flow::call";
 
-/// How many characters of a request's id are told; clients choose them.
-const LONGEST_ID: usize = 64;
+/// As much of a text as is told; clients choose ids, and issuers the names of principals.
+fn beginning(text: &str) -> &str {
+    text.char_indices().nth(LONGEST).map_or(text, |(end, _)| &text[..end])
+}
+
+/// How many characters of an id or a name are told.
+const LONGEST: usize = 64;

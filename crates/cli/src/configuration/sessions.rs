@@ -6,7 +6,7 @@ use mcp_flow::engine;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::explain::Problems;
+use super::Problems;
 
 /// How long conversations wait for an answer, and how long they may take altogether. Flows that say
 /// themselves how long they wait are not affected.

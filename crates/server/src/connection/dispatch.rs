@@ -11,7 +11,7 @@ use mcp_flow_proto::model::{CancelParams, RequestMeta};
 use mcp_flow_proto::webtransport::StreamError;
 use mcp_flow_proto::{
     Incoming, Message, Notification, Params, Request, RequestId, Response, Revision, RpcError,
-    method,
+    excerpt, method,
 };
 
 use super::calls::{Parked, ParkedWork, Stage, Waiting};
@@ -29,7 +29,24 @@ impl Shared {
     pub(super) fn receive(self: &Arc<Self>, frame: &[u8], route: Route) {
         match Incoming::decode(frame, self.encoding()) {
             Ok(incoming) => self.receive_decoded(incoming, frame, route),
-            Err(refusal) => self.take_up_fault(refusal.id.as_ref(), refusal.error, &route),
+            Err(refusal) => {
+                self.log_message("received", frame);
+                self.take_up_fault(refusal.id.as_ref(), refusal.error, &route);
+            }
+        }
+    }
+
+    /// Logs a message, where that is asked for.
+    pub(super) fn log_message(&self, what: &'static str, message: &[u8]) {
+        if tracing::enabled!(target: MESSAGES, tracing::Level::TRACE) {
+            tracing::trace!(
+                target: MESSAGES,
+                connection = self.info.number,
+                transport = self.info.transport,
+                bytes = message.len(),
+                "{what} {}",
+                excerpt(message, self.encoding()),
+            );
         }
     }
 
@@ -40,6 +57,7 @@ impl Shared {
         frame: &[u8],
         route: Route,
     ) {
+        self.log_message("received", frame);
         match incoming {
             Incoming::Message(message) => self.take_up(message, frame, route),
             Incoming::Batch(batch) => self.receive_batch(batch, &route),
@@ -159,7 +177,8 @@ impl Shared {
             known => known,
         };
         let trace = || meta.as_ref().ok()?.as_ref()?.trace.clone();
-        let begun = Begun::new(self.server.detail(), &method, known, params, trace, size);
+        let tool = |name: &str| self.server.find_tool(name);
+        let begun = Begun::new(self.server.detail(), &method, known, tool, params, trace, size);
         let refuse = |peer: Option<&Peer>, revision, error: &RpcError| {
             self.reply_now(&route, &id, revision, error);
             if let Some(begun) = &begun {
@@ -403,7 +422,7 @@ pub(super) fn shutting_down() -> RpcError {
 /// The credential the connection was opened with is good no more (C-46).
 fn lapsed() -> RpcError {
     RpcError::new(ACCESS_DENIED)
-        .details("The token of this connection has ended; connect again with another.")
+        .details("The token of this connection is invalid, expired or revoked; connect again with a valid one.")
 }
 
 fn needs_meta() -> RpcError {
@@ -411,3 +430,6 @@ fn needs_meta() -> RpcError {
         "server/discover needs params._meta[\"io.modelcontextprotocol/protocolVersion\"]",
     )
 }
+
+/// By which log lines of messages can be told from others.
+const MESSAGES: &str = "mcp_flow::message";

@@ -232,6 +232,11 @@ impl Shared {
         allowed: impl FnOnce() -> bool,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
+        let write = |out: &mut Vec<u8>| {
+            let before = out.len();
+            write(out);
+            self.log_message("sent", &out[before..]);
+        };
         match &route.lane {
             None => {
                 if self.outbound.push(hint, allowed, write) {
