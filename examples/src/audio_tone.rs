@@ -23,12 +23,13 @@ pub async fn audio_tone(
     let format = AudioFormat { codec: "audio/L16".to_owned(), sample_rate: RATE, channels: 1 };
     let mut audio = context.audio(&format)?;
     let start = Instant::now();
+    let mut sent = 0;
     for piece in 0..pieces {
         let after = Duration::from_millis(u64::from(piece * PIECE_TIME));
         sleep_until(start + after).await;
-        audio.send(after, &samples(frequency, piece * PIECE_SAMPLES));
+        sent += u32::from(audio.send(after, &samples(frequency, piece * PIECE_SAMPLES)));
     }
-    Ok(format!("{pieces} pieces of sound were sent."))
+    Ok(format!("{sent} packets of sound were queued as datagrams; some may be lost on the way."))
 }
 
 /// One piece of a tone, from this sample on: 16 bits each, big-endian.

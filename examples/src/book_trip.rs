@@ -55,7 +55,7 @@ pub async fn book_trip(flow: Flow, _: BookTrip) -> FlowResult<Booking> {
     flow.progress(4.0, STEPS, None);
     let offer = flow.ask("offer", choice("Which offer?", &offers)).await?;
 
-    let question = format!("Book {} to {city} on {day}?", offer.label());
+    let question = format!("Book {} on {day}?", offer.label());
     flow.progress(5.0, STEPS, None);
     if !flow.ask("sure", confirm(question)).await? {
         return flow.decline("Nothing was booked");

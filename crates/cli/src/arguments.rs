@@ -88,13 +88,16 @@ impl Arguments {
 /// What the command line says of the log.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct LogOptions {
-    /// How much to say on standard error; warnings and errors, if nothing else is said
+    /// Log level for stderr [default: warn]
+    ///
+    /// `info` has a line for each call, `trace` the beginning of each message as well.
     #[arg(id = "log_level", long = "log-level", global = true, value_enum, env = "MCP_FLOW_LOG")]
+    #[arg(help_heading = "Logging")]
     pub(crate) level: Option<LogLevel>,
 
-    /// How to say it; in lines of text, if nothing else is said
+    /// Log format [default: text]
     // The id is not that of the `--format` which some commands have.
-    #[arg(id = "log_format", long = "log-format", global = true)]
+    #[arg(id = "log_format", long = "log-format", global = true, help_heading = "Logging")]
     #[arg(value_enum, env = "MCP_FLOW_LOG_FORMAT")]
     pub(crate) format: Option<LogFormat>,
 }
@@ -143,7 +146,7 @@ Examples:
   mcp-flow tools http://127.0.0.1:4433/mcp
                                       what a server offers
   mcp-flow login https://mcp.example.com/mcp
-                                      once, for a server that wants to know who is calling
+                                      log in to a server that requires authentication
   mcp-flow call calculator.add a=2 b=3 -- mcp-flow stdio
                                       call a tool of a server that is started for it
   mcp-flow sessions list              the conversations of the server on this machine

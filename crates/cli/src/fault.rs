@@ -86,15 +86,15 @@ fn hint(error: &Error) -> Option<&'static str> {
             }
             TransportError::Garbage(_) => Some("Is this an MCP server?"),
             TransportError::Untrusted(_) => Some(SIGN),
-            TransportError::Unreachable { what, .. } if what.contains("certificate") => {
-                Some("If you trust it, give its --certificate-hash, or its issuer with --issuers")
-            }
-            TransportError::Lost(_) => Some("See what the server says of it"),
+            TransportError::Unreachable { what, .. } if what.contains("certificate") => Some(
+                "If you trust it, give its --certificate-hash, or its certificate authority with --ca-file",
+            ),
+            TransportError::Lost(_) => Some("See the server's output"),
             _ => Some("Check that it runs, and its address"),
         },
         Error::Lost { source: TransportError::Untrusted(_), .. } => Some(SIGN),
-        Error::Lost { .. } => Some("Look at what it did before you try again"),
-        Error::Timeout { .. } => Some("Allow more with --time-limit, or look after the server"),
+        Error::Lost { .. } => Some("It may have been carried out: check before you try again"),
+        Error::Timeout { .. } => Some("Allow more with --time-limit, or check the server"),
         Error::Server(ServerError { code: -32601, .. }) => Some("This server does not offer that"),
         Error::Server(error) if is_denial(error) => {
             Some("Give a token that is allowed to, with --token or MCP_FLOW_TOKEN")

@@ -66,7 +66,7 @@ fn object(text: &str) -> anyhow::Result<Map<String, Value>> {
 }
 
 fn split(word: &str) -> anyhow::Result<(&str, &str)> {
-    let problem = || usage(format!("{word:?} is no argument; write key=value, such as a=2"));
+    let problem = || usage(format!("Invalid argument {word:?}: use key=value, such as a=2"));
     let (name, text) = word.split_once('=').ok_or_else(problem)?;
     if name.is_empty() { Err(problem().into()) } else { Ok((name, text)) }
 }

@@ -145,7 +145,7 @@ impl guard::Person for Person {
         Box::pin(async move {
             let (server, model) = (neutral(&server.target), neutral(model));
             let title = format!("{server} wants the model {model} to read this:");
-            self.review(&title, "Let the model answer it?", request).await
+            self.review(&title, "Allow the model to answer?", request).await
         })
     }
 

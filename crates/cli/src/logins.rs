@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure};
 pub(crate) struct Logins {
     /// The file that `mcp-flow login` keeps its tokens in
     ///
-    /// Without this it is mcp-flow/logins.json of the user's data.
+    /// The default is $XDG_DATA_HOME/mcp-flow/logins.json.
     #[arg(long, value_name = "FILE", env = "MCP_FLOW_LOGINS", global = true)]
     logins: Option<PathBuf>,
 }

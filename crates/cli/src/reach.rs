@@ -42,10 +42,9 @@ pub(crate) struct Reach {
     #[command(flatten)]
     speaking: Speaking,
 
-    /// Where servers have names: a TOML file of ours, or the mcpServers JSON of another host
+    /// Configuration file that defines named servers: TOML, or the mcpServers JSON of another host
     ///
-    /// Without this they are in mcp-flow/config.toml of the user's configuration, then in
-    /// .mcp.json of the current folder.
+    /// The default is $XDG_CONFIG_HOME/mcp-flow/config.toml, then .mcp.json in the current folder.
     #[arg(long, value_name = "FILE", env = "MCP_FLOW_CONFIG")]
     config: Option<PathBuf>,
 
@@ -140,26 +139,27 @@ impl Reach {
 /// Which server is believed to be the right one.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Trusted {
-    /// Believe the server whose certificate has this SHA-256, as `mcp-flow serve` shows it
+    /// Trust the certificate with this SHA-256 fingerprint, as `mcp-flow serve` prints it
     #[arg(long, value_name = "HEX", value_parser = certificate_hash, global = true)]
     certificate_hash: Option<String>,
 
-    /// Believe servers whose certificate was issued by one in this PEM file, and no others
+    /// Trust only the certificate authorities in this PEM file
     #[arg(long, value_name = "FILE", conflicts_with = "certificate_hash", global = true)]
-    issuers: Option<PathBuf>,
+    #[arg(alias = "issuers")]
+    ca_file: Option<PathBuf>,
 }
 
 impl Trusted {
     pub(crate) fn trust(&self) -> Trust {
         let hash = self.certificate_hash.as_deref().and_then(|hash| Trust::hash(hash).ok());
-        hash.or_else(|| self.issuers.clone().map(Trust::File)).unwrap_or_default()
+        hash.or_else(|| self.ca_file.clone().map(Trust::File)).unwrap_or_default()
     }
 
     /// The same, as it is typed.
     pub(crate) fn again(&self) -> String {
-        match (&self.certificate_hash, &self.issuers) {
+        match (&self.certificate_hash, &self.ca_file) {
             (Some(hash), _) => format!(" --certificate-hash {hash}"),
-            (None, Some(file)) => format!(" --issuers {}", file.display()),
+            (None, Some(file)) => format!(" --ca-file {}", file.display()),
             (None, None) => String::new(),
         }
     }

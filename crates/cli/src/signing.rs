@@ -10,8 +10,8 @@ use crate::exit::{Exit, Failure};
 /// What commands that speak to a server say of signatures.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct SigningOptions {
-    /// Sign messages with the first key of this file, and believe the server only if it signs with
-    /// one of them
+    /// Sign messages with the first key of this file, and accept only messages that the server has
+    /// signed with one of them
     ///
     /// `mcp-flow config key` makes one. Without this the key is in the environment variable
     /// MCP_FLOW_SIGNING_KEY, if there is to be one.

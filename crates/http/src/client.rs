@@ -57,8 +57,8 @@ pub struct HttpServer {
     wire: Arc<Wire>,
 }
 
-/// Reaches the server at a URL: `http(s)://…` by Streamable HTTP, and by legacy HTTP+SSE if it
-/// does not speak that; `…/sse` by legacy HTTP+SSE right away; `ws(s)://…` by WebSocket.
+/// Reaches the server at a URL: `http(s)://…` by Streamable HTTP, at `/mcp` if only a host is named
+/// and its root does not speak that, and by legacy HTTP+SSE if neither does; `…/sse` by legacy HTTP+SSE right away; `ws(s)://…` by WebSocket.
 pub fn server(url: &str, options: &HttpOptions) -> Result<HttpServer, BadTarget> {
     let parsed = Url::parse(url).map_err(|error| BadTarget(format!("{url:?}: {error}")))?;
     let manner = match parsed.scheme() {
@@ -99,9 +99,17 @@ impl Connector for HttpServer {
     }
 
     fn fallback(&self) -> Option<Arc<dyn Connector>> {
-        let legacy = (self.manner == Manner::Streamable)
-            .then(|| Self { manner: Manner::Legacy, ..self.clone() })?;
-        Some(Arc::new(legacy))
+        if self.manner != Manner::Streamable {
+            return None;
+        }
+        // Whoever names a host alone means the server there, which as a rule is at `/mcp`.
+        if self.url.path() == "/"
+            && let Ok(url) = self.url.join("mcp")
+        {
+            return Some(Arc::new(Self { url, ..self.clone() }));
+        }
+        let url = Url::parse(&self.target).ok()?;
+        Some(Arc::new(Self { url, manner: Manner::Legacy, ..self.clone() }))
     }
 
     fn connect(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {

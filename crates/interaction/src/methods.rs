@@ -150,7 +150,7 @@ fn verdict(answered: &Answered, session: &str) -> Result<Value, RpcError> {
         Answered::Ended(_) => Err(about(VALIDATION_FAILED, session)
             .with("reason", "attempts")
             .with("sessionState", State::Error.name())
-            .details("The answer was wrong once too often, and the session is over.")),
+            .details("Too many invalid answers: the session has ended.")),
     }
 }
 

@@ -200,7 +200,7 @@ fn number(float: f64) -> Value {
 
 /// What was wrong with an answer (INT-040).
 pub(crate) fn rejection(violation: &Violation) -> Value {
-    let suggestion = violation.suggestion.as_deref().unwrap_or("Answer again, as the prompt asks");
+    let suggestion = violation.suggestion.as_deref().unwrap_or("Send a value that fits the prompt");
     json!({"valid": false, "error": violation.error, "suggestion": suggestion})
 }
 

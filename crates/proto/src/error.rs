@@ -111,6 +111,9 @@ pub const RATE_LIMITED: Fault = Fault {
     stateless_code: -31301,
     message: "Too many requests",
 };
+/// The caller has as many subscriptions as it may have.
+pub const TOO_MANY_SUBSCRIPTIONS: Fault =
+    Fault { message: "Too many subscriptions", ..RATE_LIMITED };
 /// The server holds as much as it may for all of its clients.
 pub const OVERLOADED: Fault = Fault {
     domain: "mcp",

@@ -335,6 +335,11 @@ pub enum DecodeError {
 impl From<serde_json::Error> for DecodeError {
     fn from(error: serde_json::Error) -> Self {
         let message = error.to_string();
+        if message.starts_with("number out of range") {
+            let place = message.trim_start_matches("number out of range");
+            let message = "a number is too large; send it as a string";
+            return Self::Shape(format!("{message} ({})", place.trim()));
+        }
         match error.classify() {
             serde_json::error::Category::Data => Self::Shape(message),
             _ => Self::Syntax(message),

@@ -92,7 +92,7 @@ impl Control {
             let ended = connection.ended().is_some();
             if ended {
                 if !blocked && streams.is_empty() {
-                    return self.finish().await;
+                    return self.finish(given_up).await;
                 }
                 let limit = service.server.limits().drain_time;
                 let late = *deadline.get_or_insert_with(|| now + limit) <= now;
@@ -101,7 +101,7 @@ impl Control {
                 }
                 if late {
                     // They end by themselves, and the client is to hear of it.
-                    streams.give_up_all("the time to finish is over");
+                    streams.give_up_all("the drain limit was reached");
                     given_up = true;
                     deadline = Some(now + LAST_MESSAGES);
                 }
@@ -220,10 +220,14 @@ impl Control {
     }
 
     /// Sees the last messages on their way.
-    async fn finish(mut self) -> Over {
+    async fn finish(mut self, given_up: bool) -> Over {
         let _ = self.send.finish();
         let _ = timeout(LAST_MESSAGES, self.send.stopped()).await;
-        Over::Closed { code: 0, reason: "all is done".to_owned() }
+        let reason = match given_up {
+            true => "the session has ended; streams were cut off at the drain limit",
+            false => "the session has ended",
+        };
+        Over::Closed { code: 0, reason: reason.to_owned() }
     }
 }
 

@@ -218,7 +218,7 @@ async fn taking_leave_is_said() {
     client.close().await;
     let session = transport.as_any().unwrap().downcast_ref::<WebTransport>().unwrap().client();
     let end = within(session.closed()).await.to_string();
-    assert!(end.contains("all is done"), "{end}");
+    assert!(end.contains("the session has ended"), "{end}");
     running.stop().await;
 }
 

@@ -37,7 +37,12 @@ fn heading(question: &Question) -> String {
         text = format!("{text} ({})", super::shown(help));
     }
     if let Some(default) = question.default.as_ref().filter(|default| **default != Value::Null) {
-        text = format!("{text} [{}]", super::shown(&super::question::spelled(default)));
+        let default = match default {
+            Value::Bool(true) => "yes".to_owned(),
+            Value::Bool(false) => "no".to_owned(),
+            default => super::shown(&super::question::spelled(default)),
+        };
+        text = format!("{text} [{default}]");
     }
     let choices = match &question.widget {
         Widget::Choice(choices) | Widget::Choices(choices) => choices.as_slice(),

@@ -149,7 +149,7 @@ impl Widget {
             Self::Confirm => match plain.to_lowercase().as_str() {
                 "y" | "yes" | "true" => Ok(true.into()),
                 "n" | "no" | "false" => Ok(false.into()),
-                _ => Err(Violation::new("yes or no is needed").suggest("Use yes or no")),
+                _ => Err(Violation::new("answer yes or no")),
             },
             Self::Number => match serde_json::from_str(plain) {
                 Ok(number @ Value::Number(_)) => Ok(number),

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::sessions;
 use crate::approval::{Chosen, guard};
 use crate::ask::{Asked, Asker, schema};
+use crate::configuration::nearest;
 use crate::download;
 use crate::exit::{Exit, Failure};
 use crate::fault::explain;
@@ -206,6 +207,14 @@ impl Calling<'_> {
                 let said = if said.is_empty() { message.unwrap_or_default() } else { said };
                 eprintln!("mcp-flow: the tool failed: {said}");
             }
+            _ if self.call.output.is_some() => {
+                // What was saved has been told already.
+                let rest = pieces.iter().filter(|piece| !content::is_elsewhere(piece)).cloned();
+                let rest: Vec<_> = rest.collect();
+                if !rest.is_empty() || pieces.is_empty() {
+                    show::print(&readable(result, &rest))?;
+                }
+            }
             _ => show::print(&readable(result, pieces))?,
         }
         Ok(if has_failed { Exit::Failed.into() } else { ExitCode::SUCCESS })
@@ -217,8 +226,9 @@ fn find(listed: &[ToolDefinition], name: &str) -> Result<usize, Failure> {
     let exact = listed.iter().position(|tool| tool.name == name);
     let spelled = || listed.iter().position(|tool| tool.name.replace('.', "_") == name);
     exact.or_else(spelled).ok_or_else(|| {
-        let mut names = listed.iter().map(|tool| tool.name.as_str());
-        let hint = match names.find(|known| is_alike(known, name)) {
+        let names: Vec<_> = listed.iter().map(|tool| tool.name.as_str()).collect();
+        let alike = names.iter().copied().find(|known| is_alike(known, name));
+        let hint = match alike.or_else(|| nearest(name, &names)) {
             Some(known) => format!("Did you mean {}?", neutral(known)),
             None => "`mcp-flow tools TARGET` lists what there is".to_owned(),
         };
@@ -246,17 +256,27 @@ pub(crate) fn show_end(end: &Value, format: Format) -> anyhow::Result<ExitCode> 
         _ if !is_success => eprintln!("mcp-flow: {summary}"),
         _ => {
             eprintln!("{summary}");
-            show::print(&neutral(&format!("{:#}", end["result"]["data"])))?;
+            show::print(&readable_data(&end["result"]["data"]))?;
         }
     }
     Ok(if is_success { ExitCode::SUCCESS } else { Exit::Failed.into() })
 }
 
+/// What a flow returned. What is no object travels in one, as its only member `value`.
+fn readable_data(data: &Value) -> String {
+    let only = data.as_object().filter(|members| members.len() == 1);
+    match only.and_then(|members| members.get("value")) {
+        Some(Value::String(text)) => neutral(text),
+        Some(value) => neutral(&format!("{value:#}")),
+        None => neutral(&format!("{data:#}")),
+    }
+}
+
 fn lacking(names: &[String]) -> Failure {
     let names: Vec<_> = names.iter().map(|name| neutral(name)).collect();
-    let first = names.first().map_or("key", String::as_str);
-    let are = if names.len() == 1 { "is" } else { "are" };
-    let message = format!("{} {are} missing; give it as {first}=VALUE", names.join(", "));
+    let s = if names.len() == 1 { "" } else { "s" };
+    let all: Vec<_> = names.iter().map(|name| format!("{name}=VALUE")).collect();
+    let message = format!("missing argument{s} {}; add {}", names.join(", "), all.join(" "));
     Failure::new(Exit::Usage, message)
 }
 

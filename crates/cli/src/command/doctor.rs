@@ -125,7 +125,7 @@ fn configuration(path: Option<&Path>) -> Finding {
 fn identity(file: &File) -> Finding {
     match guarded::settings(file) {
         Ok(_) if file.identity.is_configured() => Finding::ok("identity", "all tokens are there"),
-        Ok(_) => Finding::ok("identity", "nobody is asked who they are"),
+        Ok(_) => Finding::ok("identity", "authentication is disabled"),
         Err(error) => Finding::fail(
             "identity",
             format!("{error:#}"),
@@ -145,7 +145,7 @@ fn exposure(file: &File) -> Finding {
         (Ok(()), Some(open)) if file.serve.insecure => Finding::warn(
             "exposure",
             format!("{open} can be reached by others, and serve.insecure lets them"),
-            "make sure that something before it encrypts and asks who they are",
+            "make sure that a proxy in front of it encrypts and authenticates",
         ),
         (Ok(()), Some(open)) => Finding::ok("exposure", format!("{open} is encrypted and guarded")),
         (Ok(()), None) => Finding::ok("exposure", "only this machine can reach it"),

@@ -56,7 +56,7 @@ pub(crate) struct Login {
     #[arg(long, value_name = "URL", conflicts_with = "client_id")]
     client_metadata: Option<String>,
 
-    /// The port you are sent back to on this machine; a free one, if nothing else is said
+    /// Port for the redirect to this machine [default: any free port]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
 
@@ -64,7 +64,7 @@ pub(crate) struct Login {
     #[arg(long)]
     no_browser: bool,
 
-    /// Whoever gives out tokens may be in a private network, even though the server is not
+    /// Allow an authorization server on a private network
     #[arg(long)]
     private_network: bool,
 
@@ -93,7 +93,7 @@ struct Named {
     #[arg(value_name = "TARGET")]
     target: String,
 
-    /// Where servers have names, as for all commands
+    /// Configuration file that defines named servers
     #[arg(long, value_name = "FILE", env = "MCP_FLOW_CONFIG")]
     config: Option<PathBuf>,
 

@@ -80,7 +80,7 @@ async fn complete(arguments: &mut Map<String, Value>, schema: &Value) -> anyhow:
         let key = question.key.clone();
         let lacking = || {
             let key = neutral(&key);
-            Failure::new(Exit::Usage, format!("{key} is missing; give it as {key}=VALUE"))
+            Failure::new(Exit::Usage, format!("missing argument {key}; add {key}=VALUE"))
         };
         if !Asker::is_interactive() {
             return Err(lacking().into());

@@ -27,13 +27,13 @@ use crate::{guarded, log, reload, workflows};
 /// Serve clients over Streamable HTTP, HTTP+SSE, WebSocket and WebTransport on one port
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Serve {
-    /// Read settings from this TOML file; what is said here wins
+    /// Configuration file (TOML). Command-line options take precedence
     ///
     /// SIGHUP has it read again. `mcp-flow config` checks and shows it.
     #[arg(long, value_name = "FILE", env = "MCP_FLOW_CONFIG")]
     config: Option<PathBuf>,
 
-    /// Where to listen, 127.0.0.1:4433 if nothing is said; port 0 picks a free one
+    /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:4433]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 
@@ -53,7 +53,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
 
-    /// Let only those in whose token is in this file: one name:token a line
+    /// Require a bearer token listed in this file: one NAME:TOKEN a line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
@@ -90,12 +90,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
 
-    /// How long running calls may take to finish once the server is asked to end; 30 if nothing is
-    /// said
+    /// How long running calls may take to finish after a stop signal [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400))]
     drain_seconds: Option<u64>,
 
-    /// Write down who calls what with which outcome, in this file
+    /// Write an audit log of all calls to this file
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
 
@@ -325,16 +324,16 @@ pub(crate) fn refuse_open(file: &File) -> anyhow::Result<()> {
         && file.identity.is_configured()
     {
         anyhow::bail!(
-            "the TCP address {open} can be reached by others, and there nobody is asked who they \
-             are: lines have no place for a token.\n\
-             Take a loopback address or a Unix socket for it, or have others come by HTTP."
+            "the TCP address {open} can be reached by others, and newline-delimited JSON over TCP \
+             carries no token to authenticate them by.\n\
+             Use a loopback address or a Unix socket for it, or let others use HTTP."
         );
     }
     if *insecure {
         if let Some(open) = file.serve.open_addresses().next()
             && !file.identity.is_configured()
         {
-            tracing::warn!("{open} can be reached by others, and nobody is asked who they are");
+            tracing::warn!("{open} can be reached by others, and authentication is disabled");
         }
         return Ok(());
     }
@@ -343,7 +342,7 @@ pub(crate) fn refuse_open(file: &File) -> anyhow::Result<()> {
         anyhow::bail!(
             "{open} can be reached by others, and what they send would not be encrypted.\n\
              Give a certificate with --tls-certificate and --tls-key, listen on 127.0.0.1, or \
-             say --insecure if something else encrypts it, such as a proxy."
+             use --insecure if something else encrypts it, such as a proxy."
         );
     }
     if let Some(open) = file.serve.open_addresses().next()
@@ -351,9 +350,9 @@ pub(crate) fn refuse_open(file: &File) -> anyhow::Result<()> {
         && !file.identity.anonymous
     {
         anyhow::bail!(
-            "{open} can be reached by others, and nobody would be asked who they are.\n\
-             Say in the configuration who is let in ([identity], see docs/configuration.md), give \
-             tokens with --token-file, or say identity.anonymous = true if everyone may come."
+            "{open} can be reached by others, and authentication is disabled.\n\
+             Configure it in [identity] (see docs/configuration.md), give tokens with --token-file, \
+             or set identity.anonymous = true to let everyone in."
         );
     }
     if file.identity.anonymous
@@ -361,8 +360,8 @@ pub(crate) fn refuse_open(file: &File) -> anyhow::Result<()> {
         && file.serve.open_addresses().next().is_some()
     {
         tracing::warn!(
-            "everyone may come and nobody is told from others, so all see and answer each other's \
-             conversations; say offer.interaction = false, or give out tokens"
+            "identity.anonymous lets everyone in as one principal, so all see and answer each \
+             other's conversations; set offer.interaction = false, or give out tokens"
         );
     }
     Ok(())

@@ -27,11 +27,11 @@ pub(crate) struct Stdio {
     #[arg(long, conflicts_with = "max_concurrency")]
     ordered: bool,
 
-    /// Read settings from this TOML file; what is said here wins
+    /// Configuration file (TOML). Command-line options take precedence
     #[arg(long, value_name = "FILE", env = "MCP_FLOW_CONFIG")]
     config: Option<PathBuf>,
 
-    /// Write down who calls what with which outcome, in this file
+    /// Write an audit log of all calls to this file
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
 

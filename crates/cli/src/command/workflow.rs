@@ -52,7 +52,7 @@ enum Action {
     New {
         /// What it is to be called
         id: String,
-        /// Where to write it; workflows/ID.yaml if nothing is said
+        /// Where to write it [default: workflows/ID.yaml]
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
@@ -83,7 +83,7 @@ enum Action {
     Export {
         /// Which one
         run: String,
-        /// Where to write it; standard output if nothing is said
+        /// Where to write it [default: standard output]
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },

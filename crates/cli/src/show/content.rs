@@ -57,10 +57,20 @@ fn piece(came: &Value) -> String {
             format!("[{}: {}{}]", neutral(name), member("uri"), size.unwrap_or_default())
         }
         Some("ref/stream") => {
-            format!("[{}, too large to show; --output DIR saves it]", member("mimeType"))
+            format!("[{}, too large to show; save it with --output DIR]", member("mimeType"))
         }
         // Kinds of a later revision, or of the server's own: shown as they are.
         _ => neutral(&piece.to_string()),
+    }
+}
+
+/// Whether a piece is not in the message itself, so that it can be saved and not shown.
+pub(crate) fn is_elsewhere(piece: &Value) -> bool {
+    let resource = &piece["resource"];
+    match piece["type"].as_str() {
+        Some("ref/stream") => true,
+        Some("resource") => resource["text"].is_null() && resource["blob"].is_null(),
+        _ => false,
     }
 }
 
@@ -76,7 +86,7 @@ pub(crate) fn contents(resource: &Value) -> String {
     let kind = resource["mimeType"].as_str().map(neutral);
     let kind = kind.unwrap_or_else(|| "of unknown kind".to_owned());
     if resource["blob"].is_null() {
-        return format!("[{uri}: {kind}, too large to show; --output DIR saves it]");
+        return format!("[{uri}: {kind}, too large to show; save it with --output DIR]");
     }
     format!("[{uri}: {kind}, {}]", size_of_base64(&resource["blob"]))
 }

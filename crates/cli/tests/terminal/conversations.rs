@@ -16,7 +16,7 @@ fn a_person_registers() {
     terminal.enter("Ada Lovelace");
     terminal.expect("Enter email");
     terminal.enter("ada");
-    terminal.expect("the text does not have the expected form");
+    terminal.expect("the text does not match the expected format");
     terminal.enter("@example.com");
     terminal.expect("Ada Lovelace is registered");
     terminal.expect(r#""email": "ada@example.com""#);
@@ -236,7 +236,7 @@ fn a_request_to_a_model_is_edited() {
     let path = script.path().display().to_string();
     let mut terminal = Terminal::start(&["call", "ask", "--config", &config, "--", "sh", &path]);
     terminal.expect("maxTokens: 100");
-    terminal.expect("Let the model answer it?");
+    terminal.expect("Allow the model to answer?");
     terminal.enter("edit");
     terminal.expect("alt-enter");
     terminal.enter(" and brief");
@@ -245,7 +245,7 @@ fn a_request_to_a_model_is_edited() {
     terminal.expect("maxTokens");
     terminal.press(ENTER);
     terminal.expect("system: Be polite and brief");
-    terminal.expect("Let the model answer it?");
+    terminal.expect("Allow the model to answer?");
     terminal.enter("yes");
     terminal.expect("pieces of eight");
     terminal.expect("Give this answer");

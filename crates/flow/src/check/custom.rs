@@ -19,7 +19,7 @@ pub(super) fn check(rules: &Rules, answer: &Value) -> Result<(), Violation> {
     })?;
     let Some(violation) = violations.into_iter().next() else { return Ok(()) };
     Err(Violation::new(violation.sentence)
-        .suggest("Send what the schema of the question describes"))
+        .suggest("Send a value that matches the schema of the prompt"))
 }
 
 /// Refuses what is too large or too deep before any schema looks at it.

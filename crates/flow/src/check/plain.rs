@@ -25,7 +25,7 @@ pub(super) fn confirm(answer: &Value) -> Result<(), Violation> {
     if answer.is_boolean() {
         return Ok(());
     }
-    Err(Violation::new("yes or no is needed").suggest("Use true or false"))
+    Err(Violation::new("the answer must be true or false"))
 }
 
 pub(super) fn number(rules: &Rules, answer: &Value) -> Result<(), Violation> {
@@ -49,9 +49,10 @@ pub(super) fn number(rules: &Rules, answer: &Value) -> Result<(), Violation> {
 }
 
 pub(super) fn date(rules: &Rules, answer: &Value) -> Result<(), Violation> {
-    let day = answer.as_str().and_then(parse_date).ok_or_else(|| {
-        Violation::new("a day of the calendar is needed").suggest("Use YYYY-MM-DD")
-    })?;
+    let day = answer
+        .as_str()
+        .and_then(parse_date)
+        .ok_or_else(|| Violation::new("this is not a valid date").suggest("Use YYYY-MM-DD"))?;
     if let Some(Bound::Date(earliest)) = rules.min
         && day < earliest
     {

@@ -28,8 +28,8 @@ pub(super) fn check(rules: &Rules, answer: &Value) -> Result<(), Violation> {
     let Some(pattern) = &rules.pattern else { return Ok(()) };
     match compiled::pattern(pattern) {
         Ok(regex) if regex.is_match(text) => Ok(()),
-        Ok(_) => Err(Violation::new("the text does not have the expected form")
-            .suggest(format!("Use a text that matches {pattern}"))),
+        Ok(_) => Err(Violation::new("the text does not match the expected format")
+            .suggest(format!("Use text that matches the pattern {pattern}"))),
         // Unsound prompts are not asked, so this is a client that checks what it was sent.
         Err(_) => Err(Violation::new("the pattern of this question cannot be used")),
     }

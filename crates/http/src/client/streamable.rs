@@ -296,7 +296,12 @@ impl Inner {
                 let what = "the session is over".to_owned();
                 return Err(TransportError::Unreachable { what, source: None });
             }
-            if media == "application/json" && self.inbox.receive_for(id, &body) {
+            // A host was named and nothing more, and it says that nothing is there.
+            let is_nowhere = opening
+                && head.status == StatusCode::NOT_FOUND
+                && self.url.path() == "/"
+                && !knows_no_method(&body);
+            if !is_nowhere && media == "application/json" && self.inbox.receive_for(id, &body) {
                 return Ok(());
             }
             let error = sending::refusal(head.status, &head.headers, &body);
@@ -457,6 +462,12 @@ async fn listen(inner: Weak<Inner>) {
         attempt += 1;
         tokio::time::sleep(place.delay(attempt)).await;
     }
+}
+
+/// Whether a refusal is that of a server which does not know the method it was asked for.
+fn knows_no_method(body: &[u8]) -> bool {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    body["error"]["code"] == -32601
 }
 
 /// How long the stream for what the server says unasked may take to open before requests go ahead.

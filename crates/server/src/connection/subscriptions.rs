@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use mcp_flow_proto::error::RATE_LIMITED;
+use mcp_flow_proto::error::TOO_MANY_SUBSCRIPTIONS;
 use mcp_flow_proto::model::{
     SubscriptionFilter, SubscriptionParams, Topics, UpdatedParams, subscription_meta,
 };
@@ -141,7 +141,7 @@ impl Shared {
             if is_full {
                 let details =
                     format!("This connection has {most} subscriptions; cancel one first.");
-                return Err(RpcError::new(RATE_LIMITED).details(details));
+                return Err(RpcError::new(TOO_MANY_SUBSCRIPTIONS).details(details));
             }
             self.check_room(&state.subscriptions, resources.len()).map(|()| resources)
         });
@@ -197,7 +197,7 @@ impl Shared {
             return Ok(());
         }
         let details = format!("This connection may be subscribed to {most} resources.");
-        Err(RpcError::new(RATE_LIMITED).details(details).with("limit", most))
+        Err(RpcError::new(TOO_MANY_SUBSCRIPTIONS).details(details).with("limit", most))
     }
 
     /// Notes that a resource has changed that somebody here has subscribed to.

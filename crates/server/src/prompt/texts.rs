@@ -28,7 +28,7 @@ pub(crate) fn read<T: AsRef<str>>(
             Some(text) => texts[position] = Some(text.into_owned()),
             None if value.kind() == Kind::Null => {}
             None => {
-                let sentence = format!("{name} must be a string; numbers are written as text, too");
+                let sentence = format!("{name} must be a string; write a number as \"42\"");
                 violations.push(violation(name, sentence));
             }
         }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use mcp_flow_proto::RpcError;
-use mcp_flow_proto::error::{ACCESS_DENIED, RATE_LIMITED};
+use mcp_flow_proto::error::{ACCESS_DENIED, TOO_MANY_SUBSCRIPTIONS};
 use mcp_flow_proto::model::{ResourceContents, ResourceDefinition};
 
 use super::contents::{Contents, ReadError};
@@ -172,7 +172,7 @@ impl Catalog {
         let server = caller.server();
         let refused = |details: String| {
             tracing::warn!(uri, details, "a subscription was refused");
-            RpcError::new(RATE_LIMITED).details(details).with("uri", uri)
+            RpcError::new(TOO_MANY_SUBSCRIPTIONS).details(details).with("uri", uri)
         };
         let found = self.check(caller, uri)?;
         let subscription = Subscription::new(server.clone(), uri.into(), caller.connection())

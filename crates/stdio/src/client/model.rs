@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::process::Stdio;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use mcp_flow_client::guard::models::Backend;
@@ -9,6 +10,7 @@ use mcp_flow_client::model::{CreateMessage, Role, SampleResult, SamplingContent}
 use mcp_flow_client::{Revision, neutral};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
+use tokio::time::timeout;
 
 /// A command that answers like a model: the request goes to its standard input as JSON, in the
 /// form of `sampling/createMessage`; what it writes to its standard output is the answer, as a
@@ -41,12 +43,13 @@ impl CommandModel {
             .args(&self.arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             // Whoever stops waiting stops the command.
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| format!("{} cannot be started: {error}", self.program.display()))?;
-        let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(mut stdin), Some(stdout), Some(mut stderr)) = pipes else {
             return Err("the command has no pipes".to_owned());
         };
         let writing = async move {
@@ -58,6 +61,13 @@ impl CommandModel {
             let read = stdout.take(LONGEST + 1).read_to_end(&mut output).await;
             read.map(|_| output).map_err(|error| error.to_string())
         };
+        // Beside the rest, so that the command is not held up by what it complains of.
+        let complaining = tokio::spawn(async move {
+            let mut complaint = Vec::new();
+            let _ = (&mut stderr).take(LONGEST_COMPLAINT).read_to_end(&mut complaint).await;
+            let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
+            complaint
+        });
         let ((), output) = tokio::join!(writing, reading);
         let output = output?;
         if output.len() as u64 > LONGEST {
@@ -66,7 +76,14 @@ impl CommandModel {
         let status = child.wait().await.map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(&output);
         if !status.success() {
-            return Err(format!("{status}: {}", neutral::shorten(text.trim(), 200)));
+            // Something that the command has left running may keep its end open.
+            let complaint = timeout(GRACE, complaining).await.ok().and_then(Result::ok);
+            let complaint = complaint.unwrap_or_default();
+            let complaint = String::from_utf8_lossy(&complaint);
+            let said = [complaint.trim(), text.trim()].into_iter().find(|said| !said.is_empty());
+            let said = said.unwrap_or("it wrote nothing to standard error");
+            let program = self.program.display();
+            return Err(format!("{program} failed ({status}): {}", neutral::shorten(said, 200)));
         }
         Ok(self.read(text.trim()))
     }
@@ -92,5 +109,33 @@ impl Backend for CommandModel {
     }
 }
 
+/// How much of a complaint is read, in bytes; what follows is thrown away.
+const LONGEST_COMPLAINT: u64 = 64 << 10;
+
+/// How long the complaint of a command that has ended is waited for.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// How long an answer may be, in bytes.
 const LONGEST: u64 = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use mcp_flow_client::guard::models::Backend as _;
+    use mcp_flow_client::model::CreateMessage;
+
+    use super::CommandModel;
+
+    /// PAT-055: a command that fails says why.
+    #[tokio::test]
+    async fn what_a_failed_command_complains_of_is_told() {
+        for (script, words) in [
+            ("echo no licence >&2; exit 3", "sh failed (exit status: 3): no licence"),
+            ("echo out of paper; exit 1", "out of paper"),
+            ("exit 3", "it wrote nothing to standard error"),
+        ] {
+            let model = CommandModel::new("broken", "sh").arguments(["-c", script]);
+            let told = model.ask(CreateMessage::default()).await.unwrap_err();
+            assert!(told.contains(words), "{told}");
+        }
+    }
+}
