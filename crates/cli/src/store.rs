@@ -8,8 +8,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use mcp_flow::seal::file::KeyFileError;
 use mcp_flow::seal::{Key, KeyRing};
-use mcp_flow::session::SessionId;
-use mcp_flow::session::store::{MemoryGuard, ReplayGuard, Store, StoreError};
+use mcp_flow::session::store::{MemoryGuard, ReplayGuard, Store};
 use mcp_flow::store_redb::{OpenError, RedbStore, keys};
 use serde::{Deserialize, Serialize};
 
