@@ -72,7 +72,7 @@ pub(crate) struct Kept {
     pub(crate) place: String,
 }
 
-/// Opens a store, or says what to do if it cannot be opened (C-69).
+/// Opens a store, or says what to do if it cannot be opened (C-65).
 ///
 /// `stdio` does without the default one if another process has it or its folder cannot be written
 /// to: every client starts a server of its own, often several in one folder. One that is damaged or

@@ -110,7 +110,7 @@ fn a_token_file_closes_the_door() {
     program.wait().unwrap();
 }
 
-/// C-69: a journal that another process has or that is damaged keeps a server from starting, and it
+/// C-65: a journal that another process has or that is damaged keeps a server from starting, and it
 /// says what to do. A server for one client does without the default one that another has, and says
 /// that too; a damaged one it does not pass over.
 #[test]

@@ -287,7 +287,7 @@ pub(crate) enum Delivery {
 }
 
 /// What a client cannot see of something that travels beside its message, in `_meta`: where it is
-/// found, what it is called and how long it is (C-63).
+/// found, what it is called and how long it is (C-59).
 pub(crate) const DOWNLOAD: &str = "mcp-flow/download";
 
 impl Context {

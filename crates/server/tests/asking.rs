@@ -52,7 +52,7 @@ async fn keys_are_shared_and_rotated() {
     assert_eq!(go_on(&mut connect(&stranger), &newer).await["error"]["code"], -32602);
 }
 
-/// C-06, C-66: `prompts/get` and `resources/read` take rounds like `tools/call`, and no answer to what
+/// C-06, C-62: `prompts/get` and `resources/read` take rounds like `tools/call`, and no answer to what
 /// was not asked.
 #[tokio::test]
 async fn prompts_and_resources_take_rounds() {

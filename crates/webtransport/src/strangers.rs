@@ -1,7 +1,7 @@
 //! What a client opens or sends that nobody asked for (WT-047, WT-069).
 //!
 //! A stream that names a request in flight belongs to it: it is read and discarded, since no request
-//! takes anything by a stream (C-64). Any other is reset and reported. How many there are at once
+//! takes anything by a stream (C-60). Any other is reset and reported. How many there are at once
 //! QUIC bounds; reports stop where messages do.
 
 use std::time::Duration;

@@ -162,7 +162,7 @@ async fn a_stream_that_is_given_up_fails_with_the_reason() {
     }
 }
 
-/// WT-003, WT-029, WT-049, WT-058, C-12, C-65: the client begins with `initialize`, offers CBOR,
+/// WT-003, WT-029, WT-049, WT-058, C-12, C-61: the client begins with `initialize`, offers CBOR,
 /// cancels by `$/cancel`, and waits for no stream that has failed or is too short.
 #[tokio::test]
 async fn a_server_of_seed_001_alone_is_spoken_to_in_its_words() {

@@ -57,7 +57,7 @@ async fn small_results_stay_inline() {
     assert_eq!(read(caller.stream(101, 1).await).await, vec![b'x'; 101]);
 }
 
-/// WT-051, C-63: a client of the base revision gets the seed's item, and nothing else in it.
+/// WT-051, C-59: a client of the base revision gets the seed's item, and nothing else in it.
 #[tokio::test]
 async fn a_stream_is_named_as_the_seed_has_it() {
     let running = start(&server(Limits::default()));
@@ -128,7 +128,7 @@ async fn an_id_is_taken_while_its_stream_is_open() {
     crate::support::within(free).await;
 }
 
-/// WT-047, C-64: a stream that names a request in flight, running or streaming, is no injection.
+/// WT-047, C-60: a stream that names a request in flight, running or streaming, is no injection.
 #[tokio::test]
 async fn a_stream_for_a_request_in_flight_is_accepted() {
     let (_running, mut caller) = ready(&server(Limits::default())).await;

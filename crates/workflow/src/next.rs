@@ -93,7 +93,7 @@ impl<'c> From<&'c Context> for Known<'c> {
 /// A loop is gone round by the number of its round in the context. When all steps of its body are
 /// done or do not apply, the next round begins, and they are to be done again. Only what has been
 /// decided does not apply: with an open condition in its body, a loop does not go on, and with one
-/// anywhere the workflow is not complete (C-68).
+/// anywhere the workflow is not complete (C-64).
 pub fn next<'a, 'c>(
     workflow: &'a Workflow,
     done: &HashSet<&str>,

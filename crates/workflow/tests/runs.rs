@@ -358,7 +358,7 @@ async fn titles_are_filled_in() {
     assert!(text.contains(heading), "{text}");
 }
 
-/// C-06, C-66: a client without a connection of its own asks the person between two calls. An agent
+/// C-06, C-62: a client without a connection of its own asks the person between two calls. An agent
 /// that agrees before anybody was asked is not heard.
 #[tokio::test]
 async fn the_person_is_asked_between_two_calls() {

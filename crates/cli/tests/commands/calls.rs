@@ -129,7 +129,7 @@ fn everything_a_server_offers_is_listed() {
     }
 }
 
-/// PAT-024, C-63: what is too large for a result is fetched, whole, under its own name, and nothing
+/// PAT-024, C-59: what is too large for a result is fetched, whole, under its own name, and nothing
 /// half is left.
 #[test]
 fn large_results_are_downloaded() {

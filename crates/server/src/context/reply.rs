@@ -85,7 +85,7 @@ impl Context {
     }
 
     /// What a call is answered with whose code panicked: a failed result, if it was a tool's, as for
-    /// any other fault of a tool (MCP-028, C-67). Nothing of what went wrong is told.
+    /// any other fault of a tool (MCP-028, C-63). Nothing of what went wrong is told.
     pub(crate) fn panicked(&self) -> Outcome {
         let error = RpcError::internal();
         let server = self.server();

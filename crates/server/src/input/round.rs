@@ -54,7 +54,7 @@ impl Round {
     /// Goes on where the last round ended.
     ///
     /// Only what the sealed state says was asked can be answered: whatever else the client brings is
-    /// ignored, so that nobody agrees to a question before it was put (C-66).
+    /// ignored, so that nobody agrees to a question before it was put (C-62).
     pub(super) fn resume(
         context: &Context,
         input: InputParams<'_>,

@@ -250,7 +250,7 @@ pub(crate) async fn what_is_missing_is_asked_again(connect: &Connect) {
     assert_eq!(text_of(&last), "Hello, Al and Bo!");
 }
 
-/// C-66: an answer that comes before its question is ignored, with and without a state.
+/// C-62: an answer that comes before its question is ignored, with and without a state.
 pub(crate) async fn only_what_was_asked_can_be_answered(connect: &Connect) {
     let mut peer = connect(Fixture::new().server).await;
     let named = |name: &str| json!({"action": "accept", "content": {"name": name}});

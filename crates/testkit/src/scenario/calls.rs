@@ -45,7 +45,7 @@ pub(crate) async fn a_failing_tool_is_a_result(connect: &Connect) {
     }
 }
 
-/// MCP-028, C-67: a panic, wherever it happens, is a failed result of its own call that reveals
+/// MCP-028, C-63: a panic, wherever it happens, is a failed result of its own call that reveals
 /// nothing.
 pub(crate) async fn a_panic_stays_in_its_call(connect: &Connect) {
     let fixture = Fixture::new();

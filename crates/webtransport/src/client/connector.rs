@@ -51,7 +51,7 @@ impl WebTransportServer {
     /// Offers these encodings, the one liked best first. Defaults to CBOR, then JSON, as in seed 001.
     ///
     /// Encodings are agreed on in the handshake, so a client that likes another than JSON best speaks
-    /// a revision that has one, unless it is told which to speak (C-65).
+    /// a revision that has one, unless it is told which to speak (C-61).
     ///
     /// ```
     /// use mcp_flow_proto::Encoding;

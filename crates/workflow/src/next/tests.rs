@@ -20,7 +20,7 @@ fn steps_come_in_order() {
     check(&workflow, &["one", "two", "three"], json!({}), "complete");
 }
 
-/// WFL-034, C-68: conditional steps appear and vanish with the context, and are never forgotten.
+/// WFL-034, C-64: conditional steps appear and vanish with the context, and are never forgotten.
 #[test]
 fn what_remains_says_what_it_waits_for() {
     let mut large = step("large");

@@ -62,7 +62,7 @@ pub(crate) async fn a_flow_is_asked_by_forms(connect: &Connect) {
     }
 }
 
-/// C-06, C-66, INT-128: under 2026-07-28 each round asks one question, and takes no answer before it
+/// C-06, C-62, INT-128: under 2026-07-28 each round asks one question, and takes no answer before it
 /// has asked. An answer that is repeated leads to
 /// the same question or end; another answer to the same question is refused, and so is a state that
 /// was tampered with.
