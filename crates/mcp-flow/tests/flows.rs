@@ -108,7 +108,7 @@ async fn parameters_are_arguments() {
     assert_eq!(refused["error"]["data"]["field"], "target", "{refused}");
 }
 
-/// INT-020, INT-082: what is given for a later question is refused at the start, by the rules that are
+/// INT-020, INT-082, C-58: what is given for a later question is refused at the start, by the rules that are
 /// known without running the flow.
 #[tokio::test]
 async fn later_questions_are_checked_at_the_start() {

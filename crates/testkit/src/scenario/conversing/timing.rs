@@ -63,7 +63,7 @@ pub(crate) async fn a_finished_session_is_not_completed_again(connect: &Connect)
     refused(&again, -32003, "INVALID_STATE_TRANSITION", id.as_str().unwrap());
 }
 
-/// INT-041, INT-068: of two answers that come together the second is refused, since its sender
+/// INT-041, INT-068, C-56: of two answers that come together the second is refused, since its sender
 /// cannot have seen the next question; sent after that question, it is taken at once.
 pub(crate) async fn an_unseen_question_cannot_be_answered(connect: &Connect) {
     for is_inline in [false, true] {
