@@ -154,7 +154,7 @@ async function workflows(page, server) {
   await page.getByRole("button", { name: "Export Markdown" }).click();
   const file = await exported;
   assert.match(file.suggestedFilename(), /^ai-task-implementation-.*\.md$/);
-  assert.match(readFileSync(await file.path(), "utf8"), /confirmed by a person[^]*The page is to show runs/);
+  assert.match(readFileSync(await file.path(), "utf8"), /Confirmed by a person[^]*The page is to show runs/);
   await page.locator(".toast").first().waitFor({ state: "detached" });
 }
 
