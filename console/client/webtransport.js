@@ -153,7 +153,7 @@ export class WebTransportLink {
   #streamError({ requestId, streamTag, error }) {
     const key = `${requestId}/${streamTag}`;
     const why = `the server gave up the stream: ${String(error).slice(0, LONGEST_REASON)}`;
-    if (!this.#wanted.has(key) && !this.#running.has(key)) {
+    if (!this.#running.has(key)) {
       this.#failed.set(key, why);
       // As many as anybody may still ask for.
       for (const oldest of this.#failed.keys()) {
@@ -222,6 +222,8 @@ export class WebTransportLink {
     const key = `${view(head).getUint32(0)}/${view(head).getUint32(4)}`;
     const wanted = this.#wanted.get(key);
     const { stream, fail } = source.rest(() => this.#running.delete(key));
+    // The reason may overtake the stream.
+    if (this.#failed.has(key)) return void stream.cancel().catch(() => {});
     this.#running.set(key, fail);
     if (wanted) {
       clearTimeout(wanted.clock);

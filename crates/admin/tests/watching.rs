@@ -1,7 +1,5 @@
 //! Who sees what of a server, and how it is pushed to them.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -97,7 +97,7 @@ impl Shared {
 /// Tries until there is a connection, the attempts are used up, or trying makes no sense.
 async fn open(shared: Arc<Shared>, first: bool) {
     let backoff = shared.options.backoff;
-    let mut attempt = 0;
+    let (mut attempt, begun) = (0, tokio::time::Instant::now());
     let outcome = loop {
         let error = match open_once(&shared).await {
             Ok(link) => break Ok(link),
@@ -121,6 +121,10 @@ async fn open(shared: Arc<Shared>, first: bool) {
             } => (*asked).min(backoff.most),
             _ => backoff.delay(attempt - 1, fastrand::f64()),
         };
+        // Whoever waits for the first connection waits no longer for all attempts than for one.
+        if first && begun.elapsed() + delay > shared.options.connect_limit {
+            break Err(error);
+        }
         if first {
             // Nobody can listen to events of a client that is not there yet.
             tracing::warn!(%error, ?delay, "trying to connect again");

@@ -1,7 +1,5 @@
 //! The store in memory keeps the contract of all stores.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::sync::Arc;
 
 use mcp_flow_flow::MemoryStore;

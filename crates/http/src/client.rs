@@ -103,9 +103,9 @@ impl Connector for HttpServer {
             return None;
         }
         // Whoever names a host alone means the server there, which as a rule is at `/mcp`.
-        if self.url.path() == "/"
-            && let Ok(url) = self.url.join("mcp")
-        {
+        if self.url.path() == "/" {
+            let mut url = self.url.clone();
+            url.set_path("/mcp");
             return Some(Arc::new(Self { url, ..self.clone() }));
         }
         let url = Url::parse(&self.target).ok()?;

@@ -1,18 +1,14 @@
 //! Who is let in by signed tokens, and who is not.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::support::{issuer, keys_file};
 use mcp_flow_identity::{Algorithm, Gate, KeySource, Settings};
 use mcp_flow_server::identity::Refused;
 use mcp_flow_server::permissions::Names;
 use mcp_flow_server::{Principal, TokenHash, Tokens, Verifier};
 use mcp_flow_testkit::signer::{self, Signer};
 use serde_json::{Value, json};
-use support::{issuer, keys_file};
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
@@ -188,7 +184,7 @@ async fn settings_are_exchanged_while_clients_are_inside() {
 #[tokio::test]
 async fn keys_rotate() {
     let (first, second) = (Signer::ed25519("one"), Signer::ed25519("two"));
-    let server = support::KeyServer::start(&[&first]).await;
+    let server = crate::support::KeyServer::start(&[&first]).await;
     let mut settings = issuer(server.source());
     settings.refresh = Duration::from_secs(1);
     let gate = Gate::new(Settings { issuers: vec![settings], ..Settings::default() }).unwrap();

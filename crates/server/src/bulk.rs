@@ -189,6 +189,9 @@ impl Bulk {
             begun.extend_from_slice(&piece?);
         }
         if begun.len() <= limit {
+            if self.size.is_some_and(|size| (begun.len() as u64) < size) {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
             let head = Head { uri: self.uri, mime_type: self.mime_type };
             return Ok(Taken::All(begun, head));
         }

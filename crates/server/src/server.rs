@@ -63,6 +63,7 @@ struct Inner {
     info_text: String,
     instructions: Option<String>,
     versions: VersionPolicy,
+    takes_unasked_answers: bool,
     /// Exchanged as a whole; a connection keeps those it was opened with.
     limits: RwLock<Arc<Limits>>,
     load: Load,
@@ -156,6 +157,11 @@ impl Server {
     /// Which revisions it agrees to.
     pub fn versions(&self) -> VersionPolicy {
         self.inner.versions
+    }
+
+    /// Returns whether answers count that come before their question.
+    pub(crate) fn takes_unasked_answers(&self) -> bool {
+        self.inner.takes_unasked_answers
     }
 
     /// Whose way of writing content it follows.

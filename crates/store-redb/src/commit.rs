@@ -40,17 +40,28 @@ impl Job {
 pub(crate) fn run(shelf: &Shelf, mut incoming: mpsc::Receiver<Job>) {
     let mut jobs = Vec::with_capacity(MOST_TOGETHER);
     while incoming.blocking_recv_many(&mut jobs, MOST_TOGETHER) > 0 {
-        let size = jobs.iter().map(Job::size).sum();
-        let committed = shelf.with(|database| commit(database, &jobs));
-        shelf.note(size, committed.is_ok());
-        let written = match committed {
-            Ok(written) => written,
-            Err(error) => recover(shelf, &jobs, error),
-        };
-        for (job, written) in jobs.drain(..).zip(written) {
-            // Who does not wait any more has gone for reasons of their own.
-            let _ = job.done.send(written);
+        // A probe may fail where the others would not, so it takes none of them down.
+        let (probes, writes): (Vec<_>, Vec<_>) = jobs.drain(..).partition(Job::is_probe);
+        for together in [writes, probes].into_iter().filter(|together| !together.is_empty()) {
+            write(shelf, together);
         }
+    }
+}
+
+fn write(shelf: &Shelf, jobs: Vec<Job>) {
+    let size = jobs.iter().map(Job::size).sum();
+    let committed = shelf.with(|database| commit(database, &jobs));
+    // A failed probe says nothing of what somebody needed to write.
+    if committed.is_ok() || !jobs.iter().all(Job::is_probe) {
+        shelf.note(size, committed.is_ok());
+    }
+    let written = match committed {
+        Ok(written) => written,
+        Err(error) => recover(shelf, &jobs, error),
+    };
+    for (job, written) in jobs.into_iter().zip(written) {
+        // Who does not wait any more has gone for reasons of their own.
+        let _ = job.done.send(written);
     }
 }
 
@@ -119,6 +130,10 @@ fn recover(shelf: &Shelf, jobs: &[Job], error: redb::Error) -> Written {
 }
 
 impl Job {
+    fn is_probe(&self) -> bool {
+        matches!(self.write, Write::Probe(_))
+    }
+
     /// About how many bytes it takes on the disk.
     fn size(&self) -> usize {
         match &self.write {

@@ -107,6 +107,9 @@ const MAY_USE: [(&str, &[&str]); 28] = [
 /// Crates that bring a clock, randomness or a runtime with them.
 const IMPURE: [&str; 7] = ["tokio", "futures", "rand", "chrono", "time", "rustix", "getrandom"];
 
+/// Test programs that `./test` runs, by name.
+const RUN: [&str; 3] = ["integration", "peers", "mistakes"];
+
 const LONGEST_FILE: usize = 600;
 
 /// Bounds the crates that a stdio server with one tool is built of, ours included.
@@ -152,10 +155,16 @@ fn a_stdio_server_is_built_of_few_crates() {
     assert!(crates.iter().any(|name| name.starts_with("mcp-flow-stdio ")), "{crates:#?}");
 }
 
-/// A file in `tests` that its `main.rs` does not name would never run.
+/// A file in `tests` that its `main.rs` does not name would never run, nor would a program that `./test`
+/// does not name.
 #[test]
 fn every_file_of_tests_is_a_module() {
     for package in metadata().workspace_packages() {
+        let targets = package.targets.iter().filter(|target| target.is_test());
+        for target in targets {
+            let is_run = RUN.contains(&target.name.as_str());
+            assert!(is_run, "./test runs no {} of {}", target.name, package.name);
+        }
         let tests = package.manifest_path.with_file_name("tests");
         let Ok(main) = std::fs::read_to_string(tests.join("main.rs")) else { continue };
         for entry in std::fs::read_dir(&tests).unwrap() {

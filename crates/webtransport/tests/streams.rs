@@ -183,18 +183,24 @@ async fn messages_pass_streams() {
     }
 }
 
-/// WT-049: a source that fails is told of, and its stream never looks complete.
+/// WT-049: a source that fails or panics is told of, its stream never looks complete, and its place and
+/// its id are free again.
 #[tokio::test]
 async fn a_broken_source_is_told_of() {
     let (_running, mut caller) = ready(&server(Limits::default())).await;
-    caller.call_tool(7, "broken").await;
-    let mut stream = caller.stream(7, 1).await;
-    while let Ok(piece) = crate::support::within(stream.next()).await {
-        assert!(piece.is_some(), "a broken stream has no end");
+    for (panics, reason) in
+        [(false, "the disk is on fire"), (true, "the source of the stream panicked")]
+    {
+        let params = json!({"name": "broken", "arguments": {"panics": panics}});
+        caller.call(7, "tools/call", params).await;
+        let mut stream = caller.stream(7, 1).await;
+        while let Ok(piece) = crate::support::within(stream.next()).await {
+            assert!(piece.is_some(), "a broken stream has no end");
+        }
+        let told = caller.notice("$/streamError").await;
+        assert_eq!((&told["requestId"], &told["streamTag"]), (&json!(7), &json!(1)));
+        assert!(told["error"].as_str().unwrap().contains(reason), "{told}");
     }
-    let told = caller.notice("$/streamError").await;
-    assert_eq!((&told["requestId"], &told["streamTag"]), (&json!(7), &json!(1)));
-    assert!(told["error"].as_str().unwrap().contains("the disk is on fire"), "{told}");
     assert_eq!(caller.call(8, "ping", json!({})).await["result"], json!({}));
 }
 

@@ -105,15 +105,17 @@ impl Watch {
     async fn watch(&self, client: &Client, uri: &str) -> anyhow::Result<()> {
         let watched = Watched::new().resource(uri);
         let mut changes = client.listen(watched).await.map_err(explain)?;
-        let mut left = self.changes;
+        let (mut left, mut has_changed) = (self.changes, false);
         let mut latest = Value::Null;
         loop {
             match client.read_resource(uri).raw().await {
-                // After a reconnection it may be what it was.
-                Ok(result) if result["contents"] == latest => {}
                 Ok(result) => {
-                    latest = result["contents"].clone();
-                    show(&result, self.reach.format)?;
+                    // After a reconnection it may be what it was.
+                    if result["contents"] != latest {
+                        show(&result, self.reach.format)?;
+                        latest = result["contents"].clone();
+                    }
+                    left = left.map(|left| left - usize::from(std::mem::take(&mut has_changed)));
                 }
                 Err(Error::Server(error)) if !latest.is_null() => {
                     let error = neutral(&error.to_string());
@@ -125,7 +127,7 @@ impl Watch {
                 return Ok(());
             }
             match changes.next().await {
-                Some(Ok(Change::Resource(_))) => left = left.map(|left| left - 1),
+                Some(Ok(Change::Resource(_))) => has_changed = true,
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(explain(error)),
                 None => anyhow::bail!("the server tells of no more changes"),

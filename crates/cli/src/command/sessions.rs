@@ -128,11 +128,14 @@ fn store_of(spawn: &Spawn) -> Option<StoreUrl> {
         let inside = words[place].split_once('=').map(|(_, value)| value);
         inside.or_else(|| words.get(place + 1).map(|word| &**word))
     };
-    let store = match (option("--store"), option("--config")) {
-        (Some(store), _) => store.parse().ok()?,
-        (None, None) => StoreUrl::Redb(DEFAULT.into()),
+    let has_file = option("--config").is_some()
+        || std::env::var_os("MCP_FLOW_CONFIG").is_some()
+        || spawn.environment.iter().any(|(name, _)| name == "MCP_FLOW_CONFIG");
+    let store = match option("--store") {
+        Some(store) => store.parse().ok()?,
         // The file may name another.
-        (None, Some(_)) => return None,
+        None if has_file => return None,
+        None => StoreUrl::Redb(DEFAULT.into()),
     };
     match store {
         StoreUrl::Redb(path) if is_ours => {

@@ -31,7 +31,8 @@ pub(super) fn check(rules: &Rules, answer: &Value) -> Result<(), Violation> {
 }
 
 fn check_name(name: &str) -> Result<(), Violation> {
-    if name.is_empty() || name.len() > LONGEST_NAME || name.chars().any(is_unsafe) {
+    let is_folder = matches!(name, "" | "." | "..");
+    if is_folder || name.len() > LONGEST_NAME || name.chars().any(is_unsafe) {
         return Err(Violation::new("the name of the file cannot be used")
             .suggest("Use a name without folders and control characters"));
     }

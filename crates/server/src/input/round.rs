@@ -65,7 +65,9 @@ impl Round {
             None => State::default(),
         };
         let mut responses = input.responses;
-        responses.retain(|key, _| before.asked.contains_key(key));
+        if !context.server().takes_unasked_answers() {
+            responses.retain(|key, _| before.asked.contains_key(key));
+        }
         Ok(Self { before, responses, ..Self::default() })
     }
 

@@ -38,6 +38,7 @@ pub struct ServerBuilder {
     info: Implementation,
     instructions: Option<String>,
     versions: VersionPolicy,
+    takes_unasked_answers: bool,
     limits: Limits,
     router: Router,
     permissions: Option<Permissions>,
@@ -66,6 +67,7 @@ impl ServerBuilder {
             info: Implementation::new(name, version),
             instructions: None,
             versions: VersionPolicy::default(),
+            takes_unasked_answers: false,
             limits: Limits::default(),
             router: Router::default(),
             permissions: None,
@@ -108,6 +110,15 @@ impl ServerBuilder {
     /// Which handshake revisions to agree to. Defaults to the nearest one.
     pub fn versions(mut self, versions: VersionPolicy) -> Self {
         self.versions = versions;
+        self
+    }
+
+    /// Accepts `inputResponses` to questions that were not asked yet, which are ignored otherwise (C-62).
+    ///
+    /// Only for a server where nobody has to agree to anything: its callers can answer in place of
+    /// their users.
+    pub fn unasked_answers(mut self, are_taken: bool) -> Self {
+        self.takes_unasked_answers = are_taken;
         self
     }
 
@@ -261,6 +272,7 @@ impl ServerBuilder {
                 info_value,
                 instructions: self.instructions,
                 versions: self.versions,
+                takes_unasked_answers: self.takes_unasked_answers,
                 limits: RwLock::new(Arc::new(self.limits)),
                 load: Load::default(),
                 rates: Buckets::default(),

@@ -44,12 +44,31 @@ pub fn check_argument<T: Argument>() {}
 /// could hold several arguments.
 #[doc(hidden)]
 pub fn is_one_value<T: JsonSchema>() -> bool {
-    match argument_schema::<T>().get("type") {
-        Some(Value::String(kind)) => kind != "object",
-        Some(Value::Array(kinds)) => !kinds.iter().any(|kind| kind == "object"),
-        _ => false,
+    let schema = argument_schema::<T>();
+    is_single(&schema, &schema, 0)
+}
+
+/// Whether no object keeps to a schema, as far as it says so by its types and alternatives.
+fn is_single(schema: &Value, root: &Value, depth: usize) -> bool {
+    let alternatives = ["oneOf", "anyOf"].into_iter().filter_map(|name| schema[name].as_array());
+    match &schema["type"] {
+        _ if depth > DEEPEST_REFERENCE => false,
+        Value::String(kind) => kind != "object",
+        Value::Array(kinds) => !kinds.iter().any(|kind| kind == "object"),
+        _ if !schema["const"].is_null() => !schema["const"].is_object(),
+        _ => match schema["$ref"].as_str().and_then(|target| target.strip_prefix('#')) {
+            Some(target) => {
+                root.pointer(target).is_some_and(|target| is_single(target, root, depth + 1))
+            }
+            None => alternatives
+                .last()
+                .is_some_and(|several| several.iter().all(|one| is_single(one, root, depth + 1))),
+        },
     }
 }
+
+/// Limit on references and alternatives within each other.
+const DEEPEST_REFERENCE: usize = 16;
 
 /// What is known not to be written as an object. The compiler can look for it, other than for the
 /// schema of a type.
@@ -187,7 +206,7 @@ fn speak_plainly(schema: &mut Schema) {
 
 #[cfg(test)]
 mod tests {
-    use super::argument_schema;
+    use super::{argument_schema, is_one_value};
     use schemars::JsonSchema;
     use serde_json::{Value, json};
 
@@ -214,6 +233,23 @@ mod tests {
     enum Size {
         Small,
         Large,
+    }
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema matters")]
+    enum Target {
+        /// Where it is tried.
+        Staging,
+        /// Where it is used.
+        Production,
+    }
+
+    /// A type that cannot hold several arguments is one of them, however its schema says so.
+    #[test]
+    fn single_values_are_told_from_objects() {
+        assert!(is_one_value::<String>() && is_one_value::<Vec<u8>>() && is_one_value::<Size>());
+        assert!(is_one_value::<Target>() && is_one_value::<Option<Target>>());
+        assert!(!is_one_value::<Nested>() && !is_one_value::<Option<Nested>>());
     }
 
     /// MCP-025: schemas say what is needed in words every client knows, in one piece.

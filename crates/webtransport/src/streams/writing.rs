@@ -1,10 +1,11 @@
 //! One execution stream on its way: header, payload, end.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use mcp_flow_proto::webtransport::StreamHeader;
 use mcp_flow_server::Bulk;
 use mcp_flow_server::bulk::BulkReader;
@@ -77,10 +78,13 @@ impl Writing {
         };
         // Among streams that could be sent from, messages go first.
         let _ = send.set_priority(-1);
+        // A source is an author's code. Dropped by a panic in it, the stream would look complete.
+        let pumped = self.pump(&mut send, gate, header, bulk, unread_time);
         let failure = tokio::select! {
-            written = self.pump(&mut send, gate, header, bulk, unread_time) => match written {
-                Ok(()) => return Ok(()),
-                Err(failure) => failure,
+            written = AssertUnwindSafe(pumped).catch_unwind() => match written {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(failure)) => failure,
+                Err(_) => Failure::Failed("the source of the stream panicked".to_owned()),
             },
             ending = self.ending.wait() => ending.failure(),
         };

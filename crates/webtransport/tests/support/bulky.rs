@@ -29,9 +29,10 @@ pub(crate) fn server(limits: Limits) -> Server {
     });
     let endless = Tool::builder("endless")
         .quick(|_: &Context, _: Value| Bulk::reader("xs", tokio::io::repeat(b'x')));
-    let broken = Tool::builder("broken").quick(|_: &Context, _: Value| {
+    let broken = Tool::builder("broken").quick(|_: &Context, arguments: Value| {
         let good = tokio::io::repeat(b'x').take(3 * 1024 * 1024);
-        Bulk::reader("xs", good.chain(Broken))
+        let panics = arguments["panics"] == true;
+        Bulk::reader("xs", good.chain(Broken { panics }))
     });
     let file = Tool::builder("file").quick(|_: &Context, arguments: Value| {
         let path = arguments["path"].as_str().unwrap();
@@ -57,7 +58,9 @@ pub(crate) fn payload(tag: u32) -> Vec<u8> {
 }
 
 /// A source that fails.
-struct Broken;
+struct Broken {
+    panics: bool,
+}
 
 impl tokio::io::AsyncRead for Broken {
     fn poll_read(
@@ -65,6 +68,7 @@ impl tokio::io::AsyncRead for Broken {
         _: &mut std::task::Context<'_>,
         _: &mut tokio::io::ReadBuf<'_>,
     ) -> std::task::Poll<std::io::Result<()>> {
+        assert!(!self.panics, "the source of the test panics");
         std::task::Poll::Ready(Err(std::io::Error::other("the disk is on fire")))
     }
 }
