@@ -50,7 +50,8 @@ pub fn is_one_value<T: JsonSchema>() -> bool {
 
 /// Whether no object keeps to a schema, as far as it says so by its types and alternatives.
 fn is_single(schema: &Value, root: &Value, depth: usize) -> bool {
-    let alternatives = ["oneOf", "anyOf"].into_iter().filter_map(|name| schema[name].as_array());
+    let mut alternatives =
+        ["oneOf", "anyOf"].into_iter().filter_map(|name| schema[name].as_array());
     match &schema["type"] {
         _ if depth > DEEPEST_REFERENCE => false,
         Value::String(kind) => kind != "object",
@@ -61,7 +62,7 @@ fn is_single(schema: &Value, root: &Value, depth: usize) -> bool {
                 root.pointer(target).is_some_and(|target| is_single(target, root, depth + 1))
             }
             None => alternatives
-                .last()
+                .next()
                 .is_some_and(|several| several.iter().all(|one| is_single(one, root, depth + 1))),
         },
     }
