@@ -51,21 +51,14 @@ async fn the_everything_server_asks_a_model() {
         ("ask", "y\nn\n", 1, "rejected"),
         ("deny", "", 1, "rejected"),
     ] {
-        let mut call = Command::new(interop::program())
-            .args(["call", "trigger-sampling-request", "prompt=what does it say?"])
+        let mut call = Command::new(interop::program());
+        call.args(["call", "trigger-sampling-request", "prompt=what does it say?"])
             .args(["--sampling", policy, "--config"])
             .arg(&file)
             .arg("--")
             .arg(here().join(NODE))
-            .args([&here().join(EVERYTHING).to_string_lossy(), "stdio"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        call.stdin.take().unwrap().write_all(typed.as_bytes()).await.unwrap();
-        let ended = timeout(LIMIT, call.wait_with_output()).await.expect("the call ends").unwrap();
+            .args([&here().join(EVERYTHING).to_string_lossy(), "stdio"]);
+        let ended = type_to(&mut call, typed.as_bytes()).await;
         let said = [ended.stdout, ended.stderr].concat();
         let said = String::from_utf8_lossy(&said);
         assert_eq!(ended.status.code(), Some(code), "{policy} {typed:?}: {said}");
@@ -124,22 +117,23 @@ async fn python_servers_are_used() {
 #[tokio::test]
 async fn python_servers_ask_by_request() {
     for maker in ["official", "fastmcp"] {
-        let mut call = Command::new(interop::program())
-            .args(["call", "greet", "--protocol-version", "2025-11-25", "--"])
+        let mut call = Command::new(interop::program());
+        call.args(["call", "greet", "--protocol-version", "2025-11-25", "--"])
             .arg(here().join(PYTHON))
-            .args([&here().join(PYTHON_SERVER).to_string_lossy(), maker, "stdio"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        call.stdin.take().unwrap().write_all(b"Ada\n").await.unwrap();
-        let ended = timeout(LIMIT, call.wait_with_output()).await.expect("the call ends").unwrap();
+            .args([&here().join(PYTHON_SERVER).to_string_lossy(), maker, "stdio"]);
+        let ended = type_to(&mut call, b"Ada\n").await;
         let said = String::from_utf8_lossy(&ended.stdout);
         let told = String::from_utf8_lossy(&ended.stderr);
         assert!(said.contains("Hello, Ada!") && told.contains("Who is there?"), "{said}{told}");
     }
+}
+
+/// Runs a command to its end, with this as its input.
+async fn type_to(command: &mut Command, typed: &[u8]) -> std::process::Output {
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.kill_on_drop(true).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(typed).await.unwrap();
+    timeout(LIMIT, child.wait_with_output()).await.expect("the call ends").unwrap()
 }
 
 async fn use_python(client: &Client) {

@@ -33,7 +33,7 @@ pub(crate) enum Asked {
     NoMore,
 }
 
-/// What a person decides about something that is shown.
+/// Decision of a person about something that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Approve,

@@ -33,13 +33,13 @@ struct Open {
     resumption: Resumption,
     /// Its session, as soon as it has asked something.
     session: Option<String>,
-    /// How many answers in a row were rejected.
+    /// Number of answers rejected in a row.
     rejected: usize,
-    /// Why it was left.
+    /// Reason it was left.
     left: Option<anyhow::Error>,
 }
 
-/// What becomes of a conversation that is left before its end.
+/// Outcome of a conversation that is left before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Resumption {
     /// This command, with the session's name behind it, takes it up again.
@@ -211,5 +211,5 @@ impl Host for Talk {
 /// The key of a question whose server gives it none.
 const NAMELESS: &str = "answer";
 
-/// How many answers in a row may be rejected where no person gives them.
+/// Limit on answers rejected in a row where no person gives them.
 const MOST_REJECTED: usize = 20;

@@ -142,7 +142,7 @@ async fn save_one(
     Ok(paths)
 }
 
-/// What a resource of the server holds (MCP-060).
+/// Reads a resource of the server (MCP-060).
 async fn read(client: &Client, uri: &str) -> anyhow::Result<Vec<Piece>> {
     let result = client.read_resource(uri).raw().await.map_err(explain)?;
     let found = result["contents"].as_array().into_iter().flatten().enumerate();

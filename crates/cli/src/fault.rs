@@ -37,7 +37,7 @@ fn data(error: &ServerError) -> String {
     }
 }
 
-/// How many characters of an error's data are shown.
+/// Limit on the characters of an error's data that are shown.
 const LONGEST_DATA: usize = 2000;
 
 /// How one logs in to the server that an error is about.

@@ -72,7 +72,7 @@ pub(crate) struct Offer {
     #[arg(skip)]
     remembered_seconds: Option<u64>,
 
-    /// How long conversations wait and last, as the file has it.
+    /// Time that conversations wait and last, as the file has it.
     #[arg(skip)]
     times: SessionsSection,
 

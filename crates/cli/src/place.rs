@@ -192,7 +192,7 @@ fn left() -> anyhow::Error {
     Failure::new(Exit::Interrupted, message).into()
 }
 
-/// How long to wait for a server.
+/// Time limit for a server to answer.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Where a server of ours is, if nothing else is said.

@@ -165,7 +165,7 @@ impl Trusted {
     }
 }
 
-/// Which revision is spoken.
+/// Revision that is spoken.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Speaking {
     /// Speak this revision of the protocol and no other, such as 2025-11-25 with a server whose
@@ -180,9 +180,9 @@ impl Speaking {
     }
 }
 
-/// How a connection is opened and used.
+/// Options by which a connection is opened and used.
 pub(crate) struct How {
-    /// How long to wait for a connection and for an answer.
+    /// Time limit for a connection and for an answer.
     pub(crate) limit: Duration,
     pub(crate) signing: Option<Signing>,
     pub(crate) speak: Speak,

@@ -166,7 +166,7 @@ fn may_help(error: &Error) -> bool {
     }
 }
 
-/// Whether the server, or a proxy before it, says that another time may be better (MCP-069).
+/// Returns whether the server, or a proxy before it, says that another time may be better (MCP-069).
 fn is_busy(error: &Error) -> bool {
     let Error::Connect { source: TransportError::Refused { status, .. }, .. } = error else {
         return false;

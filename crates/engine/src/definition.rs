@@ -101,7 +101,7 @@ impl Definition {
         self
     }
 
-    /// How long a session of this flow waits for an answer unless its start says otherwise, in place
+    /// Time that a session of this flow waits for an answer unless its start says otherwise, in place
     /// of what the engine allows. A longer wait than a session may take altogether is not cut: how
     /// many questions there may be bounds it then.
     #[must_use]

@@ -10,12 +10,12 @@ use mcp_flow_rate::Rate;
 pub struct Limits {
     /// How much one session may hold.
     pub bounds: Bounds,
-    /// How long a session waits for an answer if neither its start nor its flow says. 5 minutes
+    /// Time that a session waits for an answer if neither its start nor its flow says. 5 minutes
     /// (INT-071).
     pub inactivity: Option<Duration>,
     /// The longest wait a start may ask for; more is cut to this (INT-023). A day.
     pub longest_inactivity: Duration,
-    /// How long a session may take altogether. A week (INT-109).
+    /// Time that a session may take altogether. A week (INT-109).
     pub duration: Option<Duration>,
     /// How long one operation of a flow may take. 5 minutes (INT-083).
     pub operation: Duration,

@@ -34,7 +34,7 @@ pub(crate) struct Inner {
     is_at_rest: bool,
     pub(crate) is_persistent: bool,
     pub(crate) patience: Patience,
-    /// How long flows wait for an answer that were called as tools.
+    /// Time that flows wait for an answer that were called as tools.
     pub(crate) call_inactivity: Duration,
     pub(crate) warnings: Warnings,
     pub(crate) shown: ShownTurns,
@@ -247,7 +247,7 @@ impl InteractionBuilder {
         self
     }
 
-    /// How long a flow that was called as a tool waits for an answer, unless the flow says. A day:
+    /// Time that a flow that was called as a tool waits for an answer, unless the flow says. A day:
     /// `interaction.start` has a timeout that clients know of (INT-022), `tools/call` has none.
     pub fn call_inactivity(mut self, duration: Duration) -> Self {
         self.call_inactivity = duration;

@@ -176,7 +176,7 @@ async fn proceed(interaction: Interaction, context: Context, mut fields: Fields)
     reply(&context, json!({"state": view.state.name(), "next": wire::next(&view)}))
 }
 
-/// How long a request may wait for its flow: a little less than the call may take, so that the
+/// Time that a request may wait for its flow: a little less than the call may take, so that the
 /// client is told what it waits for (C-41).
 fn call_patience(context: &Context) -> Duration {
     let limit = context.limits().call_time;

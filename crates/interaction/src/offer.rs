@@ -151,7 +151,7 @@ impl OfferedFlow {
         self
     }
 
-    /// How long a session of this flow waits for an answer, unless its start says otherwise.
+    /// Time that a session of this flow waits for an answer, unless its start says otherwise.
     pub fn waits(mut self, duration: Duration) -> Self {
         self.definition = self.definition.waits(duration);
         self

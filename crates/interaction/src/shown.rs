@@ -1,4 +1,4 @@
-//! Which question of a session clients have been sent, so that an answer is not taken for one to a
+//! Questions of sessions that clients have been sent, so that an answer is not taken for one to a
 //! question its sender cannot know of yet (INT-041).
 
 use std::sync::{Mutex, PoisonError};
@@ -20,7 +20,7 @@ pub(crate) struct ShownTurns {
 
 struct ShownTurn {
     turn: u32,
-    /// When it was about to be sent, and by which connection.
+    /// Moment it was about to be sent, and by which connection.
     moment: Moment,
 }
 
@@ -66,5 +66,5 @@ impl ShownTurns {
     }
 }
 
-/// How many sessions are remembered.
+/// Limit on the sessions that are remembered.
 const MOST_SESSIONS: usize = 16 * 1024;

@@ -113,7 +113,7 @@ impl Call {
         self.may_ask() && self.context.client_can(Capability::ElicitationForm)
     }
 
-    /// Whether conversations are switched on.
+    /// Returns whether conversations are switched on.
     fn may_ask(&self) -> bool {
         self.interaction.inner.is_enabled
     }

@@ -31,7 +31,7 @@ struct Entry {
     client: Client,
     owner: Owner,
     deadline: Timestamp,
-    /// When to warn; None once that is done.
+    /// Time to warn; None once that is done.
     due: Option<Timestamp>,
 }
 

@@ -58,7 +58,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> syn::Result<Tok
     })
 }
 
-/// Whether a type is written as a text, a list or nothing, as far as it can be told without knowing
+/// Returns whether a type is written as a text, a list or nothing, as far as it can be told without knowing
 /// what serde is told.
 fn is_one_value(item: &Item) -> bool {
     let (attributes, is_one) = match item {

@@ -196,7 +196,7 @@ fn offered(name: &str, function: &mut ItemFn) -> syn::Result<TokenStream> {
     })
 }
 
-/// Whether it is said what a parameter is: one argument, or all of them.
+/// Returns whether it is said what a parameter is: one argument, or all of them.
 fn is_told(parameter: &PatType) -> bool {
     let words = ["doc", "param", "arguments"];
     let is_ours = |one: &syn::Attribute| words.iter().any(|word| one.path().is_ident(word));

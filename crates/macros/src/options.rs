@@ -50,7 +50,7 @@ impl CommonOptions {
         Ok(true)
     }
 
-    /// Whether there is a description, here or in the function's documentation.
+    /// Returns whether there is a description, here or in the function's documentation.
     pub(crate) fn describe(&self, function: &Function) -> bool {
         self.description.is_some() || function.documentation.is_some()
     }

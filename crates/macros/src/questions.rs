@@ -12,7 +12,7 @@ use syn::{
     Block, Expr, ExprCall, ExprLit, ExprMethodCall, Ident, Lit, LitStr, PathArguments, Token,
 };
 
-/// What a flow's body says of its questions.
+/// Questions found in the body of a flow.
 #[derive(Default)]
 pub(crate) struct Questions {
     asked: Vec<Asked>,
@@ -41,7 +41,7 @@ impl Questions {
         questions
     }
 
-    /// Whether every key the flow can ask for is known.
+    /// Returns whether every key the flow can ask for is known.
     pub(crate) fn are_all(&self) -> bool {
         !self.asks_others
     }
@@ -185,7 +185,7 @@ fn constant(
     Some(quote!(::mcp_flow::question::#kind #generics (#message #(, #others)*) #(#kept)*))
 }
 
-/// Whether an expression means the same outside the function.
+/// Returns whether an expression means the same outside the function.
 fn is_constant(expression: &Expr, may_name: bool) -> bool {
     let is_constant = |one: &Expr| is_constant(one, may_name);
     match expression {
@@ -209,7 +209,7 @@ fn is_constant(expression: &Expr, may_name: bool) -> bool {
     }
 }
 
-/// Whether a flow hands its hold on the session to something else, which may ask, too.
+/// Returns whether a flow hands its hold on the session to something else, which may ask, too.
 fn is_passed_on(tokens: TokenStream, flow: &Ident) -> bool {
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {
@@ -233,7 +233,7 @@ fn is_passed_on(tokens: TokenStream, flow: &Ident) -> bool {
     false
 }
 
-/// Whether such a token is anywhere in these.
+/// Returns whether such a token is anywhere in these.
 fn holds(tokens: &TokenStream, is_meant: &dyn Fn(&TokenTree) -> bool) -> bool {
     tokens.clone().into_iter().any(|token| match &token {
         TokenTree::Group(group) => holds(&group.stream(), is_meant),
@@ -265,6 +265,6 @@ const RULES: [&str; 5] = ["pattern", "max_size", "mime_type", "uri_scheme", "opt
 /// The methods that change nothing about which answers are taken, but for none at all.
 const SHOWN: [&str; 3] = ["placeholder", "default", "ui"];
 
-/// What items begin with.
+/// Keywords that items begin with.
 const ITEMS: [&str; 9] =
     ["const", "enum", "fn", "macro_rules", "mod", "static", "struct", "type", "use"];

@@ -86,7 +86,7 @@ fn value_length(text: &str) -> usize {
     at
 }
 
-/// Whether a key names something that nobody else should know.
+/// Returns whether a key names something that nobody else should know.
 fn is_secret(key: &str) -> bool {
     // What is escaped for no reason may be any name.
     if key.contains('\\') {
@@ -116,10 +116,10 @@ const SECRETS: [&str; 8] = [
     "privatekey",
 ];
 
-/// How many bytes are shown.
+/// Limit on the bytes that are shown.
 const LONGEST: usize = 4096;
 
-/// How long a message may be that is decoded to be shown.
+/// Limit on the length of a message that is decoded to be shown.
 const LONGEST_DECODED: usize = 64 * 1024;
 
 #[cfg(test)]

@@ -125,13 +125,13 @@ impl Context {
         &self.call.id
     }
 
-    /// When the request was received. To be asked before the handler first waits: a request that is
+    /// Returns the moment the request was received. To be asked before the handler first waits: a request that is
     /// served at once is received when its handler is called.
     pub fn received(&self) -> Moment {
         self.call.route.received().unwrap_or_else(|| self.call.shared.moment())
     }
 
-    /// Whether messages arrive in the order they were sent in, none of them lost while the
+    /// Returns whether messages arrive in the order they were sent in, none of them lost while the
     /// connection lasts.
     pub fn keeps_order(&self) -> bool {
         self.call.shared.info.in_order

@@ -14,7 +14,7 @@ use serde_json::Value;
 pub use dialect::Dialect;
 pub(crate) use output::with_wire_output;
 
-/// Which revisions a server speaks (C-04).
+/// Policy on the revisions a server speaks (C-04).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionPolicy {
     /// By a handshake the nearest one, but none before the minimum; and requests that stand alone.
@@ -55,7 +55,7 @@ impl VersionPolicy {
         }
     }
 
-    /// Whether requests are served that stand alone, without a handshake.
+    /// Returns whether requests are served that stand alone, without a handshake.
     pub fn serves_statelessly(self) -> bool {
         match self {
             Self::Negotiate { .. } => true,

@@ -270,7 +270,7 @@ impl Tables<'_> {
 /// What is written to find out whether there is room on the disk, in [`META`].
 const PROBE: &str = "probe";
 
-/// What the disk is written by.
+/// Size of a page, by which the disk is written.
 const PAGE: usize = 4096;
 
 /// How many writes share one commit at most.

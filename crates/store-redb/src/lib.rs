@@ -217,7 +217,7 @@ impl fmt::Debug for RedbStore {
     }
 }
 
-/// How much a probe writes beyond the size of the write that failed.
+/// Margin of a probe beyond the size of the write that failed.
 const PROBE_MARGIN: usize = 256 * 1024;
 
 /// How many writes may wait for their turn; who comes after waits to be one of them.

@@ -1,4 +1,4 @@
-//! How far sessions have come that their clients carry.
+//! Replay protection: the last turn of each session that its client carries.
 //!
 //! Entries are forgotten when no token of their session can be used any more: a few with each one
 //! that is written, so that nobody has to sweep.
@@ -25,7 +25,7 @@ pub(crate) fn last(shelf: &Shelf, id: SessionId) -> Result<Option<u64>, StoreErr
     Ok(found.map(|(turn, _)| turn))
 }
 
-/// Whether a turn was written.
+/// Returns whether a turn was written.
 pub(crate) fn is_kept(database: &Database, turn: &LastTurn) -> Result<bool, redb::Error> {
     Ok(find(database, turn.id)? == Some((turn.turn, turn.until.as_millis())))
 }
@@ -61,8 +61,8 @@ fn find(database: &Database, id: SessionId) -> Result<Option<(u64, u64)>, redb::
     }
 }
 
-/// How many entries are forgotten at once.
+/// Number of entries removed at once.
 const MOST_FORGOTTEN: usize = 8;
 
-/// How many entries there may be; past it those go first that would have to soonest.
+/// Limit on entries; past it those that expire soonest are removed.
 const MOST_TURNS: u64 = 1_000_000;

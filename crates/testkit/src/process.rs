@@ -16,7 +16,7 @@ pub struct Program {
     child: Child,
     /// Where it runs, and leaves what it writes.
     _folder: TempDir,
-    /// What it writes to standard error.
+    /// Standard error of the program.
     log: NamedTempFile,
 }
 
@@ -44,7 +44,7 @@ impl Program {
         self.child.id().expect("the program is running")
     }
 
-    /// What it has written to standard error so far.
+    /// Returns what it has written to standard error so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log.path()).expect("a log is text")
     }

@@ -60,5 +60,5 @@ fn beginning(text: &str) -> &str {
     text.char_indices().nth(LONGEST).map_or(text, |(end, _)| &text[..end])
 }
 
-/// How many characters of an id or a name are told.
+/// Limit on the characters of an id or a name in a log line.
 const LONGEST: usize = 64;

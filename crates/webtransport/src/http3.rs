@@ -35,7 +35,7 @@ pub(crate) struct Http3 {
 pub(crate) type OneWay = (VarInt, Box<RecvStream>);
 pub(crate) type BothWays = (VarInt, Box<(SendStream, RecvStream)>);
 
-/// What comes from a client.
+/// Requests and streams that arrive from a client.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     requests: mpsc::Receiver<Box<SessionRequest>>,

@@ -31,7 +31,7 @@ struct Arrived {
     both_ways: Mutex<mpsc::Receiver<BothWays>>,
 }
 
-/// What a client still says by its request, once it is accepted.
+/// Capsules a client sends on its request stream, once it is accepted.
 pub(crate) struct Capsules(RecvStream);
 
 impl Session {
@@ -135,7 +135,7 @@ impl Session {
         self.connection.close(code(number), reason.as_bytes());
     }
 
-    /// What the session's datagrams begin with: a quarter of its id (RFC 9297).
+    /// Prefix of the session's datagrams: a quarter of its id (RFC 9297).
     fn quarter(&self) -> VarInt {
         VarInt::from_u64(self.id.into_inner() / 4).expect("less than what is one")
     }
@@ -173,5 +173,5 @@ impl fmt::Debug for Session {
 /// The code of HTTP/3 that streams of no session are stopped with.
 const NO_SUCH_SESSION: quinn::VarInt = quinn::VarInt::from_u32(0x3994_bd84);
 
-/// How long a client may take to read that it is over, at least.
+/// Least time a client has to read that the session is closed.
 const CLOSING: Duration = Duration::from_millis(100);

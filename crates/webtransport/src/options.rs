@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Options {
     /// Connections open at the same time; more are refused. 10,000.
     pub connections: usize,
-    /// How long a client may take to shake hands, to ask for a session, to open its control stream
+    /// Time that a client may take to shake hands, to ask for a session, to open its control stream
     /// and to send its first request, such as `initialize`. 10 seconds each.
     pub handshake_time: Duration,
     /// How long a path may be silent before the connection is given up. 30 seconds.

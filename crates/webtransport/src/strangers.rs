@@ -118,10 +118,10 @@ async fn discard(mut stream: RecvStream, is_in_flight: impl Fn() -> bool) {
     }
 }
 
-/// How often a client gets the benefit of the doubt.
+/// Limit on streams of a client that are given time for their request to be read.
 const MOST_DOUBTS: u32 = 64;
 
-/// How much is read at once.
+/// Size of one read, in bytes.
 const READ: usize = 64 * 1024;
 
 /// How long a header may be on its way.

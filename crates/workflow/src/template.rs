@@ -77,7 +77,7 @@ impl<'c> Filling<'c> {
 /// How many bytes may be filled in together.
 const MOST_FILLED: usize = 256 * 1024;
 
-/// How many bytes may be filled into a title.
+/// Limit on the bytes of a title that is filled in.
 const MOST_IN_TITLE: usize = 1024;
 
 /// What stands for what would be more.

@@ -69,7 +69,7 @@ impl Question {
         Self { widget: Widget::Edit, ..Self::of_prompt(name, prompt) }
     }
 
-    /// Whether something goes ahead as it is, not at all, or edited; not at all, if nothing is said.
+    /// Returns whether something goes ahead as it is, not at all, or edited; not at all, if nothing is said.
     pub(crate) fn decision(message: &str) -> Self {
         let mut prompt = Prompt::new(PromptType::Choice, message);
         let choice = |name: &str| Choice { value: name.into(), label: name.to_owned() };

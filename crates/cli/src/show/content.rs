@@ -64,7 +64,7 @@ fn piece(came: &Value) -> String {
     }
 }
 
-/// Whether a piece is not in the message itself, so that it can be saved and not shown.
+/// Returns whether a piece is not in the message itself, so that it can be saved and not shown.
 pub(crate) fn is_elsewhere(piece: &Value) -> bool {
     let resource = &piece["resource"];
     match piece["type"].as_str() {

@@ -171,7 +171,7 @@ fn means_upfront(error: &ServerError) -> bool {
     is(error, -7, "NOT_INTERACTIVE") || error.code == -32601
 }
 
-/// Whether the server does not know the session any more, by its limits or by a restart.
+/// Returns whether the server does not know the session any more, by its limits or by a restart.
 fn is_gone(error: &ServerError) -> bool {
     is(error, -2, "SESSION_EXPIRED") || is(error, -1, "SESSION_NOT_FOUND")
 }

@@ -19,9 +19,9 @@ pub struct Start {
     pub params: Map<String, Value>,
     /// What else it is told.
     pub context: Map<String, Value>,
-    /// How long it may wait for an answer; what its flow or the engine says if None.
+    /// Time that it may wait for an answer; what its flow or the engine says if None.
     pub inactivity: Option<Duration>,
-    /// How long it may wait if neither this start nor its flow says, in place of what the engine
+    /// Time that it may wait if neither this start nor its flow says, in place of what the engine
     /// says.
     pub default_inactivity: Option<Duration>,
     /// Whether the flow begins only after the start has been answered.
@@ -64,14 +64,14 @@ impl Start {
         self
     }
 
-    /// How long it may wait for an answer (INT-022).
+    /// Time that it may wait for an answer (INT-022).
     #[must_use]
     pub fn inactivity(mut self, duration: Duration) -> Self {
         self.inactivity = Some(duration);
         self
     }
 
-    /// How long it may wait for an answer if nothing else is said.
+    /// Time that it may wait for an answer if nothing else is said.
     #[must_use]
     pub fn default_inactivity(mut self, duration: Duration) -> Self {
         self.default_inactivity = Some(duration);
@@ -90,12 +90,12 @@ pub struct Response {
     /// Which attempt at that turn it is, as [`OpenQuestion::attempt`](crate::OpenQuestion) said.
     /// With it, a wrong answer sent twice counts once too.
     pub attempt: Option<u32>,
-    /// What its sender can have known, where that is known here. An answer that names no turn is
+    /// Knowledge its sender can have had, where that is known here. An answer that names no turn is
     /// not taken for one to a question that came later (INT-041).
     pub seen: Option<Seen>,
 }
 
-/// What a client can know of a session at the moment its message is received.
+/// Knowledge a client can have of a session at the moment its message is received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// The newest turn it can have been asked.

@@ -1,4 +1,4 @@
-//! How far sessions have come that their clients carry.
+//! Replay protection: the last turn of each session that its client carries.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,13 +26,13 @@ pub trait ReplayGuard: Send + Sync + fmt::Debug + 'static {
 /// The last turn of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastTurn {
-    /// Which session.
+    /// Id of the session.
     pub id: SessionId,
-    /// Which turn; later ones are greater, and nothing follows the greatest number there is.
+    /// Number of the turn; later ones are greater, and nothing follows the greatest there is.
     pub turn: u64,
     /// Until when tokens of the session can be used.
     pub until: Timestamp,
-    /// When it was.
+    /// Time of the turn.
     pub at: Timestamp,
 }
 

@@ -464,7 +464,7 @@ async fn listen(inner: Weak<Inner>) {
     }
 }
 
-/// Whether a refusal is that of a server which does not know the method it was asked for.
+/// Returns whether a refusal is that of a server which does not know the method it was asked for.
 fn knows_no_method(body: &[u8]) -> bool {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     body["error"]["code"] == -32601

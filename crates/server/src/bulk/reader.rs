@@ -21,7 +21,7 @@ pub struct BulkReader {
     promised: Option<Promised>,
 }
 
-/// How many bytes there were said to be, and how many have come.
+/// Announced size, and the number of bytes that have come.
 #[derive(Clone, Copy)]
 struct Promised {
     size: u64,

@@ -75,7 +75,7 @@ impl Shared {
         }
     }
 
-    /// Why a request may not be part of a batch, if it may not.
+    /// Returns the error of a request that may not be part of a batch.
     fn out_of_place(&self, request: &Request<'_>) -> Option<RpcError> {
         if request.method == method::INITIALIZE {
             return Some(RpcError::invalid_request("initialize cannot be part of a batch"));

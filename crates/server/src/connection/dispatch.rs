@@ -283,7 +283,7 @@ impl Shared {
         }
     }
 
-    /// Whether a method is `server/discover`, on a server that has something to discover.
+    /// Returns whether a method is `server/discover`, on a server that has something to discover.
     fn discovers(&self, method: &str) -> bool {
         method == method::SERVER_DISCOVER && self.server.versions().serves_statelessly()
     }
@@ -383,13 +383,13 @@ impl Shared {
         self.limits.concurrency == 1
     }
 
-    /// Whether a request is never kept waiting behind others. `shutdown` is answered after all of
+    /// Returns whether a request is never kept waiting behind others. `shutdown` is answered after all of
     /// them in any case.
     fn acts_on_arrival(&self, method: &str) -> bool {
         method == method::SHUTDOWN || method == method::PING && !self.is_in_order()
     }
 
-    /// Whether a request is one of a revision without a handshake, and this server serves those.
+    /// Returns whether a request is one of a revision without a handshake, and this server serves those.
     pub(super) fn stands_alone(&self, request: &Request<'_>) -> bool {
         request.is_stateless() && self.server.versions().serves_statelessly()
     }

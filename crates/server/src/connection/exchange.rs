@@ -146,7 +146,7 @@ pub(crate) struct Route {
     pub(super) batch: Option<Arc<BatchReply>>,
     /// Whom it is for, if its transport says so with every frame.
     principal: Option<Principal>,
-    /// When the request was received, if it could not be served at once.
+    /// Moment the request was received, if it could not be served at once.
     received: Option<Moment>,
 }
 
@@ -161,12 +161,12 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Whether both are moments of the same connection.
+    /// Returns whether both are moments of the same connection.
     pub fn is_of_same_connection(self, other: Self) -> bool {
         self.connection == other.connection
     }
 
-    /// Whether what was queued at another moment of the same connection was still waiting to be
+    /// Returns whether what was queued at another moment of the same connection was still waiting to be
     /// sent at this one.
     pub fn is_before_leaving(self, queued: Self) -> bool {
         self.is_of_same_connection(queued) && self.taken <= queued.taken
@@ -184,7 +184,7 @@ impl Route {
         Self { received: Some(moment), ..self }
     }
 
-    /// When the request was received, if it had to wait for its turn.
+    /// Moment the request was received, if it had to wait for its turn.
     pub(crate) fn received(&self) -> Option<Moment> {
         self.received
     }

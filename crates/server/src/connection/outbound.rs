@@ -99,7 +99,7 @@ pub(crate) struct Outbound {
     /// Changed under the lock, read without it by those who only need to know about how much.
     /// All ways out of one connection count together.
     bytes: Arc<Tally>,
-    /// How many segments the transport has taken, by all ways out of one connection.
+    /// Number of segments the transport has taken, by all ways out of one connection.
     taken: Arc<AtomicU64>,
     /// Where messages are signed: numbers are given under the lock that orders messages.
     signed: Option<Arc<Signed>>,
@@ -162,7 +162,7 @@ impl Outbound {
         Some(segment)
     }
 
-    /// How many segments were taken so far. What is pushed after this was read has not left before
+    /// Returns how many segments were taken so far. What is pushed after this was read has not left before
     /// the number is higher.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Acquire)

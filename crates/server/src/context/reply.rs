@@ -84,7 +84,7 @@ impl Context {
         self.encode_output(&output).and_then(|payload| self.within_limit(payload))
     }
 
-    /// What a call is answered with whose code panicked: a failed result, if it was a tool's, as for
+    /// Returns the reply to a call whose code panicked: a failed result, if it was a tool's, as for
     /// any other fault of a tool (MCP-028, C-63). Nothing of what went wrong is told.
     pub(crate) fn panicked(&self) -> Outcome {
         let error = RpcError::internal();

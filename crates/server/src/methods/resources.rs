@@ -147,7 +147,7 @@ pub(super) fn unsubscribe(context: &Context, params: Params<'_>) -> Reply {
     }))
 }
 
-/// What is subscribed to, on a server that has declared that it can be.
+/// Reads the URI of a subscription, on a server that has declared subscriptions.
 fn subscribed_uri(context: &Context, method: &str, params: Params<'_>) -> Result<String, RpcError> {
     if !context.server().dialect().has_subscriptions() {
         return Err(RpcError::method_not_found(method));

@@ -28,7 +28,7 @@ impl Dialect {
         })
     }
 
-    /// Whether clients may subscribe to single resources: not where that is not declared.
+    /// Returns whether clients may subscribe to single resources: not where that is not declared.
     pub(crate) fn has_subscriptions(self) -> bool {
         self == Self::Official
     }

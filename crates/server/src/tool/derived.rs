@@ -40,7 +40,7 @@ impl<T: DeserializeOwned + JsonSchema> Argument for T {}
 #[doc(hidden)]
 pub fn check_argument<T: Argument>() {}
 
-/// Whether a type is written as a single value, such as a text or a list, and not as an object that
+/// Returns whether a type is written as a single value, such as a text or a list, and not as an object that
 /// could hold several arguments.
 #[doc(hidden)]
 pub fn is_one_value<T: JsonSchema>() -> bool {
@@ -48,7 +48,7 @@ pub fn is_one_value<T: JsonSchema>() -> bool {
     is_single(&schema, &schema, 0)
 }
 
-/// Whether no object keeps to a schema, as far as it says so by its types and alternatives.
+/// Returns whether no object keeps to a schema, as far as it says so by its types and alternatives.
 fn is_single(schema: &Value, root: &Value, depth: usize) -> bool {
     let mut alternatives =
         ["oneOf", "anyOf"].into_iter().filter_map(|name| schema[name].as_array());

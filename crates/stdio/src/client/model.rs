@@ -109,10 +109,10 @@ impl Backend for CommandModel {
     }
 }
 
-/// How much of a complaint is read, in bytes; what follows is thrown away.
+/// Limit on the bytes read of a command's stderr; the rest is discarded.
 const LONGEST_COMPLAINT: u64 = 64 << 10;
 
-/// How long the complaint of a command that has ended is waited for.
+/// Time limit for the stderr of a command that has ended.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// How long an answer may be, in bytes.

@@ -39,12 +39,12 @@ struct Inner {
     initialize: Option<RequestId>,
 }
 
-/// What follows from a message that has come.
+/// Effects of a received message.
 #[derive(Debug, Default)]
 pub(super) struct Received {
     /// Streams that can be read now.
     pub(super) ready: Vec<IncomingStream>,
-    /// What the server is to be told.
+    /// Messages to send to the server.
     pub(super) reports: Vec<StreamError>,
     /// A stream that has not come and will not.
     pub(super) failed: Option<StreamError>,

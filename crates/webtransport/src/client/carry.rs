@@ -281,7 +281,7 @@ fn number_streams(encoding: Encoding, message: &[u8]) -> Option<Vec<u8>> {
 const STREAM: &str = "ref/stream";
 const REQUEST: &str = "requestId";
 
-/// Where `_meta` says how long a stream is (C-59).
+/// Key in `_meta` of the length of a stream (C-59).
 const DOWNLOAD: &str = "mcp-flow/download";
 
 /// How many messages are sent at once.

@@ -23,7 +23,7 @@ pub struct IncomingStream {
     is_over: bool,
 }
 
-/// Why a stream has failed, once `$/streamError` has said so.
+/// Reason a stream has failed, once `$/streamError` has named it.
 pub(super) type StreamFailure = Arc<SetOnce<String>>;
 
 /// A stream ended before everything was on it.
@@ -49,7 +49,7 @@ impl IncomingStream {
         Self { header, stream, begun, books: Some(books), failed, is_over: false }
     }
 
-    /// Where it is noted why the stream has failed.
+    /// Reason the stream has failed, if it has.
     pub(super) fn failure(&self) -> StreamFailure {
         self.failed.clone()
     }
@@ -106,7 +106,7 @@ impl Drop for IncomingStream {
     }
 }
 
-/// How long the reason for a reset may take to come.
+/// Time limit for the reason of a reset to arrive.
 const REASON_TIME: Duration = Duration::from_secs(1);
 
 /// How much is taken at once.

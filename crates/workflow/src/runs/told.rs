@@ -13,7 +13,7 @@ use super::tools::{Desk, is_confirmation};
 use crate::fault;
 
 impl Desk {
-    /// Where a run stands, for an agent whose client can ask the person, or cannot.
+    /// Describes where a run stands, for an agent whose client can ask the person, or cannot.
     pub(super) fn standing(&self, owner: &Owner, view: &View, can_ask: bool) -> Value {
         match &view.standing {
             Standing::Waiting(open) if open.prompt.kind == PromptType::Confirm => json!({
@@ -111,7 +111,7 @@ pub(super) fn listed_run(id: SessionId, session: &Session) -> Value {
     run
 }
 
-/// Why a token that was used cannot be used with another output.
+/// Says why a token that was used cannot be used with another output.
 pub(super) fn old_token(session: &Session, turn: usize) -> RpcError {
     let shown = |asked: &Asked| Shown::of(asked.prompt.ui.as_ref());
     let past = session.history.iter().map(|turn| &turn.asked).chain(&session.open).skip(turn);
@@ -157,7 +157,7 @@ pub(super) const CLOSED: &str = "The user closed the question without an answer,
                                  give one. Call workflow_continue with the same token and output \
                                  to have them asked again.";
 
-/// What an agent hears whose client gave an answer that is none.
+/// Message to an agent whose client gave an invalid answer.
 pub(super) fn unusable(reason: &str) -> String {
     let reason: String = reason.chars().take(LONGEST_REASON).collect();
     format!(
@@ -166,7 +166,7 @@ pub(super) fn unusable(reason: &str) -> String {
     )
 }
 
-/// What an agent hears whose client can ask the user, while the question is open.
+/// Message to an agent whose client can ask the user, while the question is open.
 const NOT_ANSWERED: &str = "A person has to confirm this step, and you cannot. Nobody has answered \
                             yet. Call workflow_continue with the same token and output to have the \
                             user asked again.";

@@ -299,7 +299,7 @@ impl Desk {
     }
 }
 
-/// Whether the client can ask the person behind it, by the way this call came.
+/// Returns whether the client can ask the person behind it, by the way this call came.
 fn can_ask(context: &Context) -> bool {
     let has_way = context.takes_rounds() || !context.revision().is_stateless();
     has_way && context.client_can(Capability::ElicitationForm)

@@ -1,4 +1,4 @@
-//! What comes too early, too late, or at the same time as something else.
+//! Messages that come too early, too late, or at the same time as another.
 
 use std::time::Duration;
 
