@@ -1,12 +1,12 @@
 //! `admin/server`, `admin/sessions`, `admin/watch` and `admin/unwatch`.
 
-use mcp_flow_flow::store::{Filter, Page, Phase};
-use mcp_flow_flow::{Owner, SessionId};
 use mcp_flow_interaction::describe_session;
 use mcp_flow_proto::{Params, RpcError};
 use mcp_flow_server::observe::ConnectionCounts;
 use mcp_flow_server::router::Era;
 use mcp_flow_server::{Context, Outcome, Reply, ServerBuilder};
+use mcp_flow_session::store::{Filter, Page, Phase};
+use mcp_flow_session::{Owner, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use mcp_flow_engine::{Change, Changes};
-use mcp_flow_flow::prompt::Progress;
-use mcp_flow_flow::{Owner, SessionId};
 use mcp_flow_interaction::describe_session;
 use mcp_flow_server::Principal;
 use mcp_flow_server::context::Client;
+use mcp_flow_session::prompt::Progress;
+use mcp_flow_session::{Owner, SessionId};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mcp_flow_admin::Admin;
 use mcp_flow_engine::{Flow, FlowResult};
-use mcp_flow_flow::question::text;
 use mcp_flow_interaction::{Interaction, OfferedFlow};
 use mcp_flow_proto::{Encoding, Revision};
 use mcp_flow_server::{ConnectionInfo, Context, Failure, Principal, Server, Tool};
+use mcp_flow_session::question::text;
 use mcp_flow_testkit::Peer;
 use mcp_flow_testkit::memory::connect_with;
 use mcp_flow_testkit::wait::within;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_flow::observability::audit::Audit;
 use mcp_flow::session::Store;
-use mcp_flow::watch::audit::Audit;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 

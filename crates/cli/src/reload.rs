@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mcp_flow::identity::Gate;
-use mcp_flow::watch::audit::Audit;
+use mcp_flow::observability::audit::Audit;
 use mcp_flow::{Limits, Permissions, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use mcp_flow_flow::Store;
 use mcp_flow_rate::Buckets;
+use mcp_flow_session::Store;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 

@@ -2,9 +2,9 @@
 
 use std::sync::OnceLock;
 
-use mcp_flow_flow::prompt::Progress;
-use mcp_flow_flow::store::Listed;
-use mcp_flow_flow::{Owner, SessionId};
+use mcp_flow_session::prompt::Progress;
+use mcp_flow_session::store::Listed;
+use mcp_flow_session::{Owner, SessionId};
 use tokio::sync::broadcast;
 
 /// Something that became of a session, whichever it is.
@@ -72,7 +72,7 @@ const CAPACITY: usize = 1024;
 #[cfg(test)]
 mod tests {
     use super::{CAPACITY, Change, Watchers};
-    use mcp_flow_flow::SessionId;
+    use mcp_flow_session::SessionId;
 
     /// Whoever is too slow is told so, and then of what is newer.
     #[tokio::test]

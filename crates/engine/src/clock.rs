@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use mcp_flow_flow::Timestamp;
+use mcp_flow_session::Timestamp;
 
 /// Says what time it is. Tests bring one that stands still.
 pub trait Clock: Send + Sync + fmt::Debug + 'static {

@@ -5,8 +5,8 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
-use mcp_flow_flow::event::Ending;
-use mcp_flow_flow::{Prompt, Question, is_empty};
+use mcp_flow_session::event::Ending;
+use mcp_flow_session::{Prompt, Question, is_empty};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};

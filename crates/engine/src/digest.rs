@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use mcp_flow_flow::SessionId;
+use mcp_flow_session::SessionId;
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mcp_flow_flow::event::{Ending, Fault};
-use mcp_flow_flow::store::{Census, Filter, Listed, Page};
-use mcp_flow_flow::{Command, Owner, Session, SessionId, Store, StoreError, Timestamp};
+use mcp_flow_session::event::{Ending, Fault};
+use mcp_flow_session::store::{Census, Filter, Listed, Page};
+use mcp_flow_session::{Command, Owner, Session, SessionId, Store, StoreError, Timestamp};
 use tokio::time::{Instant, timeout_at};
 
 use crate::builder::EngineBuilder;
@@ -146,7 +146,7 @@ impl Engine {
     pub async fn list(
         &self,
         owner: &Owner,
-        phase: mcp_flow_flow::store::Phase,
+        phase: mcp_flow_session::store::Phase,
         page: Page,
     ) -> Result<Vec<Listed>, EngineError> {
         let filter = Filter { owner: Some(owner.clone()), phase };

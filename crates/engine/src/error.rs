@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use mcp_flow_flow::event::{Fault, Limit};
-use mcp_flow_flow::session::{Refusal, State};
-use mcp_flow_flow::{StoreError, Violation};
+use mcp_flow_session::event::{Fault, Limit};
+use mcp_flow_session::session::{Refusal, State};
+use mcp_flow_session::{StoreError, Violation};
 
 /// Why the engine did not do what was asked. Nothing has changed, unless the variant says so.
 #[derive(Debug, thiserror::Error)]

@@ -5,9 +5,9 @@ mod error;
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use mcp_flow_flow::event::{Fault, FaultName, Outcome};
-use mcp_flow_flow::prompt::Progress;
-use mcp_flow_flow::{Date, Owner, Question, SessionId, Timestamp};
+use mcp_flow_session::event::{Fault, FaultName, Outcome};
+use mcp_flow_session::prompt::Progress;
+use mcp_flow_session::{Date, Owner, Question, SessionId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};

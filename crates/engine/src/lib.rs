@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use mcp_flow_engine::{Definition, Engine, Flow, FlowResult, Standing, Start};
-//! use mcp_flow_flow::{MemoryStore, Owner, question::{confirm, text}};
+//! use mcp_flow_session::{MemoryStore, Owner, question::{confirm, text}};
 //! use serde_json::json;
 //! use std::sync::Arc;
 //!
@@ -65,8 +65,8 @@ pub use engine::{Engine, Reply, Response, Seen, Start};
 pub use error::EngineError;
 pub use flow::{Flow, FlowError, FlowResult};
 pub use limits::Limits;
-pub use mcp_flow_flow as model;
 pub use mcp_flow_rate::Rate;
+pub use mcp_flow_session as model;
 pub use notice::{Notice, Subscription};
 pub use stateless::{BadToken, Stateless};
 pub use view::{OpenQuestion, Standing, View};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mcp_flow_flow::session::Bounds;
 use mcp_flow_rate::Rate;
+use mcp_flow_session::session::Bounds;
 
 /// How much sessions may take. The defaults are those of the protocol, and safe for strangers.
 #[derive(Clone, Debug)]

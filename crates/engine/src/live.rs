@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use mcp_flow_flow::SessionId;
+use mcp_flow_session::SessionId;
 use tokio::time::Instant;
 
 use crate::run::Slot;

@@ -3,10 +3,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
-use mcp_flow_flow::event::Ended;
-use mcp_flow_flow::prompt::Progress;
-use mcp_flow_flow::store::Listed;
-use mcp_flow_flow::{Owner, Session, SessionId, Timestamp, Violation};
+use mcp_flow_session::event::Ended;
+use mcp_flow_session::prompt::Progress;
+use mcp_flow_session::store::Listed;
+use mcp_flow_session::{Owner, Session, SessionId, Timestamp, Violation};
 use tokio::sync::broadcast;
 
 use crate::change::{Change, Watchers};

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
-use mcp_flow_flow::Owner;
+use mcp_flow_session::Owner;
 
 /// How many live sessions each owner has, as far as anyone asked.
 ///

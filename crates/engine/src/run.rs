@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use mcp_flow_flow::event::{Fault, FaultName};
-use mcp_flow_flow::{Owner, Session, SessionId};
+use mcp_flow_session::event::{Fault, FaultName};
+use mcp_flow_session::{Owner, Session, SessionId};
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -109,7 +109,7 @@ impl Slot {
             Ok(Err(bad)) => {
                 return Err(EngineError::InvalidParams {
                     key: bad.key,
-                    violation: mcp_flow_flow::Violation::new(bad.reason),
+                    violation: mcp_flow_session::Violation::new(bad.reason),
                 });
             }
             Err(_) => self.shared.fail(panicked(&self.flow_name())),

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use hashbrown::HashMap;
-use mcp_flow_flow::event::{Ending, Event, Fault, FaultName, Outcome};
-use mcp_flow_flow::prompt::{Progress, Prompt};
-use mcp_flow_flow::replay::Known;
-use mcp_flow_flow::session::{Answer, Turn};
-use mcp_flow_flow::{Command, Refusal, Replay, Session, SessionId, Timestamp, Violation};
+use mcp_flow_session::event::{Ending, Event, Fault, FaultName, Outcome};
+use mcp_flow_session::prompt::{Progress, Prompt};
+use mcp_flow_session::replay::Known;
+use mcp_flow_session::session::{Answer, Turn};
+use mcp_flow_session::{Command, Refusal, Replay, Session, SessionId, Timestamp, Violation};
 use serde_json::Value;
 
 use crate::clock::Clock;

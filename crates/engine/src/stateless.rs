@@ -6,10 +6,10 @@ mod token;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow_flow::event::{Ended, Ending, FaultName};
-use mcp_flow_flow::store::{Append, LastTurn, ReplayGuard};
-use mcp_flow_flow::{Event, MemoryStore, Owner, Session, SessionId, Store, Timestamp};
 use mcp_flow_seal::KeyRing;
+use mcp_flow_session::event::{Ended, Ending, FaultName};
+use mcp_flow_session::store::{Append, LastTurn, ReplayGuard};
+use mcp_flow_session::{Event, MemoryStore, Owner, Session, SessionId, Store, Timestamp};
 
 use crate::engine::{Engine, Reply, Response, Start};
 use crate::error::EngineError;
@@ -27,7 +27,7 @@ use token::Token;
 ///
 /// ```
 /// # use mcp_flow_engine::{Definition, Engine, Flow, FlowResult, Start, Stateless};
-/// # use mcp_flow_flow::{MemoryStore, Owner, question::text};
+/// # use mcp_flow_session::{MemoryStore, Owner, question::text};
 /// # use mcp_flow_seal::{Key, KeyRing};
 /// # use std::sync::Arc;
 /// # #[derive(serde::Deserialize)] struct Params {}

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hashbrown::HashSet;
-use mcp_flow_flow::store::{Filter, Page, Phase};
-use mcp_flow_flow::{Command, SessionId, State, StoreError, Timestamp};
+use mcp_flow_session::store::{Filter, Page, Phase};
+use mcp_flow_session::{Command, SessionId, State, StoreError, Timestamp};
 
 use crate::change::Change;
 use crate::engine::Core;

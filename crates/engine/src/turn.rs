@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, ready};
 
-use mcp_flow_flow::event::{Ending, Event, Fault, FaultName};
-use mcp_flow_flow::store::Append;
-use mcp_flow_flow::{Command, StoreError};
+use mcp_flow_session::event::{Ending, Event, Fault, FaultName};
+use mcp_flow_session::store::Append;
+use mcp_flow_session::{Command, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};

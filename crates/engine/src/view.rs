@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use mcp_flow_flow::event::Ended;
-use mcp_flow_flow::prompt::{Progress, Prompt};
-use mcp_flow_flow::{Session, SessionId, State, Timestamp, Violation};
+use mcp_flow_session::event::Ended;
+use mcp_flow_session::prompt::{Progress, Prompt};
+use mcp_flow_session::{Session, SessionId, State, Timestamp, Violation};
 
 /// Where a session stands and what comes next.
 #[derive(Clone, Debug, PartialEq)]

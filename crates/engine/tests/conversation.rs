@@ -8,10 +8,10 @@ use crate::support::{
 use mcp_flow_engine::{
     Definition, EngineError, Flow, FlowResult, Limits, Notice, Reply, Response, Seen, Standing,
 };
-use mcp_flow_flow::event::{Ending, FaultName};
-use mcp_flow_flow::question::{confirm, text};
-use mcp_flow_flow::session::Bounds;
-use mcp_flow_flow::{MemoryStore, Owner, SessionId, State, Timestamp};
+use mcp_flow_session::event::{Ending, FaultName};
+use mcp_flow_session::question::{confirm, text};
+use mcp_flow_session::session::Bounds;
+use mcp_flow_session::{MemoryStore, Owner, SessionId, State, Timestamp};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 

@@ -7,10 +7,10 @@ use crate::support::{
     NoParams, StillClock, answer, builder, ended, fault, forgetful, me, open, start,
 };
 use mcp_flow_engine::{Definition, EngineError, Flow, FlowResult, Limits, Notice, Rate};
-use mcp_flow_flow::event::{Ending, FaultName, Limit};
-use mcp_flow_flow::question::confirm;
-use mcp_flow_flow::store::{Append, Page, Phase};
-use mcp_flow_flow::{Event, MemoryStore, Owner, Session, State, Store};
+use mcp_flow_session::event::{Ending, FaultName, Limit};
+use mcp_flow_session::question::confirm;
+use mcp_flow_session::store::{Append, Page, Phase};
+use mcp_flow_session::{Event, MemoryStore, Owner, Session, State, Store};
 use serde_json::json;
 
 /// INT-071, INT-072, INT-022: five minutes without an answer, counted anew after each.

@@ -8,9 +8,9 @@ use crate::support::{
 };
 use futures_util::future::join;
 use mcp_flow_engine::{Definition, Engine, EngineError, Flow, FlowResult, Reply, Standing};
-use mcp_flow_flow::event::FaultName;
-use mcp_flow_flow::question::{confirm, text};
-use mcp_flow_flow::{MemoryStore, SessionId, State, Store};
+use mcp_flow_session::event::FaultName;
+use mcp_flow_session::question::{confirm, text};
+use mcp_flow_session::{MemoryStore, SessionId, State, Store};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 

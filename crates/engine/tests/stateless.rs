@@ -7,10 +7,10 @@ use crate::support::{StillClock, builder, me, open, result, start};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_flow_engine::{BadToken, EngineError, Reply, Stateless};
-use mcp_flow_flow::event::Limit;
-use mcp_flow_flow::store::MemoryGuard;
-use mcp_flow_flow::{MemoryStore, Owner, State};
 use mcp_flow_seal::{Key, KeyRing};
+use mcp_flow_session::event::Limit;
+use mcp_flow_session::store::MemoryGuard;
+use mcp_flow_session::{MemoryStore, Owner, State};
 use serde_json::{Value, json};
 
 /// INT-003, INT-129, INT-131: each turn in a process that has never seen the session.

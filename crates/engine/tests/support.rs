@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use mcp_flow_engine::{Clock, Definition, Engine, EngineBuilder, Flow, FlowResult, Limits};
 use mcp_flow_engine::{OpenQuestion, Reply, Standing, Start, View};
-use mcp_flow_flow::event::{Ended, Ending, Fault};
-use mcp_flow_flow::question::{confirm, date, integer, text};
-use mcp_flow_flow::store::{Append, Census, Filter, Listed, Page, Reply as StoreReply};
-use mcp_flow_flow::{Event, MemoryStore, Owner, SessionId, Store, StoreError, Timestamp};
+use mcp_flow_session::event::{Ended, Ending, Fault};
+use mcp_flow_session::question::{confirm, date, integer, text};
+use mcp_flow_session::store::{Append, Census, Filter, Listed, Page, Reply as StoreReply};
+use mcp_flow_session::{Event, MemoryStore, Owner, SessionId, Store, StoreError, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
@@ -167,7 +167,8 @@ pub(crate) async fn book_trip(flow: Flow, _: NoParams) -> FlowResult<Value> {
     let offers: Vec<String> = flow
         .lookup("search", || async { Ok::<_, String>(vec![format!("{city} Inn"), "Tent".into()]) })
         .await?;
-    let offer = flow.ask("offer", mcp_flow_flow::question::choice("Which offer?", &offers)).await?;
+    let offer =
+        flow.ask("offer", mcp_flow_session::question::choice("Which offer?", &offers)).await?;
     let nights = flow.ask("nights", integer("How many nights?").range(1..=30)).await?;
     if !flow.ask("sure", confirm("Book it?")).await? {
         return flow.decline("nothing booked");

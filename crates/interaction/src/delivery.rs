@@ -6,11 +6,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use mcp_flow_engine::{Notice, OpenQuestion, Standing, View};
-use mcp_flow_flow::event::{Ended, Ending, Fault, FaultName};
-use mcp_flow_flow::prompt::Progress;
-use mcp_flow_flow::{Owner, SessionId};
 use mcp_flow_server::Context;
 use mcp_flow_server::context::{Client, ClientError};
+use mcp_flow_session::event::{Ended, Ending, Fault, FaultName};
+use mcp_flow_session::prompt::Progress;
+use mcp_flow_session::{Owner, SessionId};
 use serde_json::Value;
 use tokio::sync::oneshot;
 

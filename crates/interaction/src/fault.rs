@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use mcp_flow_engine::{EngineError, Standing, View};
-use mcp_flow_flow::event::{Ended, Ending, Fault as FlowFault, FaultName, Limit};
-use mcp_flow_flow::{State, StoreError};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::{Fault, RATE_LIMITED, SHUTTING_DOWN};
+use mcp_flow_session::event::{Ended, Ending, Fault as FlowFault, FaultName, Limit};
+use mcp_flow_session::{State, StoreError};
 
 /// No session has this name, as far as the caller may know.
 pub const SESSION_NOT_FOUND: Fault = fault("SESSION_NOT_FOUND", 1, "Session not found");
@@ -121,7 +121,7 @@ pub(crate) fn transition(session: &str, from: State, to: State) -> RpcError {
 }
 
 /// Something that was given at the start breaks the rules of its question (INT-020).
-pub(crate) fn invalid(key: &str, violation: &mcp_flow_flow::Violation) -> RpcError {
+pub(crate) fn invalid(key: &str, violation: &mcp_flow_session::Violation) -> RpcError {
     let message = match key {
         "" => format!("Validation failed: {}", violation.error),
         key => format!("Validation failed: {key}: {}", violation.error),

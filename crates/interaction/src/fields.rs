@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mcp_flow_flow::{SessionId, Timestamp};
 use mcp_flow_proto::{Encoding, Params, RpcError};
+use mcp_flow_session::{SessionId, Timestamp};
 use serde_json::{Map, Value};
 
 use crate::fault::{SESSION_NOT_FOUND, about};

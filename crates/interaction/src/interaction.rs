@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_engine::{Engine, EngineBuilder, Limits, Stateless};
-use mcp_flow_flow::store::ReplayGuard;
-use mcp_flow_flow::{MemoryStore, Owner, Store};
 use mcp_flow_seal::KeyRing;
 use mcp_flow_server::permissions::Kind;
 use mcp_flow_server::router::Era;
 use mcp_flow_server::{BadTool, ConnectionInfo, Context, Event, ServerBuilder, Tool};
+use mcp_flow_session::store::ReplayGuard;
+use mcp_flow_session::{MemoryStore, Owner, Store};
 use serde_json::{Map, Value, json};
 
 use crate::offer::{IntoFlows, OfferedFlow};

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use mcp_flow_engine::{Flow, FlowResult};
-//! use mcp_flow_flow::question::text;
+//! use mcp_flow_session::question::text;
 //! use mcp_flow_interaction::{Interaction, OfferedFlow};
 //! use mcp_flow_server::Server;
 //!

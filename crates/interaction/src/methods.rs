@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_engine::{EngineError, Reply as Answered, Response, Standing};
-use mcp_flow_flow::store::{Listed, Page, Phase};
-use mcp_flow_flow::{SessionId, State};
 use mcp_flow_proto::{Params, RpcError};
 use mcp_flow_server::permissions::Kind;
 use mcp_flow_server::{Context, Outcome, Reply, ServerBuilder};
+use mcp_flow_session::store::{Listed, Page, Phase};
+use mcp_flow_session::{SessionId, State};
 use serde_json::{Map, Value, json};
 
 use crate::delivery::{Delivery, Outlook};

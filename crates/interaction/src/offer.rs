@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_flow_engine::{Definition, Flow, FlowResult};
-use mcp_flow_flow::Question;
+use mcp_flow_session::Question;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 ///
 /// ```
 /// use mcp_flow_engine::{Flow, FlowResult};
-/// use mcp_flow_flow::question::text;
+/// use mcp_flow_session::question::text;
 /// use mcp_flow_interaction::OfferedFlow;
 ///
 /// #[derive(serde::Deserialize)]

@@ -5,9 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use hashbrown::HashMap;
 use mcp_flow_engine::{Seen, Standing, View};
-use mcp_flow_flow::SessionId;
 use mcp_flow_server::Context;
 use mcp_flow_server::connection::Moment;
+use mcp_flow_session::SessionId;
 
 use crate::interaction::Interaction;
 

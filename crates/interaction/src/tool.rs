@@ -8,7 +8,6 @@ mod rounds;
 use mcp_flow_engine::{
     Engine, EngineError, Notice, OpenQuestion, Reply as Answered, Response, Standing, Start, View,
 };
-use mcp_flow_flow::{Owner, SessionId, Violation};
 use mcp_flow_proto::error::MISSING_CLIENT_CAPABILITY;
 use mcp_flow_proto::model::{ElicitAction, ElicitResult};
 use mcp_flow_proto::{RpcError, method};
@@ -16,6 +15,7 @@ use mcp_flow_server::ask::Capability;
 use mcp_flow_server::input::InputRequired;
 use mcp_flow_server::tool::{Violation as Argument, refuse_arguments};
 use mcp_flow_server::{Context, IntoToolOutput, Outcome, ToolOutput};
+use mcp_flow_session::{Owner, SessionId, Violation};
 use serde_json::{Map, Value};
 
 use crate::fault::{not_started, refused};

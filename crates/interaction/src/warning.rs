@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use mcp_flow_engine::{Standing, View};
-use mcp_flow_flow::event::{Ending, Limit};
-use mcp_flow_flow::{Owner, SessionId, Timestamp};
 use mcp_flow_server::context::Client;
+use mcp_flow_session::event::{Ending, Limit};
+use mcp_flow_session::{Owner, SessionId, Timestamp};
 use serde_json::json;
 
 use crate::fault::limit_name;

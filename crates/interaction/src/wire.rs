@@ -1,11 +1,11 @@
 //! The JSON that sessions are told in.
 
 use mcp_flow_engine::{OpenQuestion, Standing, View};
-use mcp_flow_flow::event::{Ended, Ending};
-use mcp_flow_flow::prompt::{Progress, Prompt};
-use mcp_flow_flow::session::Turn;
-use mcp_flow_flow::{Session, SessionId, State, Violation};
 use mcp_flow_proto::Revision;
+use mcp_flow_session::event::{Ended, Ending};
+use mcp_flow_session::prompt::{Progress, Prompt};
+use mcp_flow_session::session::Turn;
+use mcp_flow_session::{Session, SessionId, State, Violation};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -286,7 +286,7 @@ fn metadata(session: &Session) -> Map<String, Value> {
 }
 
 /// One session in a list, as `interaction.list` tells of it.
-pub fn listed(listed: &mcp_flow_flow::store::Listed) -> Value {
+pub fn listed(listed: &mcp_flow_session::store::Listed) -> Value {
     let summary = &listed.summary;
     let mut value = json!({
         "sessionId": listed.id,

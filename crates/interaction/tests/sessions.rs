@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mcp_flow_engine::{Clock, Limits};
-use mcp_flow_flow::Timestamp;
-use mcp_flow_flow::store::{MemoryGuard, ReplayGuard};
 use mcp_flow_proto::Revision;
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::{ConnectionInfo, Principal};
+use mcp_flow_session::Timestamp;
+use mcp_flow_session::store::{MemoryGuard, ReplayGuard};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit::{Peer, memory};

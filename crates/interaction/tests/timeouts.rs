@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_engine::Limits;
-use mcp_flow_flow::store::ReplayGuard;
 use mcp_flow_interaction::InteractionBuilder;
 use mcp_flow_proto::Revision;
 use mcp_flow_seal::{Key, KeyRing};
+use mcp_flow_session::store::ReplayGuard;
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::{Peer, memory};
 use serde_json::{Value, json};

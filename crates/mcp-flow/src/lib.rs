@@ -45,7 +45,7 @@
 //! | `files` | directories whose files are resources: `files` |
 //! | `admin` | sessions, traffic and figures by MCP: `admin` |
 //! | `console` | the web console and the browser client: `console` |
-//! | `observability` | audit log, figures, a log line for each call: `watch` |
+//! | `observability` | audit log, figures, a log line for each call |
 //! | `json-schema` | complete JSON Schema for arguments |
 
 #[cfg(feature = "client")]
@@ -63,10 +63,6 @@ pub use mcp_flow_engine as engine;
 pub use mcp_flow_engine::{Flow, FlowError, FlowResult};
 #[cfg(feature = "files")]
 pub use mcp_flow_files as files;
-#[cfg(feature = "flows")]
-pub use mcp_flow_flow as session;
-#[cfg(feature = "flows")]
-pub use mcp_flow_flow::{Date, question};
 #[cfg(feature = "http")]
 pub use mcp_flow_http as http;
 #[cfg(feature = "identity")]
@@ -78,6 +74,8 @@ pub use mcp_flow_interaction::{
 pub use mcp_flow_macros::{data, flow, flows, prompt, prompts, resource, resources, tool, tools};
 #[cfg(feature = "oauth")]
 pub use mcp_flow_oauth as oauth;
+#[cfg(feature = "observability")]
+pub use mcp_flow_observability as observability;
 pub use mcp_flow_proto::{Revision, RpcError, model};
 pub use mcp_flow_seal as seal;
 pub use mcp_flow_server::{
@@ -90,14 +88,16 @@ pub use mcp_flow_server::{
     content, context, datagram, input, load, permissions, prompt, resource,
     strip_control_characters, tool,
 };
+#[cfg(feature = "flows")]
+pub use mcp_flow_session as session;
+#[cfg(feature = "flows")]
+pub use mcp_flow_session::{Date, question};
 #[cfg(feature = "stdio")]
 pub use mcp_flow_stdio as stdio;
 #[cfg(feature = "store-redb")]
 pub use mcp_flow_store_redb as store_redb;
 #[cfg(feature = "tls")]
 pub use mcp_flow_tls as tls;
-#[cfg(feature = "observability")]
-pub use mcp_flow_watch as watch;
 #[cfg(feature = "webtransport")]
 pub use mcp_flow_webtransport as webtransport;
 #[cfg(feature = "workflows")]

@@ -1,7 +1,7 @@
 //! Writing: what arrives while one commit is made durable shares the next.
 
-use mcp_flow_flow::store::LastTurn;
-use mcp_flow_flow::{SessionId, StoreError};
+use mcp_flow_session::store::LastTurn;
+use mcp_flow_session::{SessionId, StoreError};
 use redb::{Database, ReadableDatabase, ReadableTable};
 use tokio::sync::{mpsc, oneshot};
 

@@ -4,9 +4,9 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
-use mcp_flow_flow::store::StoreError;
 use mcp_flow_seal::BadKeys;
 use mcp_flow_seal::file::KeyFileError;
+use mcp_flow_session::store::StoreError;
 use redb::{DatabaseError, StorageError};
 
 /// Why a file of journals cannot be opened.

@@ -45,11 +45,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use mcp_flow_flow::store::{
+use mcp_flow_seal::KeyRing;
+use mcp_flow_session::store::{
     Append, Census, Filter, LastTurn, Listed, Page, ReplayGuard, Reply, Store, StoreError,
 };
-use mcp_flow_flow::{Event, SessionId, Timestamp};
-use mcp_flow_seal::KeyRing;
+use mcp_flow_session::{Event, SessionId, Timestamp};
 use redb::{Builder, Database, DatabaseError};
 use tokio::sync::mpsc;
 

@@ -1,8 +1,8 @@
 //! Reading: journals, lists, numbers, and what is due.
 
-use mcp_flow_flow::store::{Census, Filter, Listed, Page, Phase, Summary};
-use mcp_flow_flow::{Event, SessionId, StoreError, Timestamp};
 use mcp_flow_seal::KeyRing;
+use mcp_flow_session::store::{Census, Filter, Listed, Page, Phase, Summary};
+use mcp_flow_session::{Event, SessionId, StoreError, Timestamp};
 use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTableMetadata};
 
 use crate::database::Shelf;

@@ -1,8 +1,8 @@
 //! One row of a journal: a head that can be read by anyone, and sealed events.
 
-use mcp_flow_flow::store::{Append, StoreError, Summary, decode, encode};
-use mcp_flow_flow::{Event, Owner, SessionId, State, Timestamp};
 use mcp_flow_seal::{KeyRing, Seal};
+use mcp_flow_session::store::{Append, StoreError, Summary, decode, encode};
+use mcp_flow_session::{Event, Owner, SessionId, State, Timestamp};
 use ring::digest::{SHA256, digest};
 
 use crate::tables::OwnerHash;

@@ -3,8 +3,8 @@
 //! Entries are forgotten when no token of their session can be used any more: a few with each one
 //! that is written, so that nobody has to sweep.
 
-use mcp_flow_flow::store::LastTurn;
-use mcp_flow_flow::{SessionId, StoreError};
+use mcp_flow_session::store::LastTurn;
+use mcp_flow_session::{SessionId, StoreError};
 use redb::{
     Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, TableError,
     WriteTransaction,

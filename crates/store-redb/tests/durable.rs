@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::support::{Disk, keys, occurrences};
-use mcp_flow_flow::store::{Append, Filter, LastTurn, Page, Phase, ReplayGuard};
-use mcp_flow_flow::{SessionId, State, Store, StoreError, Timestamp};
 use mcp_flow_seal::{Key, KeyRing};
+use mcp_flow_session::store::{Append, Filter, LastTurn, Page, Phase, ReplayGuard};
+use mcp_flow_session::{SessionId, State, Store, StoreError, Timestamp};
 use mcp_flow_store_redb::{OpenError, RedbStore};
 use mcp_flow_testkit::store::crash::Witness;
 use mcp_flow_testkit::store::{Opened, append, id, noted, started, summary};

@@ -14,9 +14,9 @@ mod model;
 
 use std::sync::Arc;
 
-use mcp_flow_flow::event::{Ended, Ending, Started};
-use mcp_flow_flow::store::{Append, Summary};
-use mcp_flow_flow::{Event, Owner, SessionId, State, Store, Timestamp};
+use mcp_flow_session::event::{Ended, Ending, Started};
+use mcp_flow_session::store::{Append, Summary};
+use mcp_flow_session::{Event, Owner, SessionId, State, Store, Timestamp};
 use serde_json::{Map, json};
 
 pub use contract::{

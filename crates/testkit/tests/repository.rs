@@ -14,14 +14,20 @@ const MAY_USE: [(&str, &[&str]); 28] = [
     ("mcp-flow-schema", &["mcp-flow-proto"]),
     ("mcp-flow-seal", &[]),
     ("mcp-flow-rate", &[]),
-    ("mcp-flow-flow", &["mcp-flow-schema"]),
-    ("mcp-flow-engine", &["mcp-flow-flow", "mcp-flow-rate", "mcp-flow-seal"]),
-    ("mcp-flow-store-redb", &["mcp-flow-flow", "mcp-flow-seal"]),
+    ("mcp-flow-session", &["mcp-flow-schema"]),
+    ("mcp-flow-engine", &["mcp-flow-session", "mcp-flow-rate", "mcp-flow-seal"]),
+    ("mcp-flow-store-redb", &["mcp-flow-session", "mcp-flow-seal"]),
     ("mcp-flow-server", &["mcp-flow-proto", "mcp-flow-rate", "mcp-flow-schema", "mcp-flow-seal"]),
     ("mcp-flow-files", &["mcp-flow-proto", "mcp-flow-server"]),
     (
         "mcp-flow-client",
-        &["mcp-flow-flow", "mcp-flow-proto", "mcp-flow-rate", "mcp-flow-schema", "mcp-flow-seal"],
+        &[
+            "mcp-flow-session",
+            "mcp-flow-proto",
+            "mcp-flow-rate",
+            "mcp-flow-schema",
+            "mcp-flow-seal",
+        ],
     ),
     ("mcp-flow-stdio", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-tls", &[]),
@@ -32,19 +38,25 @@ const MAY_USE: [(&str, &[&str]); 28] = [
     ),
     (
         "mcp-flow-interaction",
-        &["mcp-flow-engine", "mcp-flow-flow", "mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"],
+        &[
+            "mcp-flow-engine",
+            "mcp-flow-session",
+            "mcp-flow-proto",
+            "mcp-flow-seal",
+            "mcp-flow-server",
+        ],
     ),
     (
         "mcp-flow-admin",
         &[
             "mcp-flow-engine",
-            "mcp-flow-flow",
+            "mcp-flow-session",
             "mcp-flow-interaction",
             "mcp-flow-proto",
             "mcp-flow-server",
         ],
     ),
-    ("mcp-flow-watch", &["mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"]),
+    ("mcp-flow-observability", &["mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"]),
     ("mcp-flow-console", &["mcp-flow-http"]),
     ("mcp-flow-identity", &["mcp-flow-http", "mcp-flow-server"]),
     ("mcp-flow-oauth", &["mcp-flow-client", "mcp-flow-http"]),
@@ -52,7 +64,7 @@ const MAY_USE: [(&str, &[&str]); 28] = [
         "mcp-flow-workflow",
         &[
             "mcp-flow-engine",
-            "mcp-flow-flow",
+            "mcp-flow-session",
             "mcp-flow-proto",
             "mcp-flow-schema",
             "mcp-flow-seal",
@@ -65,7 +77,7 @@ const MAY_USE: [(&str, &[&str]); 28] = [
             "mcp-flow-client",
             "mcp-flow-engine",
             "mcp-flow-files",
-            "mcp-flow-flow",
+            "mcp-flow-session",
             "mcp-flow-interaction",
             "mcp-flow-proto",
             "mcp-flow-server",
@@ -81,7 +93,7 @@ const MAY_USE: [(&str, &[&str]); 28] = [
             "mcp-flow-console",
             "mcp-flow-engine",
             "mcp-flow-files",
-            "mcp-flow-flow",
+            "mcp-flow-session",
             "mcp-flow-http",
             "mcp-flow-identity",
             "mcp-flow-interaction",
@@ -93,7 +105,7 @@ const MAY_USE: [(&str, &[&str]); 28] = [
             "mcp-flow-stdio",
             "mcp-flow-store-redb",
             "mcp-flow-tls",
-            "mcp-flow-watch",
+            "mcp-flow-observability",
             "mcp-flow-webtransport",
             "mcp-flow-workflow",
         ],
@@ -132,7 +144,7 @@ fn crates_depend_only_on_those_below_them() {
             let name = dependency.name.as_str();
             let is_ours = ours.contains(name);
             assert!(!is_ours || allowed.contains(&name), "{} may not use {name}", package.name);
-            let pure = ["mcp-flow-proto", "mcp-flow-flow"].contains(&package.name.as_str());
+            let pure = ["mcp-flow-proto", "mcp-flow-session"].contains(&package.name.as_str());
             assert!(!pure || !IMPURE.contains(&name), "{} may not use {name}", package.name);
         }
     }

@@ -6,10 +6,10 @@ mod conditions;
 use std::sync::Arc;
 
 use mcp_flow_engine::Engine;
-use mcp_flow_flow::{MemoryStore, Owner, SessionId, Store};
 use mcp_flow_proto::Revision;
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::Server;
+use mcp_flow_session::{MemoryStore, Owner, SessionId, Store};
 use mcp_flow_testkit::Peer;
 use mcp_flow_testkit::memory;
 use mcp_flow_workflow::runs::{Record, Runs};
@@ -410,7 +410,7 @@ fn meta() -> Value {
 
 /// Whom the runs of the peer belong to.
 async fn owner(world: &World) -> Owner {
-    let page = mcp_flow_flow::store::Page { after: None, most: 1 };
+    let page = mcp_flow_session::store::Page { after: None, most: 1 };
     let listed = world.store.list(Default::default(), page).await.unwrap();
     listed[0].summary.owner.clone()
 }

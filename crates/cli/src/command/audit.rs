@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use mcp_flow::observability::audit::{Expected, verify};
 use mcp_flow::seal::file;
-use mcp_flow::watch::audit::{Expected, verify};
 
 use crate::show;
 

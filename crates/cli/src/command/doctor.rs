@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use mcp_flow::files::Roots;
-use mcp_flow::watch::audit::{Broken, Expected, VerifyError, verify};
+use mcp_flow::observability::audit::{Broken, Expected, VerifyError, verify};
 use serde::Serialize;
 
 use crate::command::serve::refuse_open;

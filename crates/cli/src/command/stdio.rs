@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, ValueEnum};
-use mcp_flow::watch::CallLines;
+use mcp_flow::observability::CallLines;
 use mcp_flow::workflow::LookupTools;
 use mcp_flow::{Ended, Revision, ServerBuilder, VersionPolicy};
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mcp_flow::watch::audit::{Audit, Full, OpenError};
+use mcp_flow::observability::audit::{Audit, Full, OpenError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use mcp_flow_flow::Violation;
+use mcp_flow_session::Violation;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 

@@ -1,7 +1,7 @@
 //! One question of a conversation.
 
-use mcp_flow_flow::Violation;
-use mcp_flow_flow::prompt::{Progress, Prompt, PromptType, Rules};
+use mcp_flow_session::Violation;
+use mcp_flow_session::prompt::{Progress, Prompt, PromptType, Rules};
 use serde_json::Value;
 
 /// One question of a conversation. Its texts are the server's: show them through

@@ -1,6 +1,6 @@
 //! Everything a tool takes, asked for before it is called (INT-099, PAT-027).
 
-use mcp_flow_flow::prompt::{Choice, Prompt, PromptType};
+use mcp_flow_session::prompt::{Choice, Prompt, PromptType};
 use serde_json::{Map, Value};
 
 use super::conversation::Finished;
@@ -99,7 +99,7 @@ fn question(name: &str, property: &Value, required: bool) -> Question {
     rules.required = Some(required);
     let bound = |member: &str| {
         let number = property.get(member)?.as_number()?.clone();
-        Some(mcp_flow_flow::prompt::Bound::Number(number))
+        Some(mcp_flow_session::prompt::Bound::Number(number))
     };
     match kind {
         PromptType::Choice => {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use mcp_flow_flow::event::{Ending, FaultName};
-use mcp_flow_flow::session::State;
-use mcp_flow_flow::{Command, Owner, Refusal, Session, SessionId, Store, StoreError, Violation};
 use mcp_flow_rate::Buckets;
+use mcp_flow_session::event::{Ending, FaultName};
+use mcp_flow_session::session::State;
+use mcp_flow_session::{Command, Owner, Refusal, Session, SessionId, Store, StoreError, Violation};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -206,7 +206,7 @@ impl Core {
     pub(crate) fn revive(
         &self,
         id: SessionId,
-        events: &[mcp_flow_flow::Event],
+        events: &[mcp_flow_session::Event],
         session: Session,
     ) -> Result<Arc<Slot>, EngineError> {
         let definition = self.flows.get(&session.started.flow);
@@ -231,7 +231,7 @@ impl Core {
         &self,
         id: SessionId,
         owner: &Owner,
-    ) -> Result<(Vec<mcp_flow_flow::Event>, Session), EngineError> {
+    ) -> Result<(Vec<mcp_flow_session::Event>, Session), EngineError> {
         match self.read_any(id).await? {
             Some(found) if found.1.started.owner == *owner => Ok(found),
             Some(_) => Err(self.stranger()),
@@ -248,7 +248,7 @@ impl Core {
     pub(crate) async fn read_any(
         &self,
         id: SessionId,
-    ) -> Result<Option<(Vec<mcp_flow_flow::Event>, Session)>, EngineError> {
+    ) -> Result<Option<(Vec<mcp_flow_session::Event>, Session)>, EngineError> {
         let events = self.store.read(id).await?;
         let session = Session::replay(&events).map_err(|_| StoreError::Damaged(id))?;
         Ok(session.map(|session| (events, session)))
@@ -264,7 +264,7 @@ fn repeated(slot: &Slot, response: &Response) -> Result<Option<Reply>, EngineErr
     let known = match (&session.ended, response.turn) {
         (Some(ended), turn) => {
             let last = turn.is_none_or(|turn| turn.checked_add(1) == Some(ended.turns));
-            let known = ended.last_by_default && mcp_flow_flow::is_empty(value)
+            let known = ended.last_by_default && mcp_flow_session::is_empty(value)
                 || ended.last_answer.as_ref() == Some(&digest::of_answer(slot.id, value));
             // Sent twice before the first was answered, it is one answer too many, not a retry.
             let is_retry = turn.is_some()

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mcp_flow_flow::session::Answer;
-use mcp_flow_flow::{Owner, Timestamp, Violation};
+use mcp_flow_session::session::Answer;
+use mcp_flow_session::{Owner, Timestamp, Violation};
 use serde_json::{Map, Value};
 
 use crate::view::View;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mcp_flow_flow::event::Started;
-use mcp_flow_flow::store::{Filter, Page, Phase};
-use mcp_flow_flow::{Command, Owner, Session, SessionId, StoreError};
+use mcp_flow_session::event::Started;
+use mcp_flow_session::store::{Filter, Page, Phase};
+use mcp_flow_session::{Command, Owner, Session, SessionId, StoreError};
 
 use super::core::{Core, check_size};
 use super::request::Start;

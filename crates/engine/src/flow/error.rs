@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mcp_flow_flow::event::Fault;
+use mcp_flow_session::event::Fault;
 
 /// What a flow gives.
 pub type FlowResult<T> = Result<T, FlowError>;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashSet;
-use mcp_flow_flow::SessionId;
-use mcp_flow_flow::store::{LastTurn, ReplayGuard};
+use mcp_flow_session::SessionId;
+use mcp_flow_session::store::{LastTurn, ReplayGuard};
 
 use crate::error::EngineError;
 

@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mcp_flow_flow::{Event, Session, SessionId, Timestamp};
 use mcp_flow_seal::KeyRing;
+use mcp_flow_session::{Event, Session, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 

@@ -4,10 +4,10 @@
 //! pushed could not be answered without a token.
 
 use mcp_flow_engine::{EngineError, Standing, Stateless, View};
-use mcp_flow_flow::State;
 use mcp_flow_proto::RpcError;
 use mcp_flow_server::permissions::Kind;
 use mcp_flow_server::{Context, Outcome, ServerBuilder};
+use mcp_flow_session::State;
 use serde_json::{Value, json};
 
 use super::start::{check_given, no_such_flow, read};

@@ -1,12 +1,12 @@
 //! `interaction.start` (INT-016 to INT-027).
 
 use mcp_flow_engine::{Engine, EngineError, Standing, Start, View};
-use mcp_flow_flow::event::{Ending, FaultName};
-use mcp_flow_flow::{Owner, State, Violation};
 use mcp_flow_proto::error::UNKNOWN_TOOL;
 use mcp_flow_proto::{Raw, RpcError};
 use mcp_flow_server::permissions::Kind;
 use mcp_flow_server::{Context, Outcome};
+use mcp_flow_session::event::{Ending, FaultName};
+use mcp_flow_session::{Owner, State, Violation};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 

@@ -1,11 +1,11 @@
 //! A question as a form, and the answer to the form as an answer to the question (C-06).
 
 use mcp_flow_engine::OpenQuestion;
-use mcp_flow_flow::prompt::{Bound, Choice, Prompt, PromptType, Rules};
 use mcp_flow_proto::model::{
     Choice as FormChoice, ElicitForm, ElicitResult, Field, FieldKind, FormSchema, TextFormat,
 };
 use mcp_flow_proto::{Revision, RpcError};
+use mcp_flow_session::prompt::{Bound, Choice, Prompt, PromptType, Rules};
 use serde_json::{Map, Number, Value};
 
 use super::question_again;

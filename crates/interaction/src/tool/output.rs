@@ -1,10 +1,10 @@
 //! How a flow that was called as a tool ended, as a tool's result.
 
 use mcp_flow_engine::OpenQuestion;
-use mcp_flow_flow::event::{Ended, Ending};
-use mcp_flow_flow::prompt::Choice;
-use mcp_flow_flow::{Prompt, PromptType};
 use mcp_flow_server::{Failure, ToolOutput};
+use mcp_flow_session::event::{Ended, Ending};
+use mcp_flow_session::prompt::Choice;
+use mcp_flow_session::{Prompt, PromptType};
 use serde_json::{Map, Value, json};
 
 use crate::fault::{fault_name, limit_name};

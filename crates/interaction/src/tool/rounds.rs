@@ -5,10 +5,10 @@
 //! it was wrong; another answer to a question that was answered is refused.
 
 use mcp_flow_engine::{OpenQuestion, Reply as Answered, Response, Standing, View};
-use mcp_flow_flow::{Ending, Session, SessionId, State};
 use mcp_flow_proto::model::{ElicitAction, ElicitResult, InputRequest};
 use mcp_flow_proto::{RpcError, method};
 use mcp_flow_server::input::InputRequired;
+use mcp_flow_session::{Ending, Session, SessionId, State};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

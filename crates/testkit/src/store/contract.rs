@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use mcp_flow_flow::store::{Append, Census, Filter, Page, Phase};
-use mcp_flow_flow::{Owner, SessionId, State, StoreError, Timestamp};
+use mcp_flow_session::store::{Append, Census, Filter, Page, Phase};
+use mcp_flow_session::{Owner, SessionId, State, StoreError, Timestamp};
 
 use super::{Opened, append, ended, id, noted, started, summary};
 

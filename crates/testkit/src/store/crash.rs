@@ -1,6 +1,6 @@
 //! Stores that are stopped in the middle of writing, and opened again.
 
-use mcp_flow_flow::Event;
+use mcp_flow_session::Event;
 
 use super::{Opened, append, id, noted, started};
 

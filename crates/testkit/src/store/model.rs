@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use mcp_flow_flow::store::{Append, Filter, Listed, Page, Phase, Summary};
-use mcp_flow_flow::{Event, SessionId, State, StoreError, Timestamp};
+use mcp_flow_session::store::{Append, Filter, Listed, Page, Phase, Summary};
+use mcp_flow_session::{Event, SessionId, State, StoreError, Timestamp};
 
 use super::{Opened, append, ended, id, noted, started, summary};
 

@@ -1,7 +1,7 @@
 //! What is kept of a run.
 
-use mcp_flow_flow::event::Ending;
-use mcp_flow_flow::{Session, SessionId};
+use mcp_flow_session::event::Ending;
+use mcp_flow_session::{Session, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

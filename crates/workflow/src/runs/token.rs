@@ -1,7 +1,7 @@
 //! What an agent carries from one step to the next.
 
-use mcp_flow_flow::{Owner, SessionId};
 use mcp_flow_seal::{KeyRing, Seal};
+use mcp_flow_session::{Owner, SessionId};
 use serde::{Deserialize, Serialize};
 
 /// Which question of which run a token is for. Sealed, so that no agent can make or change one.

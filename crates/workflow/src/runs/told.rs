@@ -1,10 +1,10 @@
 //! What an agent is told of its runs.
 
 use mcp_flow_engine::{EngineError, Standing, View};
-use mcp_flow_flow::event::{Asked, Ending};
-use mcp_flow_flow::prompt::PromptType;
-use mcp_flow_flow::{Owner, Session, SessionId};
 use mcp_flow_proto::RpcError;
+use mcp_flow_session::event::{Asked, Ending};
+use mcp_flow_session::prompt::PromptType;
+use mcp_flow_session::{Owner, Session, SessionId};
 use serde_json::{Value, json};
 
 use super::record::{Record, Shown};

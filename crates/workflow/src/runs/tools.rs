@@ -1,14 +1,14 @@
 //! `workflow_start`, `workflow_continue` and `workflow_status`.
 
 use mcp_flow_engine::{Engine, Response, Standing, Start, View};
-use mcp_flow_flow::event::Asked;
-use mcp_flow_flow::prompt::PromptType;
-use mcp_flow_flow::store::{Page, Phase};
-use mcp_flow_flow::{Owner, Session, SessionId};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::model::Field;
 use mcp_flow_server::ask::Capability;
 use mcp_flow_server::{AskError, BadTool, Context, Elicited, Form, Tool, ToolOutput};
+use mcp_flow_session::event::Asked;
+use mcp_flow_session::prompt::PromptType;
+use mcp_flow_session::store::{Page, Phase};
+use mcp_flow_session::{Owner, Session, SessionId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,7 @@
 //! The flow of a run.
 
 use mcp_flow_engine::{Flow, FlowError, FlowResult};
-use mcp_flow_flow::question::{confirm, custom_schema};
+use mcp_flow_session::question::{confirm, custom_schema};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

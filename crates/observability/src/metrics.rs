@@ -24,7 +24,7 @@ use slots::Slots;
 ///
 /// ```
 /// use mcp_flow_server::Server;
-/// use mcp_flow_watch::metrics::Metrics;
+/// use mcp_flow_observability::metrics::Metrics;
 ///
 /// let metrics = Metrics::new(false);
 /// let server = metrics.add_to(Server::builder("demo", "1.0.0")).build().unwrap();

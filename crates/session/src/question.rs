@@ -1,8 +1,8 @@
 //! Questions with the type of their answer, as flows write them.
 //!
 //! ```
-//! use mcp_flow_flow::question::{Question, choice, confirm, date, integer, number, text};
-//! use mcp_flow_flow::Date;
+//! use mcp_flow_session::question::{Question, choice, confirm, date, integer, number, text};
+//! use mcp_flow_session::Date;
 //!
 //! text("Where to?").length(2..=50).placeholder("a city");
 //! text("E-mail?").pattern("^[^@ ]+@[^@ ]+$");

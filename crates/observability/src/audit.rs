@@ -46,7 +46,7 @@ use writer::{Job, Shared, Writer};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("audit.jsonl");
 /// use mcp_flow_server::Server;
-/// use mcp_flow_watch::audit::{Audit, Expected, Full, verify};
+/// use mcp_flow_observability::audit::{Audit, Expected, Full, verify};
 ///
 /// let audit = Audit::open(&path, None, Full::Wait).unwrap();
 /// let server = Server::builder("demo", "1.0.0").observer(audit.clone()).build().unwrap();

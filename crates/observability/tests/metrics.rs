@@ -1,9 +1,9 @@
 //! Figures that tell the truth, in a bounded number of series.
 
+use mcp_flow_observability::metrics::Metrics;
 use mcp_flow_proto::Revision;
 use mcp_flow_server::{Context, Failure, Server, Tool};
 use mcp_flow_testkit::memory::connect;
-use mcp_flow_watch::metrics::Metrics;
 use serde_json::{Value, json};
 
 fn server(metrics: &Metrics) -> Server {

@@ -2,6 +2,6 @@
 
 use std::sync::Arc;
 
-use mcp_flow_flow::MemoryStore;
+use mcp_flow_session::MemoryStore;
 
 mcp_flow_testkit::store_contract!(|| Arc::new(MemoryStore::new()));

@@ -8,7 +8,7 @@ use crate::prompt::{Choice, Prompt, PromptType};
 /// Something that can be chosen.
 ///
 /// ```
-/// use mcp_flow_flow::question::{Choosable, Question, choice};
+/// use mcp_flow_session::question::{Choosable, Question, choice};
 ///
 /// #[derive(Clone)]
 /// struct Offer { number: u32, hotel: String, price: u32 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// behind it come from the caller, who takes them from a source nobody can guess.
 ///
 /// ```
-/// use mcp_flow_flow::SessionId;
+/// use mcp_flow_session::SessionId;
 ///
 /// let id = SessionId::from_random(0xabc);
 /// assert_eq!(id.to_string(), "session_00000000000000000000000000000abc");

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use mcp_flow_observability::audit::{
+    Audit, Broken, Expected, Full, OpenError, VerifyError, verify,
+};
 use mcp_flow_proto::Revision;
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::{ConnectionInfo, Context, Failure, Principal, Server, Tool};
 use mcp_flow_testkit::memory::connect_with;
-use mcp_flow_watch::audit::{Audit, Broken, Expected, Full, OpenError, VerifyError, verify};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

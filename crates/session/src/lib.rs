@@ -8,7 +8,7 @@
 //! Nothing here does I/O, waits, or looks at a clock: time and randomness come in as arguments.
 //!
 //! ```
-//! use mcp_flow_flow::question::{Question, text};
+//! use mcp_flow_session::question::{Question, text};
 //! use serde_json::json;
 //!
 //! let question = text("Where to?").length(2..=50);
