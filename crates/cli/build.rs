@@ -1,5 +1,6 @@
-//! Lets the linker merge functions with identical code in packages (profile `dist`), which makes the
-//! program smaller. Generic code is instantiated many times with the same outcome.
+//! Linker options that make the program of profile `dist` smaller: functions with identical code are
+//! merged (generic code is instantiated many times with the same outcome), and relocations are packed
+//! into a bitmap (glibc 2.36 or later reads it, and earlier ones say that they do not).
 
 use std::path::Path;
 
@@ -11,6 +12,6 @@ fn main() {
     let is_dist = std::env::var("OUT_DIR")
         .is_ok_and(|folder| Path::new(&folder).iter().any(|part| part == "dist"));
     if has_lld && is_dist {
-        println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
+        println!("cargo::rustc-link-arg-bins=-Wl,--icf=all,-z,pack-relative-relocs");
     }
 }
