@@ -29,7 +29,7 @@ use mcp_flow::{Server, ServerBuilder};
 pub fn server() -> ServerBuilder {
     Server::builder("everything", env!("CARGO_PKG_VERSION"))
         // The conformance suite answers one of its tools before it asks.
-        .unasked_answers(true)
+        .unsolicited_answers(true)
         .description("The fixtures of the official conformance suite")
         .instructions("Every tool here exists to be tested and does nothing else.")
         .tools((content::tools(), schemas::tools(), running::tools()))

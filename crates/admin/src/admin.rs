@@ -11,7 +11,7 @@ use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::ACCESS_DENIED;
 use mcp_flow_server::observe::ConnectionCounts;
 use mcp_flow_server::{
-    ConnectionInfo, Context, Detail, Event, Observed, Observer, Principal, ServerBuilder,
+    ConnectionInfo, Context, Detail, ConnectionEvent, Observed, Observer, Principal, ServerBuilder,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -77,7 +77,7 @@ impl Admin {
         methods::add_to(self, server)
             .declare("admin", EXTENSION, json!({"version": VERSION}))
             .observer(Recording(self.inner.recorder.clone()))
-            .hook(move |connection: &ConnectionInfo, event: &Event<'_>| {
+            .hook(move |connection: &ConnectionInfo, event: &ConnectionEvent<'_>| {
                 connections.note(connection.transport, event);
                 Ok(())
             })

@@ -113,7 +113,7 @@ impl Watch {
     /// Whether there is anything the client may still be told. Who may not see what is others' any
     /// more is told of their own.
     fn may_go_on(&mut self) -> bool {
-        if !self.principal.is_good() {
+        if !self.principal.is_valid() {
             return false;
         }
         if self.admin.may_see_all(&self.principal) {

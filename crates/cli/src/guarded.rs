@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context as _;
 use mcp_flow::client::Trust;
 use mcp_flow::identity::{self, Gate, IssuerSettings, KeySource, Settings};
-use mcp_flow::permissions::{Names, Rule};
-use mcp_flow::{Permissions, Principal, TokenHash, Tokens};
+use mcp_flow::permissions::{Names, AccessRule};
+use mcp_flow::{Permissions, Principal, TokenHash, StaticTokens};
 
 use crate::configuration::{Algorithm, File, IssuerEntry, PermissionRule, Problems, TokenEntry};
 use crate::exit::{Exit, Failure};
@@ -25,8 +25,8 @@ pub(crate) fn gate(file: &File) -> anyhow::Result<Option<Arc<Gate>>> {
 pub(crate) fn settings(file: &File) -> anyhow::Result<Settings> {
     let identity = &file.identity;
     let mut tokens = match &identity.token_file {
-        Some(path) => Tokens::read(path)?,
-        None => Tokens::default(),
+        Some(path) => StaticTokens::read(path)?,
+        None => StaticTokens::default(),
     };
     for entry in &identity.tokens {
         let hash = hash(entry).map_err(|problem| usage(&entry.name, &problem))?;
@@ -51,8 +51,8 @@ pub(crate) fn permissions(file: &File) -> Permissions {
     Permissions::new(file.permissions.iter().map(rule).collect())
 }
 
-fn rule(rule: &PermissionRule) -> Rule {
-    Rule {
+fn rule(rule: &PermissionRule) -> AccessRule {
+    AccessRule {
         principals: Names::new(&rule.principals),
         scopes: rule.scopes.clone(),
         tools: Names::new(&rule.tools),
@@ -140,7 +140,7 @@ pub(crate) fn by_environment(file: &File) -> anyhow::Result<Principal> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let verdict = runtime.block_on(async {
         use mcp_flow::Verifier as _;
-        gate.verify(token.trim()).verdict().await
+        gate.verify(token.trim()).result().await
     });
     Ok(verdict.unwrap_or_else(|refused| {
         tracing::error!(%refused, "the token in {TOKEN} is not good");

@@ -1,7 +1,7 @@
-//! Directories whose files are resources.
+//! Files of directories as resources.
 //!
-//! [`Roots`] opens and lists files beneath the directories it was given; `provider` offers them to
-//! a server, and `watch` sees them change.
+//! [`Roots`] opens and lists files beneath its directories; `provider` offers them to a server, and
+//! `watch` reports their changes.
 
 mod provider;
 mod roots;

@@ -1,4 +1,4 @@
-//! The files of directories as resources of a server.
+//! Provider of files as resources of a server.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,18 +7,18 @@ use std::sync::{Arc, OnceLock};
 use mcp_flow_server::resource::{ReadError, ResourcePage, ResourceProvider, WatchGuard};
 use mcp_flow_server::{Bulk, Server, ServerBuilder};
 
-use crate::roots::{Place, Roots};
+use crate::roots::{ListingPosition, Roots};
 use crate::watch::{Change, Watch};
 
-/// Extends [`ServerBuilder`] by directories.
+/// Extends [`ServerBuilder`] by file resources.
 pub trait ServeFiles: Sized {
-    /// Makes the files of directories resources.
+    /// Serves the files of directories as resources.
     fn resource_roots(self, roots: Roots) -> Self;
 }
 
 impl ServeFiles for ServerBuilder {
     fn resource_roots(self, roots: Roots) -> Self {
-        // A server with no directory at all does not claim to have resources.
+        // A server without directories does not declare resources.
         if roots.is_empty() {
             return self;
         }
@@ -65,12 +65,12 @@ impl ResourceProvider for FileProvider {
         most: usize,
         is_visible: &dyn Fn(&str) -> bool,
     ) -> ResourcePage {
-        let files = self.roots.list(&Place::from_bytes(position), most, is_visible);
+        let files = self.roots.list(&ListingPosition::from_bytes(position), most, is_visible);
         match self.watcher(server) {
             Ok(watch) => watch.watch_lists(files.directories),
             Err(error) => tracing::debug!(error, "files cannot be watched"),
         }
-        let next = files.next.as_ref().map(Place::to_bytes);
+        let next = files.next.as_ref().map(ListingPosition::to_bytes);
         ResourcePage { definitions: files.definitions, next }
     }
 
@@ -96,7 +96,7 @@ impl ResourceProvider for FileProvider {
     }
 }
 
-/// The places where the file of one subscription is watched, until it is dropped.
+/// The watched paths of one subscription, until dropped.
 struct WatchedFiles {
     watch: Arc<Watch>,
     uri: Arc<str>,

@@ -1,8 +1,8 @@
-//! Directories, and the files beneath them.
+//! Root directories and the files beneath them.
 //!
-//! A file is read through a handle of its root's directory, never by a path from outside: what a
-//! URI or a link says is resolved beneath that handle by the kernel, or by `cap-std` where the
-//! kernel cannot, so no spelling and no race leads out (PAT-021).
+//! A file is opened through a handle of its root directory, never by an absolute path: URIs and
+//! links are resolved beneath that handle by the kernel, or by `cap-std` where the kernel cannot,
+//! so that no spelling and no race leads out (PAT-021).
 
 mod listing;
 mod uri;
@@ -19,9 +19,9 @@ use rustix::fs::OFlags;
 
 use mcp_flow_server::Bulk;
 
-pub(crate) use listing::Place;
+pub(crate) use listing::ListingPosition;
 
-/// Directories whose files clients can list, read and watch. Cheap to clone.
+/// Directories whose files clients can list, read and subscribe to. Cheap to clone.
 ///
 /// A file's URI is `file://` and its absolute path. Files whose name, or the name of a directory
 /// they are in, begins with a dot are not served.
@@ -41,16 +41,16 @@ pub struct Roots {
     all: Vec<Arc<Root>>,
 }
 
-/// One directory.
+/// One root directory.
 #[derive(Debug)]
 struct Root {
     directory: Dir,
-    /// Where it is, for its URIs and for watching it; nothing is opened by this.
+    /// Its path, for URIs and for watching; never used to open files.
     path: PathBuf,
 }
 
 impl Roots {
-    /// Serves the files of a directory, and those in directories within it.
+    /// Serves the files of a directory and its subdirectories.
     pub fn directory(path: impl AsRef<Path>) -> Result<Self, RootError> {
         let path = path.as_ref();
         let open = || {
@@ -62,22 +62,22 @@ impl Roots {
         Ok(Self { all: vec![Arc::new(root)] })
     }
 
-    /// Serves these and those.
+    /// Adds the directories of another.
     #[must_use]
     pub fn and(mut self, others: Self) -> Self {
         self.all.extend(others.all);
         self
     }
 
-    /// Whether there is no directory at all.
+    /// Returns whether there is no directory.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Opens a file by its path within the roots; a slash at the beginning means the root. The
-    /// first root that has such a file is the one.
+    /// Opens a file by its path within the roots; a leading slash means the root. The first root
+    /// that has the file wins.
     ///
-    /// Blocks for as long as the file system does.
+    /// Blocks on the file system.
     pub fn open(&self, path: &str) -> io::Result<Bulk> {
         let path = path.strip_prefix('/').unwrap_or(path);
         let path = uri::relative(path.as_bytes()).ok_or(io::ErrorKind::NotFound)?;
@@ -92,7 +92,7 @@ impl Roots {
         Err(refusal)
     }
 
-    /// Opens a file by its URI. What is not there and what may not be reached are not told apart.
+    /// Opens a file by its URI. A missing file and one outside the roots give the same error.
     pub(crate) fn open_uri(&self, uri: &str) -> io::Result<Bulk> {
         let mut refusal = io::ErrorKind::NotFound.into();
         for (root, path) in self.locate(uri) {
@@ -105,22 +105,21 @@ impl Roots {
         Err(refusal)
     }
 
-    /// Where the file of a URI is on disk, to watch it, if it is there. A file that is reached by a
-    /// link is in two places.
+    /// The paths to watch for the file of a URI, if it exists. A file behind a link has two.
     pub(crate) fn find_uri(&self, uri: &str) -> io::Result<Vec<PathBuf>> {
         let found = self.locate(uri).find(|(root, path)| root.open(path).is_ok());
         let Some((root, path)) = found else { return Err(io::ErrorKind::NotFound.into()) };
-        let mut places = vec![root.path.join(&path)];
+        let mut paths = vec![root.path.join(&path)];
         if let Ok(target) = root.directory.canonicalize(&path) {
             let target = root.path.join(target);
-            if places[0] != target {
-                places.push(target);
+            if paths[0] != target {
+                paths.push(target);
             }
         }
-        Ok(places)
+        Ok(paths)
     }
 
-    /// Whether a URI could be that of a file here.
+    /// Returns whether a URI could be that of a file here.
     pub(crate) fn may_have(&self, uri: &str) -> bool {
         self.locate(uri).next().is_some()
     }
@@ -133,7 +132,7 @@ impl Roots {
     fn locate(&self, uri: &str) -> impl Iterator<Item = (&Arc<Root>, PathBuf)> {
         let path = uri::path_of(uri);
         self.all.iter().filter_map(move |root| {
-            // Byte by byte: comparing as paths would pass over what is spelled oddly.
+            // Byte by byte: comparing paths would normalise unusual spellings.
             let folder = root.path.as_os_str().as_bytes();
             let path = path.as_ref()?.as_os_str().as_bytes().strip_prefix(folder)?;
             let path = if folder == b"/" { path } else { path.strip_prefix(b"/")? };
@@ -146,7 +145,7 @@ impl Root {
     /// Opens a regular file beneath the root.
     fn open(&self, path: &Path) -> io::Result<File> {
         let mut options = OpenOptions::new();
-        // A named pipe must not keep us waiting for someone to write into it.
+        // Opening a named pipe must not block until it has a writer.
         options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
         let file = self.directory.open_with(path, &options).map_err(|error| {
             let is_refused = error.raw_os_error() == Some(rustix::io::Errno::ACCESS.raw_os_error());
@@ -174,13 +173,13 @@ impl Root {
 #[derive(Debug, thiserror::Error)]
 #[error("the directory {} cannot be served", path.display())]
 pub struct RootError {
-    /// Which.
+    /// The directory.
     pub path: PathBuf,
-    /// Why.
+    /// The cause.
     pub source: io::Error,
 }
 
-/// What kind of file one of this name usually is.
+/// The usual MIME type of a file with this name.
 fn mime_type(path: &Path) -> Option<&'static str> {
     mime_guess::from_path(path).first_raw()
 }
@@ -191,7 +190,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// PAT-021, C-39: no spelling of a URI and no link leads out of a root, or to what is hidden.
+    /// PAT-021, C-39: no spelling of a URI and no link leads out of a root, or to a hidden file.
     #[test]
     fn nothing_outside_a_root_can_be_opened() {
         let outside = tempfile::tempdir().unwrap();
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_named() {
+    fn a_missing_directory_is_named() {
         let error = Roots::directory("/nowhere/to/be/found").unwrap_err();
         assert!(error.to_string().contains("/nowhere/to/be/found"), "{error}");
     }

@@ -1,8 +1,8 @@
-//! Seeing files change.
+//! File watcher.
 //!
-//! Directories are watched rather than files, because many programs save a file by putting another
-//! in its place. All is done by one thread, which is started when it is first needed: it takes
-//! commands and what the kernel reports from one inbox, so nobody ever waits for it under a lock.
+//! Directories are watched rather than files, because many programs save a file by replacing it.
+//! One thread does the work, started when first needed: it takes commands and kernel events from
+//! one inbox, so no caller waits for it under a lock.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -15,37 +15,37 @@ use std::time::{Duration, Instant};
 use notify::event::{EventKind, ModifyKind};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 
-/// What has changed.
+/// A change.
 #[derive(Debug)]
 pub(crate) enum Change<'a> {
-    /// What a resource holds.
+    /// The contents of a resource.
     Resource(&'a str),
-    /// Which files there are.
+    /// The list of files.
     List,
 }
 
-/// Watches files until it is dropped.
+/// Watches files until dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
     inbox: Arc<Inbox>,
 }
 
 impl Watch {
-    /// Starts to watch; what changes is told to a function, on a thread of its own.
-    pub(crate) fn start(tell: impl Fn(Change<'_>) + Send + 'static) -> Result<Self, String> {
+    /// Starts watching; changes are passed to a function, on a dedicated thread.
+    pub(crate) fn start(report: impl Fn(Change<'_>) + Send + 'static) -> Result<Self, String> {
         let inbox = Arc::new(Inbox::default());
-        let (reports, work) = (inbox.clone(), inbox.clone());
-        let watcher = notify::recommended_watcher(move |report| reports.put_report(report))
+        let (events, work) = (inbox.clone(), inbox.clone());
+        let watcher = notify::recommended_watcher(move |event| events.put_event(event))
             .map_err(|error| error.to_string())?;
         let directories = HashMap::new();
-        let mut thread = Thread { watcher, directories, listed: 0, tell: Box::new(tell) };
+        let mut thread = Thread { watcher, directories, listed: 0, report: Box::new(report) };
         std::thread::Builder::new()
             .name("resource-watch".to_owned())
             .spawn(move || {
-                let mut told = None;
-                while let Some(items) = work.take(told) {
+                let mut reported = None;
+                while let Some(items) = work.take(reported) {
                     if items.commands.is_empty() {
-                        told = Some(Instant::now());
+                        reported = Some(Instant::now());
                     }
                     thread.work(items);
                 }
@@ -54,19 +54,19 @@ impl Watch {
         Ok(Self { inbox })
     }
 
-    /// Watches a file for a resource; every change from when this returns is told. Blocks a little.
+    /// Watches a file for a resource; every change after this returns is reported. Blocks briefly.
     pub(crate) fn watch(&self, file: &Path, uri: &Arc<str>) -> Result<(), String> {
         let (done, is_done) = mpsc::sync_channel(1);
         self.inbox.put(Command::Watch { file: file.to_owned(), uri: uri.clone(), done });
         is_done.recv().unwrap_or_else(|_| Err("the watching thread has ended".to_owned()))
     }
 
-    /// Watches a file no longer.
+    /// Stops watching a file.
     pub(crate) fn release(&self, file: &Path, uri: &Arc<str>) {
         self.inbox.put(Command::Release { file: file.to_owned(), uri: uri.clone() });
     }
 
-    /// Watches directories for files that come and go, as far as there is room.
+    /// Watches directories for created and removed files, up to a limit.
     pub(crate) fn watch_lists(&self, directories: Vec<PathBuf>) {
         self.inbox.put(Command::WatchLists(directories));
     }
@@ -86,7 +86,7 @@ enum Command {
     WatchLists(Vec<PathBuf>),
 }
 
-/// What waits for the thread.
+/// Work for the thread.
 #[derive(Debug, Default)]
 struct Inbox {
     items: Mutex<Items>,
@@ -96,10 +96,10 @@ struct Inbox {
 #[derive(Debug, Default)]
 struct Items {
     commands: Vec<Command>,
-    /// Paths that changed, and whether one came or went.
+    /// Changed paths, and whether one was created or removed.
     changed: HashMap<PathBuf, bool>,
-    /// More changed than is known.
-    lost_count: bool,
+    /// Set if changes were lost.
+    overflowed: bool,
     is_over: bool,
 }
 
@@ -109,39 +109,38 @@ impl Inbox {
         self.wake.notify_one();
     }
 
-    fn put_report(&self, report: notify::Result<Event>) {
+    fn put_event(&self, event: notify::Result<Event>) {
         let mut items = self.items();
-        match report {
-            Ok(event) if event.need_rescan() => items.lost_count = true,
+        match event {
+            Ok(event) if event.need_rescan() => items.overflowed = true,
             Ok(event) => {
-                let Some(comes_or_goes) = comes_or_goes(event.kind) else { return };
+                let Some(created_or_removed) = created_or_removed(event.kind) else { return };
                 if items.changed.len() >= MOST_CHANGES {
-                    items.lost_count = true;
+                    items.overflowed = true;
                 } else {
                     for path in event.paths {
-                        *items.changed.entry(path).or_default() |= comes_or_goes;
+                        *items.changed.entry(path).or_default() |= created_or_removed;
                     }
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "files cannot be watched as they should");
-                items.lost_count = true;
+                tracing::warn!(%error, "file events were lost");
+                items.overflowed = true;
             }
         }
         drop(items);
         self.wake.notify_one();
     }
 
-    /// Waits for something to do; `None` when there will be nothing any more. Of what goes on
-    /// changing, some is gathered since changes were last told.
-    fn take(&self, told: Option<Instant>) -> Option<Items> {
+    /// Waits for work; `None` at the end. Changes are collected for a pause since the last report.
+    fn take(&self, reported: Option<Instant>) -> Option<Items> {
         let mut items = self.items();
         loop {
             if items.is_over {
                 return None;
             }
-            let has_changes = items.lost_count || !items.changed.is_empty();
-            let pause = told.map_or(Duration::ZERO, |told| PAUSE.saturating_sub(told.elapsed()));
+            let has_changes = items.overflowed || !items.changed.is_empty();
+            let pause = reported.map_or(Duration::ZERO, |last| PAUSE.saturating_sub(last.elapsed()));
             if !items.commands.is_empty() || has_changes && pause.is_zero() {
                 return Some(std::mem::take(&mut *items));
             }
@@ -156,8 +155,8 @@ impl Inbox {
     }
 }
 
-/// Whether an event is of a file that came or went; `None` if nothing that matters has changed.
-fn comes_or_goes(kind: EventKind) -> Option<bool> {
+/// Returns whether an event creates or removes a file; `None` if it changes nothing relevant.
+fn created_or_removed(kind: EventKind) -> Option<bool> {
     match kind {
         EventKind::Access(_) | EventKind::Modify(ModifyKind::Metadata(_)) => None,
         EventKind::Create(_) | EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) => {
@@ -167,32 +166,32 @@ fn comes_or_goes(kind: EventKind) -> Option<bool> {
     }
 }
 
-/// What the thread knows.
+/// State of the thread.
 struct Thread {
     watcher: RecommendedWatcher,
     directories: HashMap<PathBuf, Directory>,
-    /// How many directories are watched for their lists.
+    /// Number of directories watched for their lists.
     listed: usize,
-    tell: Box<dyn Fn(Change<'_>) + Send>,
+    report: Box<dyn Fn(Change<'_>) + Send>,
 }
 
-/// A directory that is watched.
+/// A watched directory.
 #[derive(Debug, Default)]
 struct Directory {
     /// The resources of its files; one may be subscribed to under several spellings.
     files: HashMap<OsString, Vec<Arc<str>>>,
-    /// Whether it was listed to somebody.
+    /// Set if it was listed to a client.
     is_listed: bool,
 }
 
 impl Thread {
     fn work(&mut self, items: Items) {
-        // First of all: what changes after a command was obeyed must be told.
-        self.tell_changes(&items);
+        // First: changes after a command has taken effect must be reported.
+        self.report_changes(&items);
         for command in items.commands {
             match command {
                 Command::Watch { file, uri, done } => {
-                    // Whoever asked may have gone.
+                    // The caller may have gone.
                     let _ = done.send(self.watch(&file, uri));
                 }
                 Command::Release { file, uri } => self.release(&file, &uri),
@@ -201,33 +200,33 @@ impl Thread {
         }
     }
 
-    fn tell_changes(&self, items: &Items) {
-        let mut list_changed = items.lost_count && self.listed > 0;
-        let mut told = HashSet::new();
-        let mut tell_all = |directory: &Directory| {
+    fn report_changes(&self, items: &Items) {
+        let mut list_changed = items.overflowed && self.listed > 0;
+        let mut reported = HashSet::new();
+        let mut report_all = |directory: &Directory| {
             for uri in directory.files.values().flatten() {
-                if told.insert(uri.clone()) {
-                    (self.tell)(Change::Resource(uri));
+                if reported.insert(uri.clone()) {
+                    (self.report)(Change::Resource(uri));
                 }
             }
         };
-        if items.lost_count {
-            self.directories.values().for_each(&mut tell_all);
+        if items.overflowed {
+            self.directories.values().for_each(&mut report_all);
         }
-        for (path, comes_or_goes) in &items.changed {
-            // The directory itself is gone.
+        for (path, created_or_removed) in &items.changed {
+            // The directory itself was removed.
             if let Some(directory) = self.directories.get(path) {
-                tell_all(directory);
+                report_all(directory);
             }
             let Some((folder, name)) = path.parent().zip(path.file_name()) else { continue };
             let Some(directory) = self.directories.get(folder) else { continue };
             for uri in directory.files.get(name).into_iter().flatten() {
-                (self.tell)(Change::Resource(uri));
+                (self.report)(Change::Resource(uri));
             }
-            list_changed |= *comes_or_goes && directory.is_listed && !is_hidden(name);
+            list_changed |= *created_or_removed && directory.is_listed && !is_hidden(name);
         }
         if list_changed {
-            (self.tell)(Change::List);
+            (self.report)(Change::List);
         }
     }
 
@@ -278,7 +277,7 @@ impl Thread {
         }
         if directory.files.is_empty() && !directory.is_listed {
             self.directories.remove(folder);
-            // It may be gone by itself.
+            // It may have been removed.
             let _ = self.watcher.unwatch(folder);
         }
     }
@@ -288,20 +287,19 @@ fn is_hidden(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b".")
 }
 
-/// How long changes are gathered here, a small part of how long they are gathered before anyone is
-/// told of them.
+/// Time for which changes are collected here, a small part of the time before clients are notified.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Until something comes; nobody minds being woken once an hour.
+/// Long enough; a spurious wake-up once an hour is harmless.
 const FOREVER: Duration = Duration::from_secs(3600);
 
-/// Bounds what waits for the thread; past it, all is told to have changed.
+/// Bounds queued changes; past it, everything is reported as changed.
 const MOST_CHANGES: usize = 64 * 1024;
 
-/// Bounds what the kernel watches for subscriptions.
+/// Bounds directories watched for subscriptions.
 const MOST_DIRECTORIES: usize = 32 * 1024;
 
-/// Bounds what the kernel watches for lists.
+/// Bounds directories watched for lists.
 const MOST_LISTS: usize = 1024;
 
 #[cfg(test)]
@@ -311,15 +309,16 @@ mod tests {
     use std::sync::{Arc, mpsc};
     use std::time::Duration;
 
-    /// PAT-059: writing, replacing and removing a file are all seen; what is next to it is not.
+    /// PAT-059: writing, replacing and removing a file are all reported; changes next to it are
+    /// not.
     #[test]
-    fn every_way_to_change_a_file_is_seen() {
+    fn every_way_to_change_a_file_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("a"), "1").unwrap();
-        let (tell, told) = mpsc::channel();
+        let (sender, changes) = mpsc::channel();
         let watch = Watch::start(move |change| {
-            let _ = tell.send(match change {
+            let _ = sender.send(match change {
                 Change::Resource(uri) => uri.to_owned(),
                 Change::List => "list".to_owned(),
             });
@@ -327,8 +326,8 @@ mod tests {
         .unwrap();
         let uri: Arc<str> = "x:/a".into();
         watch.watch(&path("a"), &uri).unwrap();
-        let next = || told.recv_timeout(Duration::from_secs(30)).unwrap();
-        let changes: [&dyn Fn(); 4] = [
+        let next = || changes.recv_timeout(Duration::from_secs(30)).unwrap();
+        let actions: [&dyn Fn(); 4] = [
             &|| fs::write(path("a"), "2").unwrap(),
             &|| {
                 fs::write(path("b"), "3").unwrap();
@@ -337,24 +336,24 @@ mod tests {
             &|| fs::remove_file(path("a")).unwrap(),
             &|| fs::write(path("a"), "4").unwrap(),
         ];
-        for change in changes {
-            change();
+        for action in actions {
+            action();
             assert_eq!(next(), "x:/a");
-            // One change may be several events.
-            while told.recv_timeout(Duration::from_millis(50)).is_ok() {}
+            // One change may cause several events.
+            while changes.recv_timeout(Duration::from_millis(50)).is_ok() {}
         }
         watch.watch_lists(vec![folder.path().to_owned()]);
         watch.release(&path("a"), &uri);
-        // Obeyed in order: when this is watched, the other is not.
+        // In order: once this is watched, the other is not.
         watch.watch(&path("b"), &"x:/b".into()).unwrap();
         fs::write(path("a"), "5").unwrap();
         fs::write(path("c"), "6").unwrap();
         assert_eq!(next(), "list");
         fs::write(path("b"), "7").unwrap();
         let seen: Vec<_> = std::iter::from_fn(|| {
-            told.recv_timeout(Duration::from_secs(30)).ok().filter(|told| told != "x:/b")
+            changes.recv_timeout(Duration::from_secs(30)).ok().filter(|change| change != "x:/b")
         })
         .collect();
-        assert!(seen.iter().all(|told| told == "list"), "{seen:?}");
+        assert!(seen.iter().all(|change| change == "list"), "{seen:?}");
     }
 }

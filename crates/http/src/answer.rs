@@ -13,7 +13,7 @@ use hyper::{Response, StatusCode};
 use mcp_flow_proto::error::OVERLOADED;
 use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError, write};
 use mcp_flow_server::bulk::BulkReader;
-use mcp_flow_server::connection::{Kept, Segment};
+use mcp_flow_server::connection::{FlushGuard, Segment};
 
 use crate::metrics::Connected;
 
@@ -38,7 +38,7 @@ pub(crate) enum AnswerBody {
 
 /// What is dropped when an answer has left, by which connection that may be.
 pub(crate) struct Keeping {
-    kept: Vec<Kept>,
+    kept: Vec<FlushGuard>,
     connected: Option<Arc<Connected>>,
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn json(status: StatusCode, message: impl Into<Bytes>) -> Answer {
 }
 
 /// One message of the server, and what is dropped when it has left.
-pub(crate) fn reply_keeping(segment: Segment, kept: Vec<Kept>) -> Answer {
+pub(crate) fn reply_keeping(segment: Segment, kept: Vec<FlushGuard>) -> Answer {
     let mut answer = reply(StatusCode::OK, segment);
     if let (false, AnswerBody::Whole(bytes)) = (kept.is_empty(), answer.body_mut()) {
         *answer.body_mut() = AnswerBody::Keeping(bytes.take(), Keeping { kept, connected: None });

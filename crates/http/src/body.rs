@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
 use mcp_flow_proto::RpcError;
-use mcp_flow_server::load::Held;
+use mcp_flow_server::load::CountedBytes;
 use tokio::time::Instant;
 
 use crate::answer::{Answer, busy, refusal};
@@ -17,14 +17,14 @@ use crate::service::Service;
 /// no memory for it, 408 when the client falls silent in the middle, 400 when it goes away there.
 ///
 /// What is read counts as held by the server until the second value is dropped.
-pub(crate) async fn read(service: &Service, mut body: Incoming) -> Result<(Bytes, Held), Answer> {
+pub(crate) async fn read(service: &Service, mut body: Incoming) -> Result<(Bytes, CountedBytes), Answer> {
     let limits = service.server.limits();
     let (limit, patience) = (limits.frame, service.options.body_time);
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large(service, body));
     }
     let load = service.server.load();
-    let mut held = load.hold(0);
+    let mut held = load.count(0);
     let begun = Instant::now();
     // Most bodies come in one piece, which need not be copied.
     let mut first = Bytes::new();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use mcp_flow_server::connection::Kept;
+use mcp_flow_server::connection::FlushGuard;
 
 /// What is let go of when everything written to a connection so far is in the hands of the system.
 ///
@@ -13,14 +13,14 @@ use mcp_flow_server::connection::Kept;
 /// things come.
 #[derive(Debug, Default)]
 pub(crate) struct Departures {
-    waiting: Mutex<Vec<Kept>>,
+    waiting: Mutex<Vec<FlushGuard>>,
     /// Spares a lock where nothing waits, which is nearly always.
     any: AtomicBool,
 }
 
 impl Departures {
     /// Keeps something until what is being written has left, or the connection ends.
-    pub(crate) fn add(&self, kept: Vec<Kept>) {
+    pub(crate) fn add(&self, kept: Vec<FlushGuard>) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).extend(kept);
         self.any.store(true, Ordering::Release);
     }

@@ -17,7 +17,7 @@ use hyper::header::{
 use hyper::{Method, StatusCode};
 use mcp_flow_proto::RpcError;
 use mcp_flow_server::Principal;
-use mcp_flow_server::bulk::{Bulk, BulkReader, Carried, Carrier, Carrying, Found};
+use mcp_flow_server::bulk::{Bulk, BulkReader, DeliveryRequest, SideChannel, DeliveryFuture, Location};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
@@ -219,10 +219,10 @@ impl Links {
     }
 }
 
-impl Carrier for Links {
-    fn carry<'a>(&'a self, request: &'a Carried<'a>, bulk: Bulk) -> Carrying<'a> {
+impl SideChannel for Links {
+    fn deliver<'a>(&'a self, request: &'a DeliveryRequest<'a>, bulk: Bulk) -> DeliveryFuture<'a> {
         let token = self.downloads.add(request.principal, bulk);
-        let found = Found::Link(format!("{}{PATH}{token}", self.base));
+        let found = Location::Link(format!("{}{PATH}{token}", self.base));
         Box::pin(std::future::ready(Ok(found)))
     }
 }

@@ -1,4 +1,4 @@
-//! Who is let in, as an answer to those who are not. The rules are those of [`Guard`].
+//! Who is let in, as an answer to those who are not. The rules are those of [`AccessPolicy`].
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use hyper::header::{
 };
 use hyper::{StatusCode, Uri};
 use mcp_flow_server::Principal;
-use mcp_flow_server::guard::{Denied, Guard, Page};
+use mcp_flow_server::access::{AccessDenied, AccessPolicy, RequestOrigin};
 use subtle::ConstantTimeEq;
 
 use crate::answer::{Answer, busy, refusal};
@@ -16,7 +16,7 @@ use crate::metadata;
 /// Checks where a request was sent to and which page sent it. Gives the page's origin, if it is one
 /// that has to be told that it may read the answer.
 pub(crate) fn check_origin<'a>(
-    guard: &Guard,
+    guard: &AccessPolicy,
     headers: &'a HeaderMap,
     uri: &Uri,
 ) -> Result<Option<&'a HeaderValue>, Answer> {
@@ -25,8 +25,8 @@ pub(crate) fn check_origin<'a>(
     let page = headers.get(ORIGIN);
     let origin = page.map(|page| page.to_str().unwrap_or_default());
     match guard.check_origin(host, origin) {
-        Ok(Page::Own) => Ok(None),
-        Ok(Page::Listed) => Ok(page),
+        Ok(RequestOrigin::Own) => Ok(None),
+        Ok(RequestOrigin::Listed) => Ok(page),
         Err(denied) => Err(answer(denied)),
     }
 }
@@ -36,12 +36,12 @@ pub(crate) fn check_origin<'a>(
 pub(crate) struct LastCaller(Mutex<Option<(HeaderValue, Principal)>>);
 
 impl LastCaller {
-    fn recall(&self, guard: &Guard, credential: &HeaderValue) -> Option<Principal> {
+    fn recall(&self, guard: &AccessPolicy, credential: &HeaderValue) -> Option<Principal> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (known, principal) = last.as_ref()?;
         // A proxy may bring several callers by one connection; none learns another's token.
         let is_same = bool::from(known.as_bytes().ct_eq(credential.as_bytes()));
-        (is_same && guard.still_stands(principal)).then(|| principal.clone())
+        (is_same && guard.is_still_valid(principal)).then(|| principal.clone())
     }
 
     fn note(&self, credential: &HeaderValue, principal: &Principal) {
@@ -55,7 +55,7 @@ impl LastCaller {
 /// Whom a request is made for, or why it is refused. `metadata` is where the client learns who
 /// gives out tokens.
 pub(crate) async fn admit(
-    guard: &Guard,
+    guard: &AccessPolicy,
     headers: &HeaderMap,
     last: &LastCaller,
     metadata: impl FnOnce() -> Option<String>,
@@ -64,12 +64,12 @@ pub(crate) async fn admit(
     let credential = given.next();
     // Of two, somebody on the way may have looked at the other.
     let is_doubled = given.next().is_some();
-    let single = credential.filter(|_| guard.asks() && !is_doubled);
+    let single = credential.filter(|_| guard.requires_token() && !is_doubled);
     if let Some(principal) = single.and_then(|credential| last.recall(guard, credential)) {
         return Ok(principal);
     }
     let authorization = credential.map(|value| value.to_str().unwrap_or_default());
-    match guard.admit(if is_doubled { Some("") } else { authorization }).await {
+    match guard.authenticate(if is_doubled { Some("") } else { authorization }).await {
         Ok(principal) => {
             if let Some(credential) = single {
                 last.note(credential, &principal);
@@ -77,16 +77,16 @@ pub(crate) async fn admit(
             Ok(principal)
         }
         Err(denied) => {
-            let terms = guard.terms().filter(|terms| metadata::is_offered(terms));
+            let terms = guard.token_requirements().filter(|terms| metadata::is_offered(terms));
             let metadata = terms.and_then(|terms| Some((metadata()?, terms)));
             let challenge = Challenge {
                 error: match &denied {
-                    Denied::Unauthorized(_, true) => Some("invalid_token"),
-                    Denied::Insufficient(..) => Some("insufficient_scope"),
+                    AccessDenied::Unauthorized(_, true) => Some("invalid_token"),
+                    AccessDenied::Insufficient(..) => Some("insufficient_scope"),
                     _ => None,
                 },
                 scopes: match (&denied, &metadata) {
-                    (Denied::Insufficient(_, scopes), _) => scopes.join(" "),
+                    (AccessDenied::Insufficient(_, scopes), _) => scopes.join(" "),
                     (_, Some((_, terms))) => terms.required_scopes.join(" "),
                     _ => String::new(),
                 },
@@ -125,12 +125,12 @@ impl Challenge {
     }
 }
 
-fn answer(denied: Denied) -> Answer {
+fn answer(denied: AccessDenied) -> Answer {
     match denied {
-        Denied::Forbidden(error) | Denied::Insufficient(error, _) => {
+        AccessDenied::Forbidden(error) | AccessDenied::Insufficient(error, _) => {
             refusal(StatusCode::FORBIDDEN, &error)
         }
-        Denied::Unauthorized(error, _) => refusal(StatusCode::UNAUTHORIZED, &error),
-        Denied::Unavailable(error) => busy(&error),
+        AccessDenied::Unauthorized(error, _) => refusal(StatusCode::UNAUTHORIZED, &error),
+        AccessDenied::Unavailable(error) => busy(&error),
     }
 }

@@ -11,7 +11,7 @@ pub(crate) fn count(answer: &mut Answer, load: &Load) {
     if let AnswerBody::Whole(Some(bytes)) | AnswerBody::Keeping(Some(bytes), _) = answer.body_mut()
         && bytes.len() > SMALL
     {
-        let held = load.hold(bytes.len());
+        let held = load.count(bytes.len());
         *bytes = Bytes::from_owner(Owned { bytes: std::mem::take(bytes), with: held });
     }
 }

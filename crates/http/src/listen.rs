@@ -10,7 +10,7 @@ use std::time::Duration;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use mcp_flow_server::guard::Guard;
+use mcp_flow_server::access::AccessPolicy;
 use mcp_flow_server::{Server, Verifier};
 use mcp_flow_tls::{Tls, TlsError};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -73,7 +73,7 @@ impl Bound {
         self
     }
 
-    /// Lets only those in whose token this knows, such as [`Tokens`](mcp_flow_server::Tokens).
+    /// Lets only those in whose token this knows, such as [`StaticTokens`](mcp_flow_server::StaticTokens).
     /// Without, everyone who reaches the port is `local`.
     #[must_use]
     pub fn verifier(mut self, verifier: Arc<dyn Verifier>) -> Self {
@@ -121,7 +121,7 @@ impl Bound {
     /// Serves clients until `stop` completes, then lets what is running finish within its time.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
         let (hosts, origins) = (self.options.hosts.clone(), self.options.origins.clone());
-        let guard = Guard::new(self.address.ip().is_loopback(), hosts, origins, self.verifier);
+        let guard = AccessPolicy::new(self.address.ip().is_loopback(), hosts, origins, self.verifier);
         let is_encrypted = self.tls.is_some();
         let service = Service::new(server.clone(), self.options, guard, is_encrypted, self.rooms);
         if let Some((tls, _)) = &self.tls {

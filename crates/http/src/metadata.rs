@@ -3,13 +3,13 @@
 
 use hyper::header::{CACHE_CONTROL, HeaderValue};
 use hyper::{Method, StatusCode};
-use mcp_flow_server::identity::Terms;
+use mcp_flow_server::identity::TokenRequirements;
 use serde_json::json;
 
 use crate::answer::{Answer, json, wrong_method};
 
 /// Whether there is anything to find out: tokens that were handed over by hand have no issuer.
-pub(crate) fn is_offered(terms: &Terms) -> bool {
+pub(crate) fn is_offered(terms: &TokenRequirements) -> bool {
     !terms.authorization_servers.is_empty()
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn url(base: &str, path: &str) -> String {
 }
 
 /// Answers a request for it.
-pub(crate) fn answer(method: &Method, terms: &Terms, base: &str, endpoint: &str) -> Answer {
+pub(crate) fn answer(method: &Method, terms: &TokenRequirements, base: &str, endpoint: &str) -> Answer {
     if method != Method::GET {
         return wrong_method("GET");
     }

@@ -8,8 +8,8 @@ use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::ACCESS_DENIED;
-use mcp_flow_server::bulk::Carrier;
-use mcp_flow_server::guard::Guard;
+use mcp_flow_server::bulk::SideChannel;
+use mcp_flow_server::access::AccessPolicy;
 use mcp_flow_server::{Connection, ConnectionInfo, Principal, Server};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -47,7 +47,7 @@ pub(crate) struct Service {
     /// Nothing is waited for any more.
     given_up: CancellationToken,
     tasks: TaskTracker,
-    guard: Guard,
+    guard: AccessPolicy,
     rooms: Rooms,
 }
 
@@ -55,7 +55,7 @@ impl Service {
     pub(crate) fn new(
         server: Server,
         options: Options,
-        guard: Guard,
+        guard: AccessPolicy,
         is_encrypted: bool,
         rooms: Rooms,
     ) -> Arc<Self> {
@@ -148,7 +148,7 @@ impl Service {
             return page;
         }
         if let Some(endpoint) = metadata::at(path)
-            && let Some(terms) = self.guard.terms().filter(|terms| metadata::is_offered(terms))
+            && let Some(terms) = self.guard.token_requirements().filter(|terms| metadata::is_offered(terms))
             && let Some(base) = self.base(request.headers())
         {
             let answer = metadata::answer(method, &terms, &base, endpoint);
@@ -158,10 +158,10 @@ impl Service {
         let metadata = || Some(metadata::url(&self.base(request.headers())?, path));
         match guard::admit(&self.guard, request.headers(), &connected.caller, metadata).await {
             Ok(principal) => {
-                let lapsing = self.guard.asks().then(|| principal.clone());
+                let lapsing = self.guard.requires_token().then(|| principal.clone());
                 let mut answer = self.enter(request, principal, connected).await;
                 if let Some(principal) = lapsing {
-                    answer.body_mut().end_when(async move { principal.lapsed().await });
+                    answer.body_mut().end_when(async move { principal.invalidated().await });
                 }
                 answer
             }
@@ -237,12 +237,12 @@ impl Service {
         principal: Principal,
         headers: &HeaderMap,
     ) -> Result<Connection, Answer> {
-        let carrier: Arc<dyn Carrier> = self.links(headers);
-        let carrier = Some(carrier);
+        let side_channel: Arc<dyn SideChannel> = self.links(headers);
+        let side_channel = Some(side_channel);
         // What is posted may overtake what was posted before.
         let in_order = transport == "websocket";
         let info =
-            ConnectionInfo { principal, carrier, in_order, ..ConnectionInfo::new(transport) };
+            ConnectionInfo { principal, side_channel, in_order, ..ConnectionInfo::new(transport) };
         self.server.connect(info).map_err(|veto| {
             let error = RpcError::new(ACCESS_DENIED).details(veto.to_string());
             refusal(StatusCode::FORBIDDEN, &error)

@@ -97,7 +97,7 @@ impl Session {
             next = tokio::select! {
                 biased;
                 next = exchange.output() => next,
-                () = exchange.closing_asked() => {
+                () = exchange.close_requested() => {
                     if self.primes() {
                         stream.break_off();
                     }

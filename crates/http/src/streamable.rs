@@ -14,7 +14,7 @@ use std::sync::Arc;
 use hyper::body::Incoming as RequestBody;
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use mcp_flow_proto::{Encoding, Incoming, Message, Revision, RpcError};
-use mcp_flow_server::{Opened, Principal};
+use mcp_flow_server::{OpenedFrame, Principal};
 
 use crate::answer::{Answer, AnswerBody, refusal, refusal_to, wrong_method};
 use crate::body;
@@ -75,7 +75,7 @@ async fn post(
 async fn take_up(
     service: &Arc<Service>,
     headers: &HeaderMap,
-    opened: &Opened<'_>,
+    opened: &OpenedFrame<'_>,
     principal: Principal,
 ) -> Answer {
     let incoming = match Incoming::decode(opened.message(), Encoding::Json) {

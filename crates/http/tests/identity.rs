@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use crate::support::{Running, alone, call, in_session, initialize, start_with};
 use mcp_flow_http::{Options, Verifier};
-use mcp_flow_server::identity::{Refused, Terms, Verifying};
-use mcp_flow_server::permissions::{Names, Rule};
-use mcp_flow_server::{Bulk, Context, Permissions, Principal, Server, TokenHash, Tokens, Tool};
+use mcp_flow_server::identity::{TokenRejected, TokenRequirements, Verification};
+use mcp_flow_server::permissions::{Names, AccessRule};
+use mcp_flow_server::{Bulk, Context, Permissions, Principal, Server, TokenHash, StaticTokens, Tool};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Connection, Request};
 use mcp_flow_testkit::wait::within;
@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 #[derive(Debug)]
 struct Door {
     ada: Principal,
-    terms: Arc<Terms>,
+    terms: Arc<TokenRequirements>,
 }
 
 impl Door {
     fn new() -> Arc<Self> {
-        let terms = Terms {
+        let terms = TokenRequirements {
             authorization_servers: vec!["https://login.example".into()],
             required_scopes: vec!["use".into()],
             scopes: vec!["use".into(), "admin".into()],
@@ -32,21 +32,21 @@ impl Door {
 }
 
 impl Verifier for Door {
-    fn verify<'a>(&'a self, token: &'a str) -> Verifying<'a> {
-        Verifying::Now(match token {
+    fn verify<'a>(&'a self, token: &'a str) -> Verification<'a> {
+        Verification::Now(match token {
             "ada" => Ok(self.ada.clone()),
             "ada-later" => Ok(Principal::named("corp:ada").scoped(["use", "more"])),
-            "poor" => Err(Refused::Scope(vec!["use".into()])),
-            "soon" => return Verifying::Later(Box::pin(async { Err(Refused::Unavailable) })),
+            "poor" => Err(TokenRejected::Scope(vec!["use".into()])),
+            "soon" => return Verification::Later(Box::pin(async { Err(TokenRejected::Unavailable) })),
             "brief" => {
                 let end = SystemTime::now() + Duration::from_millis(1500);
                 Ok(Principal::named("corp:ada").until(end))
             }
-            _ => Err(Refused::Unknown),
+            _ => Err(TokenRejected::Unknown),
         })
     }
 
-    fn terms(&self) -> Arc<Terms> {
+    fn requirements(&self) -> Arc<TokenRequirements> {
         self.terms.clone()
     }
 }
@@ -118,7 +118,7 @@ async fn clients_are_told_how_to_get_a_token() {
 async fn a_connection_knows_who_came_last() {
     let texts = ["ada-0123456789abcdef", "bob-0123456789abcdef"];
     let [ada, bob] = ["ada", "bob"].map(Principal::named);
-    let tokens = Tokens::default().and(TokenHash::of(texts[0]), ada.clone()).unwrap();
+    let tokens = StaticTokens::default().and(TokenHash::of(texts[0]), ada.clone()).unwrap();
     let tokens = tokens.and(TokenHash::of(texts[1]), bob.clone()).unwrap();
     let who = Tool::builder("who")
         .handler(async |context: Context, _: Value| context.principal().name().to_owned());
@@ -200,10 +200,10 @@ async fn a_connection_ends_with_its_token() {
 #[tokio::test]
 async fn a_session_outlives_its_token() {
     let door = Door::new();
-    let rule = |scope: &str, tools| Rule {
+    let rule = |scope: &str, tools| AccessRule {
         scopes: vec![scope.into()],
         tools: Names::new([tools]),
-        ..Rule::default()
+        ..AccessRule::default()
     };
     let rules = Permissions::new(vec![rule("use", "who"), rule("more", "math.*")]);
     let server = Fixture::with(|server| server.permissions(rules)).server;
@@ -247,8 +247,8 @@ async fn a_download_ends_with_its_token() {
 #[tokio::test]
 async fn figures_are_for_those_who_may_see_them() {
     let rules = Permissions::new(vec![
-        Rule { scopes: vec!["use".into()], tools: Names::all(), ..Rule::default() },
-        Rule { scopes: vec!["more".into()], metrics: true, ..Rule::default() },
+        AccessRule { scopes: vec!["use".into()], tools: Names::all(), ..AccessRule::default() },
+        AccessRule { scopes: vec!["more".into()], metrics: true, ..AccessRule::default() },
     ]);
     let server = Fixture::with(|server| server.permissions(rules)).server;
     let running = start_with(&server, |bound| bound.verifier(Door::new())).await;

@@ -1,7 +1,7 @@
 //! Pages that speak to the server from a browser.
 
 use crate::support::{Running, initialize, start_with};
-use mcp_flow_http::{Options, Tokens};
+use mcp_flow_http::{Options, StaticTokens};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::Request;
 
@@ -68,7 +68,7 @@ fn ask(path: &str) -> Request {
 
 async fn start() -> Running {
     let options = Options { origins: vec![PAGE.to_owned()], ..Options::default() };
-    let tokens: Tokens = format!("ada:{TOKEN}").parse().unwrap();
+    let tokens: StaticTokens = format!("ada:{TOKEN}").parse().unwrap();
     start_with(&Fixture::new().server, |bound| {
         bound.options(options).verifier(std::sync::Arc::new(tokens))
     })

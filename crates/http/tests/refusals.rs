@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use crate::support::{Running, alone, call, in_session, initialize, start, start_with};
-use mcp_flow_http::{Options, Tokens};
+use mcp_flow_http::{Options, StaticTokens};
 use mcp_flow_server::{Limits, Rate};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Connection, Request};
@@ -219,7 +219,7 @@ async fn open_websocket(running: &Running) -> Connection {
 /// another.
 #[tokio::test]
 async fn a_token_is_needed_and_says_who_calls() {
-    let tokens: Tokens = "ada:0123456789abcdef\nbob:fedcba9876543210".parse().unwrap();
+    let tokens: StaticTokens = "ada:0123456789abcdef\nbob:fedcba9876543210".parse().unwrap();
     let running =
         start_with(&Fixture::new().server, |bound| bound.verifier(std::sync::Arc::new(tokens)))
             .await;
@@ -268,7 +268,7 @@ async fn a_token_is_needed_and_says_who_calls() {
 async fn too_often_and_too_much_say_when_to_come_back() {
     let principal_rate = Some(Rate { burst: 3, per_second: 0.1 });
     let server = Fixture::with_limits(Limits { principal_rate, ..Limits::default() }).server;
-    let tokens: Tokens = "ada:ada-0123456789abcdef\nbob:bob-0123456789abcdef".parse().unwrap();
+    let tokens: StaticTokens = "ada:ada-0123456789abcdef\nbob:bob-0123456789abcdef".parse().unwrap();
     let running = start_with(&server, |bound| bound.verifier(std::sync::Arc::new(tokens))).await;
     let by = |name: &str, request: Request| {
         request.header("authorization", &format!("Bearer {name}-0123456789abcdef"))

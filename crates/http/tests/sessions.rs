@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{call, in_session, initialize, start, start_with, start_with_options};
-use mcp_flow_http::{Options, Tokens};
+use mcp_flow_http::{Options, StaticTokens};
 use mcp_flow_server::{Context, Tool};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Request, Response};
@@ -113,7 +113,7 @@ async fn too_many_sessions_make_room() {
 /// PAT-020: whoever opens too many loses their own, however long those of others have been idle.
 #[tokio::test]
 async fn others_keep_their_sessions() {
-    let tokens: Tokens = "ada:ada-0123456789abcdef\nbob:bob-0123456789abcdef".parse().unwrap();
+    let tokens: StaticTokens = "ada:ada-0123456789abcdef\nbob:bob-0123456789abcdef".parse().unwrap();
     let options = Options { sessions: 3, ..Options::default() };
     let running = start_with(&Fixture::new().server, |bound| {
         bound.options(options).verifier(Arc::new(tokens))

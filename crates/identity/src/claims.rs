@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use jsonwebtoken::errors::{Error, ErrorKind};
 use jsonwebtoken::{Header, Validation};
 use mcp_flow_server::Principal;
-use mcp_flow_server::identity::Refused;
+use mcp_flow_server::identity::TokenRejected;
 use serde_json::{Map, Value};
 
 use crate::issuer::IssuerSettings;
@@ -31,19 +31,19 @@ pub(crate) fn validation(settings: &IssuerSettings, header: &Header) -> Validati
 }
 
 /// Whom claims stand for that were checked.
-pub(crate) fn principal(settings: &IssuerSettings, claims: &Claims) -> Result<Principal, Refused> {
+pub(crate) fn principal(settings: &IssuerSettings, claims: &Claims) -> Result<Principal, TokenRejected> {
     let name = claims.get(&settings.principal_claim).and_then(Value::as_str);
     let name = name.filter(|name| {
         !name.is_empty() && name.len() <= LONGEST_NAME && !name.chars().any(char::is_control)
     });
-    let name = name.ok_or(Refused::Unknown)?;
+    let name = name.ok_or(TokenRejected::Unknown)?;
     let scopes = scopes(claims.get(&settings.scope_claim));
     let lacks = |scope: &String| !scopes.contains(&scope.as_str());
     if settings.required_scopes.iter().any(lacks) {
-        return Err(Refused::Scope(settings.required_scopes.clone()));
+        return Err(TokenRejected::Scope(settings.required_scopes.clone()));
     }
     let expires =
-        claims.get("exp").and_then(Value::as_f64).and_then(time).ok_or(Refused::Unknown)?;
+        claims.get("exp").and_then(Value::as_f64).and_then(time).ok_or(TokenRejected::Unknown)?;
     let name = format!("{}:{name}", settings.name);
     Ok(Principal::named(&name).scoped(scopes).until(expires + settings.leeway))
 }
@@ -63,11 +63,11 @@ fn time(seconds: f64) -> Option<SystemTime> {
 }
 
 /// What a bearer is told of a token that is not good.
-pub(crate) fn refusal(error: &Error) -> Refused {
+pub(crate) fn refusal(error: &Error) -> TokenRejected {
     match error.kind() {
-        ErrorKind::ExpiredSignature | ErrorKind::ImmatureSignature => Refused::Expired,
-        ErrorKind::InvalidAudience => Refused::Audience,
-        _ => Refused::Unknown,
+        ErrorKind::ExpiredSignature | ErrorKind::ImmatureSignature => TokenRejected::Expired,
+        ErrorKind::InvalidAudience => TokenRejected::Audience,
+        _ => TokenRejected::Unknown,
     }
 }
 

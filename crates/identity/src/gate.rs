@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use jsonwebtoken::dangerous::insecure_decode_claims;
 use jsonwebtoken::{Header, decode_header};
-use mcp_flow_server::identity::Verifying;
-use mcp_flow_server::identity::{Refused, Terms};
+use mcp_flow_server::identity::Verification;
+use mcp_flow_server::identity::{TokenRejected, TokenRequirements};
 use mcp_flow_server::permissions::Names;
-use mcp_flow_server::{Principal, TokenHash, Tokens, Verifier};
+use mcp_flow_server::{Principal, TokenHash, StaticTokens, Verifier};
 
 use crate::claims::{self, Claims};
 use crate::issuer::{Issuer, IssuerSettings, Judged};
@@ -20,7 +20,7 @@ use crate::keys::{Key, KeyError};
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Tokens that were handed over by hand.
-    pub tokens: Tokens,
+    pub tokens: StaticTokens,
     /// Issuers of signed tokens.
     pub issuers: Vec<IssuerSettings>,
     /// Principals that are not let in, whatever their token.
@@ -37,10 +37,10 @@ pub struct Gate {
 }
 
 struct Rules {
-    tokens: Tokens,
+    tokens: StaticTokens,
     issuers: Vec<Arc<Issuer>>,
     denied: Names,
-    terms: Arc<Terms>,
+    terms: Arc<TokenRequirements>,
 }
 
 struct Seen {
@@ -108,10 +108,10 @@ impl Gate {
     }
 
     /// Whom a token stands for that was seen before, or is known by hand.
-    fn recall(&self, rules: &Rules, hash: TokenHash) -> Option<Result<Principal, Refused>> {
-        let good = |principal: &Principal| match principal.is_good() {
+    fn recall(&self, rules: &Rules, hash: TokenHash) -> Option<Result<Principal, TokenRejected>> {
+        let good = |principal: &Principal| match principal.is_valid() {
             true => Ok(principal.clone()),
-            false => Err(Refused::Expired),
+            false => Err(TokenRejected::Expired),
         };
         if let Some(principal) = rules.tokens.find_hash(hash) {
             return Some(good(principal));
@@ -124,15 +124,15 @@ impl Gate {
         &self,
         hash: TokenHash,
         issuer: &Arc<Issuer>,
-        judged: Result<Judged, Refused>,
-    ) -> Result<Principal, Refused> {
+        judged: Result<Judged, TokenRejected>,
+    ) -> Result<Principal, TokenRejected> {
         let Judged { principal, key } = judged?;
         // Held from here on: new rules that come meanwhile look at what is seen afterwards.
         let mut seen = self.seen();
         let rules = self.rules();
         let is_issuer = rules.issuers.iter().any(|known| Arc::ptr_eq(known, issuer));
         if !is_issuer || rules.denied.have(principal.name()) {
-            return Err(Refused::Unknown);
+            return Err(TokenRejected::Unknown);
         }
         seen.sweep();
         // Another request may have come first; all are to hold the same.
@@ -150,17 +150,17 @@ impl Gate {
 }
 
 impl Verifier for Gate {
-    fn verify<'a>(&'a self, token: &'a str) -> Verifying<'a> {
+    fn verify<'a>(&'a self, token: &'a str) -> Verification<'a> {
         let (rules, hash) = (self.rules(), TokenHash::of(token));
         if let Some(known) = self.recall(&rules, hash) {
-            return Verifying::Now(known);
+            return Verification::Now(known);
         }
         let Some((issuer, header)) = rules.issuer_of(token) else {
-            return Verifying::Now(Err(Refused::Unknown));
+            return Verification::Now(Err(TokenRejected::Unknown));
         };
         match issuer.judge(&header, token) {
-            Some(judged) => Verifying::Now(self.remember(hash, &issuer, judged)),
-            None => Verifying::Later(Box::pin(async move {
+            Some(judged) => Verification::Now(self.remember(hash, &issuer, judged)),
+            None => Verification::Later(Box::pin(async move {
                 let judged = issuer.judge_with_new_keys(&header, token).await;
                 self.remember(hash, &issuer, judged)
             })),
@@ -168,11 +168,11 @@ impl Verifier for Gate {
     }
 
     /// What is taken back is not good any more.
-    fn still_stands(&self, principal: &Principal) -> bool {
-        principal.is_good()
+    fn is_still_valid(&self, principal: &Principal) -> bool {
+        principal.is_valid()
     }
 
-    fn terms(&self) -> Arc<Terms> {
+    fn requirements(&self) -> Arc<TokenRequirements> {
         self.rules().terms.clone()
     }
 }
@@ -201,7 +201,7 @@ impl Rules {
             })
             .collect();
         let issuers = issuers?;
-        let mut terms = Terms::default();
+        let mut terms = TokenRequirements::default();
         for issuer in &issuers {
             terms.authorization_servers.push(issuer.settings.issuer.clone());
             terms.required_scopes.extend(issuer.settings.required_scopes.iter().cloned());
@@ -218,7 +218,7 @@ impl Rules {
     }
 
     /// Keeps the principals of tokens that mean the same as before, and takes the others back.
-    fn take_over(&mut self, before: &Tokens) {
+    fn take_over(&mut self, before: &StaticTokens) {
         let mut kept = self.tokens.clone();
         for (hash, old) in before.iter() {
             let is_same = self.tokens.find_hash(hash).is_some_and(|new| {
@@ -255,7 +255,7 @@ impl Seen {
         if self.by_hash.len() < self.sweep_at {
             return;
         }
-        self.by_hash.retain(|_, entry| entry.principal.is_good() && entry.principal.holders() > 1);
+        self.by_hash.retain(|_, entry| entry.principal.is_valid() && entry.principal.holders() > 1);
         self.sweep_at = SWEEP_AT.max(2 * self.by_hash.len());
     }
 }

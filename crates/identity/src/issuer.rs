@@ -8,7 +8,7 @@ pub use jsonwebtoken::Algorithm;
 use jsonwebtoken::{Header, decode};
 use mcp_flow_http::client::{Document, HttpOptions, Trust};
 use mcp_flow_server::Principal;
-use mcp_flow_server::identity::Refused;
+use mcp_flow_server::identity::TokenRejected;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -79,7 +79,7 @@ impl Issuer {
     }
 
     /// Judges a token by the keys that are here. Without an answer its key is not among them.
-    pub(crate) fn judge(&self, header: &Header, token: &str) -> Option<Result<Judged, Refused>> {
+    pub(crate) fn judge(&self, header: &Header, token: &str) -> Option<Result<Judged, TokenRejected>> {
         let key = self.keys().as_ref()?.find(header)?.clone();
         let validation = claims::validation(&self.settings, header);
         let decoded = decode::<Claims>(token, &key.decoding, &validation);
@@ -99,13 +99,13 @@ impl Issuer {
         &self,
         header: &Header,
         token: &str,
-    ) -> Result<Judged, Refused> {
+    ) -> Result<Judged, TokenRejected> {
         // Tokens by keys nobody has must not make us ask all the time.
         if let Err(error) = self.look_up(PAUSE).await {
             tracing::warn!(%error, "an issuer's keys could not be looked up");
         }
         let is_without = self.keys().is_none();
-        let unjudged = if is_without { Refused::Unavailable } else { Refused::Unknown };
+        let unjudged = if is_without { TokenRejected::Unavailable } else { TokenRejected::Unknown };
         self.judge(header, token).unwrap_or(Err(unjudged))
     }
 

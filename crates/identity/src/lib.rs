@@ -9,17 +9,17 @@
 //!
 //! ```
 //! use mcp_flow_identity::{Gate, Settings};
-//! use mcp_flow_server::{Principal, TokenHash, Tokens, Verifier};
+//! use mcp_flow_server::{Principal, TokenHash, StaticTokens, Verifier};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
 //! let hash = TokenHash::of("a-long-and-random-text");
-//! let tokens = Tokens::default().and(hash, Principal::named("ada")).unwrap();
+//! let tokens = StaticTokens::default().and(hash, Principal::named("ada")).unwrap();
 //! let gate = Gate::new(Settings { tokens, ..Settings::default() }).unwrap();
 //!
-//! let ada = gate.verify("a-long-and-random-text").verdict().await.unwrap();
+//! let ada = gate.verify("a-long-and-random-text").result().await.unwrap();
 //! gate.replace(Settings::default()).unwrap();
-//! assert!(!ada.is_good());
+//! assert!(!ada.is_valid());
 //! # }
 //! ```
 

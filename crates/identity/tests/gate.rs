@@ -4,9 +4,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::support::{issuer, keys_file};
 use mcp_flow_identity::{Algorithm, Gate, KeySource, Settings};
-use mcp_flow_server::identity::Refused;
+use mcp_flow_server::identity::TokenRejected;
 use mcp_flow_server::permissions::Names;
-use mcp_flow_server::{Principal, TokenHash, Tokens, Verifier};
+use mcp_flow_server::{Principal, TokenHash, StaticTokens, Verifier};
 use mcp_flow_testkit::signer::{self, Signer};
 use serde_json::{Value, json};
 
@@ -25,8 +25,8 @@ fn claims() -> Value {
     })
 }
 
-async fn verify(gate: &Gate, token: &str) -> Result<Principal, Refused> {
-    gate.verify(token).verdict().await
+async fn verify(gate: &Gate, token: &str) -> Result<Principal, TokenRejected> {
+    gate.verify(token).result().await
 }
 
 /// INT-117, MCP-089: a good token stands for its subject, with its scopes, until it ends.
@@ -43,7 +43,7 @@ async fn a_signed_token_stands_for_its_subject() {
         assert!(ada.has_scope("files:write") && ada.expires().is_some());
         let again = verify(&gate, &token).await.unwrap();
         again.revoke();
-        assert!(!ada.is_good(), "both hold the same");
+        assert!(!ada.is_valid(), "both hold the same");
     }
 }
 
@@ -62,7 +62,7 @@ async fn wrong_tokens_are_refused() {
         signer.sign(&claims)
     };
     let header = |header: Value| signer.sign_with(&header, &claims());
-    let unknown = || Err::<Principal, _>(Refused::Unknown);
+    let unknown = || Err::<Principal, _>(TokenRejected::Unknown);
     assert!(verify(&gate, &signer.sign(&claims())).await.is_ok());
     let (head, rest) =
         signer.sign(&claims()).split_once('.').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
@@ -97,8 +97,8 @@ async fn wrong_tokens_are_refused() {
             ),
             unknown(),
         ),
-        ("expired", with(|claims| claims["exp"] = json!(now() - 120)), Err(Refused::Expired)),
-        ("not yet", with(|claims| claims["nbf"] = json!(now() + 120)), Err(Refused::Expired)),
+        ("expired", with(|claims| claims["exp"] = json!(now() - 120)), Err(TokenRejected::Expired)),
+        ("not yet", with(|claims| claims["nbf"] = json!(now() + 120)), Err(TokenRejected::Expired)),
         ("no end", with(|claims| _ = claims.as_object_mut().unwrap().remove("exp")), unknown()),
         ("an end that is no number", with(|claims| claims["exp"] = json!("never")), unknown()),
         ("a begin that is no number", with(|claims| claims["nbf"] = json!("x")), unknown()),
@@ -107,7 +107,7 @@ async fn wrong_tokens_are_refused() {
         (
             "another audience",
             with(|claims| claims["aud"] = json!("https://other")),
-            Err(Refused::Audience),
+            Err(TokenRejected::Audience),
         ),
         (
             "no audience",
@@ -119,7 +119,7 @@ async fn wrong_tokens_are_refused() {
         (
             "too few scopes",
             with(|claims| claims["scope"] = json!("files:write")),
-            Err(Refused::Scope(vec!["files:read".into()])),
+            Err(TokenRejected::Scope(vec!["files:read".into()])),
         ),
     ] {
         assert_eq!(verify(&gate, &token).await.map(drop), expected.map(drop), "{what}");
@@ -137,7 +137,7 @@ async fn there_is_leeway() {
     let mut late = claims();
     late["exp"] = json!(now() - 5);
     late["nbf"] = json!(now() + 5);
-    assert!(verify(&gate, &signer.sign(&late)).await.unwrap().is_good());
+    assert!(verify(&gate, &signer.sign(&late)).await.unwrap().is_valid());
 }
 
 /// INT-115: what is taken out of the settings is taken back from those who are inside; what stays
@@ -147,7 +147,7 @@ async fn settings_are_exchanged_while_clients_are_inside() {
     let folder = tempfile::tempdir().unwrap();
     let signer = Signer::ed25519("one");
     let keys = keys_file(folder.path(), &[&signer]);
-    let tokens = |names: &[&str]| -> Tokens {
+    let tokens = |names: &[&str]| -> StaticTokens {
         let all = names.iter().map(|name| (TokenHash::of(name), Principal::named(name)));
         all.collect()
     };
@@ -166,18 +166,18 @@ async fn settings_are_exchanged_while_clients_are_inside() {
         ..settings.clone()
     })
     .unwrap();
-    assert!(ann.is_good() && ada.is_good());
-    assert!(!bob.is_good() && !eve.is_good());
-    assert_eq!(verify(&gate, "bob").await.map(drop), Err(Refused::Unknown));
-    assert_eq!(verify(&gate, &signer.sign(&other)).await.map(drop), Err(Refused::Unknown));
-    bob.lapsed().await;
+    assert!(ann.is_valid() && ada.is_valid());
+    assert!(!bob.is_valid() && !eve.is_valid());
+    assert_eq!(verify(&gate, "bob").await.map(drop), Err(TokenRejected::Unknown));
+    assert_eq!(verify(&gate, &signer.sign(&other)).await.map(drop), Err(TokenRejected::Unknown));
+    bob.invalidated().await;
 
     gate.replace(Settings { issuers: Vec::new(), ..settings.clone() }).unwrap();
-    assert!(ann.is_good() && !ada.is_good());
+    assert!(ann.is_valid() && !ada.is_valid());
     let mut broken = settings;
     broken.issuers[0].keys = KeySource::File(folder.path().join("nothing"));
     assert!(gate.replace(broken).is_err());
-    assert!(ann.is_good(), "with an error nothing has changed");
+    assert!(ann.is_valid(), "with an error nothing has changed");
 }
 
 /// Keys rotate: a new one is looked for when a token names it, a gone one takes its tokens along.
@@ -193,15 +193,15 @@ async fn keys_rotate() {
     // Tokens by keys nobody has do not make us ask again and again.
     for number in 0..5 {
         let stranger = Signer::ed25519(&format!("stranger {number}"));
-        assert_eq!(verify(&gate, &stranger.sign(&claims())).await.map(drop), Err(Refused::Unknown));
+        assert_eq!(verify(&gate, &stranger.sign(&claims())).await.map(drop), Err(TokenRejected::Unknown));
     }
     assert_eq!(server.asked(), 1);
     server.serve(&[&second]);
     tokio::select! {
         () = gate.keep_keys_fresh() => {}
-        () = ada.lapsed() => {}
+        () = ada.invalidated() => {}
     }
-    assert!(!ada.is_good(), "its key is gone");
+    assert!(!ada.is_valid(), "its key is gone");
     assert!(verify(&gate, &second.sign(&claims())).await.is_ok());
     assert!(verify(&gate, &first.sign(&claims())).await.is_err());
 }
@@ -214,7 +214,7 @@ async fn keys_that_cannot_be_had_are_told_apart() {
     let issuers = vec![issuer(source)];
     let gate = Gate::new(Settings { issuers, ..Settings::default() }).unwrap();
     let token = Signer::ed25519("one").sign(&claims());
-    assert_eq!(verify(&gate, &token).await.map(drop), Err(Refused::Unavailable));
+    assert_eq!(verify(&gate, &token).await.map(drop), Err(TokenRejected::Unavailable));
     for bad in ["http://keys.example/x", "ftp://127.0.0.1/x", "nothing"] {
         let source = KeySource::Url(bad.to_owned(), mcp_flow_http::client::Trust::System);
         let issuers = vec![issuer(source)];

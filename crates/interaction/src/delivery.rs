@@ -73,7 +73,7 @@ impl Interaction {
         };
         // Dropped when the reply has left, or with the call if there will be none.
         let (replying, replied) = oneshot::channel::<()>();
-        context.keep_until_replied(replying);
+        context.hold_until_flushed(replying);
         tokio::spawn(async move {
             let _ = replied.await;
             push.send(outlook).await;

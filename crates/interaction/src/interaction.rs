@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use mcp_flow_engine::{Engine, EngineBuilder, Limits, Stateless};
 use mcp_flow_seal::KeyRing;
-use mcp_flow_server::permissions::Kind;
+use mcp_flow_server::permissions::PermissionKind;
 use mcp_flow_server::router::Era;
-use mcp_flow_server::{BadTool, ConnectionInfo, Context, Event, ServerBuilder, Tool};
+use mcp_flow_server::{BadTool, ConnectionInfo, Context, ConnectionEvent, ServerBuilder, Tool};
 use mcp_flow_session::store::ReplayGuard;
 use mcp_flow_session::{MemoryStore, Owner, Store};
 use serde_json::{Map, Value, json};
@@ -110,8 +110,8 @@ impl Interaction {
         if !self.inner.is_enabled || self.inner.is_at_rest {
             return server;
         }
-        server.hook(move |_: &ConnectionInfo, event: &Event<'_>| {
-            if matches!(event, Event::Connected) {
+        server.hook(move |_: &ConnectionInfo, event: &ConnectionEvent<'_>| {
+            if matches!(event, ConnectionEvent::Connected) {
                 engine.run();
             }
             Ok(())
@@ -144,7 +144,7 @@ impl Interaction {
         if self.inner.is_enabled {
             builder = builder.meta("interactive", true);
         }
-        builder = builder.granted_as(Kind::Flow);
+        builder = builder.granted_as(PermissionKind::Flow);
         if let Some(title) = &parts.title {
             builder = builder.title(title);
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mcp_flow_engine::{EngineError, Reply as Answered, Response, Standing};
 use mcp_flow_proto::{Params, RpcError};
-use mcp_flow_server::permissions::Kind;
+use mcp_flow_server::permissions::PermissionKind;
 use mcp_flow_server::{Context, Outcome, Reply, ServerBuilder};
 use mcp_flow_session::store::{Listed, Page, Phase};
 use mcp_flow_session::{SessionId, State};
@@ -88,10 +88,10 @@ async fn session(
     fields: &mut Fields,
 ) -> Result<(SessionId, String), RpcError> {
     let (id, name) = fields.session()?;
-    if !context.may_all(Kind::Flow) {
+    if !context.may_all(PermissionKind::Flow) {
         let session = interaction.engine().inspect(id, &owner(context)).await;
         let session = session.map_err(|error| refused(&name, &error))?;
-        if !context.may(Kind::Flow, &session.summary().flow) {
+        if !context.may(PermissionKind::Flow, &session.summary().flow) {
             return Err(about(SESSION_NOT_FOUND, &name));
         }
     }
@@ -251,7 +251,7 @@ async fn list(interaction: Interaction, context: Context, mut fields: Fields) ->
     let mut listed = listed.map_err(|error| refused("", &error))?;
     let more = listed.len() > PAGE;
     listed.truncate(PAGE);
-    let may_see = |listed: &&Listed| context.may(Kind::Flow, &listed.summary.flow);
+    let may_see = |listed: &&Listed| context.may(PermissionKind::Flow, &listed.summary.flow);
     let sessions: Vec<_> = listed.iter().filter(may_see).map(wire::listed).collect();
     let mut result = json!({"sessions": sessions});
     if let Some(last) = listed.last().filter(|_| more) {

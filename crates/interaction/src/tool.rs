@@ -13,7 +13,7 @@ use mcp_flow_proto::model::{ElicitAction, ElicitResult};
 use mcp_flow_proto::{RpcError, method};
 use mcp_flow_server::ask::Capability;
 use mcp_flow_server::input::InputRequired;
-use mcp_flow_server::tool::{Violation as Argument, refuse_arguments};
+use mcp_flow_server::tool::{Violation as Argument, reject_arguments};
 use mcp_flow_server::{Context, IntoToolOutput, Outcome, ToolOutput};
 use mcp_flow_session::{Owner, SessionId, Violation};
 use serde_json::{Map, Value};
@@ -73,7 +73,7 @@ impl IntoToolOutput for Called {
             Self::Done(output) => context.reply_output(&output),
             Self::Asks(asks) => asks.reply(context),
             Self::Refused(error) => Err(error),
-            Self::Wrong(argument) => refuse_arguments(context, &[argument]),
+            Self::Wrong(argument) => reject_arguments(context, &[argument]),
         }
     }
 }

@@ -80,10 +80,10 @@ pub use mcp_flow_proto::{Revision, RpcError, model};
 pub use mcp_flow_seal as seal;
 pub use mcp_flow_server::{
     AddPromptsError, AddResourcesError, AddToolsError, AskError, BadPrompt, BadResource, BadTool,
-    BuildError, Bulk, Connection, ConnectionInfo, ContentForm, Context, Dialect, Elicited, Ended,
-    Event, Failure, Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources, IntoToolOutput,
+    BuildError, Bulk, Connection, ConnectionInfo, ContentForm, Context, Dialect, Elicited, ConnectionEnd,
+    ConnectionEvent, Failure, Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources, IntoToolOutput,
     IntoTools, Limits, Peer, Permissions, Principal, Prompt, PromptOutput, Rate, Resource,
-    ResourceTemplate, Server, ServerBuilder, Signing, Structured, TokenHash, Tokens, Tool,
+    ResourceTemplate, Server, ServerBuilder, Signing, Structured, TokenHash, StaticTokens, Tool,
     ToolNames, ToolOutput, Verifier, VersionPolicy, Veto, WeakServer, ask, bulk, completion,
     content, context, datagram, input, load, permissions, prompt, resource,
     strip_control_characters, tool,

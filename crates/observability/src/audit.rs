@@ -1,18 +1,18 @@
-//! Who called what with which outcome, in a file where nothing can be changed unseen.
+//! Tamper-evident audit log of calls: principal, target and outcome.
 //!
-//! Each line is one JSON object, with the hash of the line before it and its own: SHA-256 of its
-//! bytes up to `,"hash"`, or with a key HMAC-SHA-256, so that only who has the key can write a line
-//! that fits. A line that is changed, taken out, put in or moved breaks the chain at that place,
-//! which [`verify`] names. What is cut off at the end is noticed by whoever has noted a later hash;
-//! the log of the program tells the last one when it ends.
+//! Each line is one JSON object with the hash of the line before it and its own: SHA-256 of its
+//! bytes up to `,"hash"`, or with a key HMAC-SHA-256, so that only a holder of the key can append a
+//! valid line. Changing, removing, inserting or moving a line breaks the hash chain there, which
+//! [`verify`] reports. Truncation is detected by comparing with a later hash; the program logs the
+//! last one when it closes the log.
 //!
-//! Arguments and results are not in it.
+//! Arguments and results are not recorded.
 //!
-//! Lines are written by one thread. Calls hand over what is to be written after they are answered,
-//! and wait for nothing: a disk that is full must not hold up signals, timers and questions after
-//! health. When the thread is [`QUEUE`] lines behind, requests are refused before they begin, unless
-//! [`Full::Drop`] says that lines may be lost, which a line of the log then counts. A process that is killed loses what it had not written,
-//! which is a few lines, and may leave half a line; the next one marks that and goes on.
+//! One thread writes. Calls enqueue their entry after they are answered and never block: a full
+//! disk must not hold up signals, timers and health checks. When the writer is [`QUEUE`] lines
+//! behind, new requests are rejected, unless [`OverflowPolicy::Drop`] allows entries to be lost, which a
+//! later entry then counts. A killed process loses the few lines it had not written, and may leave
+//! an incomplete line; the next one marks it and continues.
 
 mod chain;
 mod entry;
@@ -34,21 +34,21 @@ use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::observe::Denial;
 use mcp_flow_server::{Detail, Observed, Observer};
 
-pub use verify::{Broken, Expected, Verified, VerifyError, verify};
+pub use verify::{ChainError, Expected, Verified, VerifyError, verify};
 
 use entry::{Call, Denied};
 use file::Log;
-use writer::{Job, Shared, Writer};
+use writer::{Job, WriterState, Writer};
 
-/// An audit log that is written to. A handle; clones are the same.
+/// An audit log open for writing. A handle; clones share the log.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("audit.jsonl");
 /// use mcp_flow_server::Server;
-/// use mcp_flow_observability::audit::{Audit, Expected, Full, verify};
+/// use mcp_flow_observability::audit::{Audit, Expected, OverflowPolicy, verify};
 ///
-/// let audit = Audit::open(&path, None, Full::Wait).unwrap();
+/// let audit = Audit::open(&path, None, OverflowPolicy::Reject).unwrap();
 /// let server = Server::builder("demo", "1.0.0").observer(audit.clone()).build().unwrap();
 /// // … serve …
 /// audit.close();
@@ -62,57 +62,57 @@ pub struct Audit {
 struct Inner {
     path: PathBuf,
     jobs: Sender<Job>,
-    shared: Arc<Shared>,
-    full: Full,
+    shared: Arc<WriterState>,
+    full: OverflowPolicy,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What happens to calls when lines cannot be written as fast as they come.
+/// Policy when entries arrive faster than they can be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Full {
-    /// Requests are refused and told to wait, so that nothing happens that is not written down.
+pub enum OverflowPolicy {
+    /// Rejects requests with a time to retry after, so that nothing goes unrecorded.
     #[default]
-    Wait,
-    /// Calls go on; how many lines are missing is written down when there is room again.
+    Reject,
+    /// Continues; the number of lost entries is recorded once there is room.
     Drop,
 }
 
 impl Audit {
-    /// Opens a log, or makes it, readable by its owner alone. One that exists is gone on with if
-    /// its last line fits; half a line at the end is marked as such.
+    /// Opens or creates a log, readable by its owner alone. An existing log is continued if its
+    /// last line is valid; an incomplete line at the end is marked.
     ///
-    /// With a key file lines are made by its first key, and read by any.
-    pub fn open(path: &Path, key_file: Option<&Path>, full: Full) -> Result<Self, OpenError> {
+    /// With a key file, lines are signed with its first key and verified with any.
+    pub fn open(path: &Path, key_file: Option<&Path>, full: OverflowPolicy) -> Result<Self, AuditError> {
         let keys = key_file.map(keys).transpose()?;
         let log = Log::open(path, keys)?;
         let (jobs, waiting) = channel();
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<WriterState>::default();
         let writer = Writer::new(log, shared.clone());
         let thread = std::thread::Builder::new().name("audit".to_owned());
         let thread = thread.spawn(move || writer.run(&waiting));
-        let thread = thread.map_err(|error| OpenError::Io { path: path.to_owned(), error })?;
+        let thread = thread.map_err(|error| AuditError::Io { path: path.to_owned(), error })?;
         let thread = Mutex::new(Some(thread));
         Ok(Self { inner: Arc::new(Inner { path: path.to_owned(), jobs, shared, full, thread }) })
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.inner.path
     }
 
-    /// Whether lines can be written, as far as is known.
+    /// Returns whether lines can be written, as far as known.
     pub fn is_working(&self) -> bool {
         !self.inner.shared.failing.load(Ordering::Relaxed)
     }
 
-    /// Opens the file again by its name, after what is written already: for when it was moved away
-    /// to begin another. The chain goes on from one file to the next.
+    /// Reopens the file by its name, for log rotation. The chain continues from one file to the
+    /// next.
     pub fn reopen(&self) {
-        // The writer is gone only when the log is closed.
+        // The writer ends only when the log is closed.
         let _ = self.inner.jobs.send(Job::Reopen);
     }
 
-    /// Writes what is still to be written, and ends. What is called after this is not written.
+    /// Writes pending entries and closes the log. Later calls are not recorded.
     pub fn close(&self) {
         self.inner.close();
     }
@@ -124,7 +124,7 @@ impl Inner {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _ = self.jobs.send(Job::End);
-            // It does not panic; if it did, that has been told already.
+            // The thread does not panic; if it did, that was logged.
             let _ = thread.join();
         }
     }
@@ -144,33 +144,33 @@ impl Observer for Audit {
     fn observe(&self, exchange: &Observed<'_>) {
         let Inner { jobs, shared, full, .. } = &*self.inner;
         let waiting = shared.waiting.load(Ordering::Relaxed);
-        // What was refused may be any number, and pings; what has begun is bounded, and all of it is
-        // written down.
+        // Rejected requests and pings are unbounded and may be dropped; calls that ran are bounded
+        // and all recorded.
         let may_be_lost = || match full {
-            Full::Wait => {
+            OverflowPolicy::Reject => {
                 exchange.outcome_name() == OVERLOADED.name
                     || exchange.method == method::PING
                     || (exchange.outcome.is_err() && waiting >= 2 * QUEUE)
             }
-            Full::Drop => true,
+            OverflowPolicy::Drop => true,
         };
         if waiting >= QUEUE && may_be_lost() {
             shared.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
         shared.waiting.fetch_add(1, Ordering::Relaxed);
-        // It fails when the log is closed, and then nobody is served any more.
+        // Fails only once the log is closed, and then nothing is served.
         let _ = jobs.send(Job::Call(Box::new(Call::new(exchange))));
     }
 
     fn denied(&self, denial: &Denial<'_>) {
-        // One in a second at most: there is always room for those.
+        // At most one per second, so there is always room.
         let _ = self.inner.jobs.send(Job::Denied(Box::new(Denied::new(denial))));
     }
 
     fn has_room(&self) -> bool {
         let Inner { shared, full, .. } = &*self.inner;
-        *full == Full::Drop || shared.waiting.load(Ordering::Relaxed) < QUEUE
+        *full == OverflowPolicy::Drop || shared.waiting.load(Ordering::Relaxed) < QUEUE
     }
 }
 
@@ -180,56 +180,55 @@ impl fmt::Debug for Audit {
     }
 }
 
-/// Why an audit log cannot be written to.
+/// Error while opening an audit log.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenError {
+pub enum AuditError {
     /// It cannot be read or written.
     #[error("the audit log {} cannot be used", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// The cause.
         #[source]
         error: io::Error,
     },
-    /// Another process writes to it.
-    #[error("the audit log {} is another server's; give each a file of its own", path.display())]
+    /// Another process has it open.
+    #[error("the audit log {} is open in another process; give each server its own file", path.display())]
     Taken {
         /// The file.
         path: PathBuf,
     },
-    /// It is a folder, a pipe or a device.
-    #[error("the audit log {} is no plain file", path.display())]
+    /// It is a directory, a pipe or a device.
+    #[error("the audit log {} is not a regular file", path.display())]
     NoFile {
-        /// What is there.
+        /// The path.
         path: PathBuf,
     },
-    /// What is in it cannot be gone on with.
+    /// Its last line is invalid.
     #[error(
-        "the last line of the audit log {} does not fit: it was changed, or written with another \
-         key or without one. Run `mcp-flow audit verify` on it, then move it away so that a new \
-         one is begun",
+        "the last line of the audit log {} is invalid: it was changed, or written with another \
+         key or without one. Run `mcp-flow audit verify` on it, then move it away to start a new one",
         path.display()
     )]
-    Broken {
+    ChainError {
         /// The file.
         path: PathBuf,
     },
-    /// The key cannot be had.
+    /// The key cannot be loaded.
     #[error(transparent)]
     Key(#[from] KeyFileError),
-    /// No key can be made.
-    #[error("the system has no randomness to make a key of")]
+    /// No key can be generated.
+    #[error("the system's random number generator failed; no key can be generated")]
     NoRandomness,
 }
 
-/// The keys in a file, which is made if it is not there.
-fn keys(path: &Path) -> Result<KeyRing, OpenError> {
+/// Loads the keys of a file, which is created if missing.
+fn keys(path: &Path) -> Result<KeyRing, AuditError> {
     let mut secret = [0; Key::LENGTH];
-    getrandom::fill(&mut secret).map_err(|_| OpenError::NoRandomness)?;
+    getrandom::fill(&mut secret).map_err(|_| AuditError::NoRandomness)?;
     Ok(mcp_flow_seal::file::load_or_create(path, Key::from_bytes(secret))?)
 }
 
-/// How many lines may wait to be written before requests are refused.
+/// Entries that may wait to be written before requests are rejected.
 pub const QUEUE: usize = 4096;

@@ -1,4 +1,4 @@
-//! A line of the log for each call.
+//! One log line per call.
 
 use mcp_flow_server::observe::Denial;
 use mcp_flow_server::{Detail, Observed, Observer};
@@ -6,12 +6,12 @@ use mcp_flow_server::{Detail, Observed, Observer};
 /// Logs each call at `info`: request, connection, principal, method, tool, duration, outcome and
 /// trace.
 ///
-/// Nothing that users have made up is among it: a tool or method is named if the server has it, and
-/// URIs, sessions and arguments never are. The audit log has what was asked for by name.
+/// Contains nothing chosen by users: a tool or method is named only if the server has it, and URIs,
+/// sessions and arguments never are. The audit log records targets by name.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CallLines;
+pub struct CallLog;
 
-impl Observer for CallLines {
+impl Observer for CallLog {
     fn detail(&self) -> Detail {
         match tracing::enabled!(target: TARGET, tracing::Level::INFO) {
             true => Detail::Outline,
@@ -47,15 +47,15 @@ impl Observer for CallLines {
             peer = denial.peer.map(|peer| peer.to_string()),
             reason = denial.reason,
             others = denial.others,
-            "somebody was not let in"
+            "client rejected"
         );
     }
 }
 
-/// By which these lines can be told from others.
+/// Target by which these lines can be filtered.
 const TARGET: &str = "mcp_flow::call";
 
-/// As much of a text as is told; clients choose ids, and issuers the names of principals.
+/// Truncates a text; clients choose ids, and issuers the names of principals.
 fn beginning(text: &str) -> &str {
     text.char_indices().nth(LONGEST).map_or(text, |(end, _)| &text[..end])
 }

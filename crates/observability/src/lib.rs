@@ -1,12 +1,11 @@
-//! What operators learn of a server while it runs, and afterwards.
+//! Observability for operators: audit log, metrics, call log.
 //!
-//! [`audit`] keeps who called what with which outcome in a file where nothing can be changed
-//! unseen; [`metrics`] counts calls for Prometheus; [`CallLines`]
-//! says a line of each in the log. All of it is told by [`Observer`](mcp_flow_server::Observer)s, which see what was asked
-//! for by name and what came of it, and neither arguments nor results.
+//! [`audit`] records calls in a tamper-evident file; [`metrics`] counts them for Prometheus;
+//! [`CallLog`] logs a line for each. All are [`Observer`](mcp_flow_server::Observer)s, which see
+//! targets and outcomes by name, and neither arguments nor results.
 
 pub mod audit;
 mod calls;
 pub mod metrics;
 
-pub use calls::CallLines;
+pub use calls::CallLog;

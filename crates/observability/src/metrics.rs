@@ -1,11 +1,11 @@
-//! Figures of all calls, in the text format of Prometheus.
+//! Metrics of all calls, in the Prometheus text format.
 //!
-//! There are as many series as the program has methods and kinds of outcomes, whatever clients ask
-//! for: what the server does not know by name is counted as `other`. Tools are told apart only if
-//! that is asked for, and only those that ran.
+//! The number of series is bounded by the methods and outcomes of the program, whatever clients
+//! send: unknown methods are counted as `other`. Tools have their own series only on request, and
+//! only those that ran.
 //!
-//! The share of calls that went well is
-//! `sum(rate(mcp_flow_calls_total{outcome="ok"}[5m])) / sum(rate(mcp_flow_calls_total[5m]))`.
+//! The success rate is `sum(rate(mcp_flow_calls_total{outcome="ok"}[5m])) /
+//! sum(rate(mcp_flow_calls_total[5m]))`.
 
 mod slots;
 
@@ -16,11 +16,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mcp_flow_server::observe::ConnectionCounts;
-use mcp_flow_server::{ConnectionInfo, Detail, Event, Observed, Observer, ServerBuilder};
+use mcp_flow_server::{ConnectionInfo, Detail, ConnectionEvent, Observed, Observer, ServerBuilder};
 
 use slots::Slots;
 
-/// The figures of one server. A handle; clones are the same.
+/// The metrics of one server. A handle; clones share them.
 ///
 /// ```
 /// use mcp_flow_server::Server;
@@ -41,24 +41,23 @@ struct Inner {
     request_bytes: AtomicU64,
     result_bytes: AtomicU64,
     connections: ConnectionCounts,
-    /// Calls by tool and whether they went well, if that is wanted.
+    /// Calls by tool, successful and failed, if enabled.
     tools: Option<Mutex<BTreeMap<Box<str>, [u64; 2]>>>,
 }
 
-/// What is known of the calls of one method.
+/// The metrics of one method.
 #[derive(Default)]
 struct Method {
     outcomes: Slots<AtomicU64, OUTCOMES>,
-    /// How many took no longer than each of [`TIMES`] and longer than the one before; the last are
-    /// those that took longer than all.
+    /// Histogram counts: calls that took at most each of [`TIMES`] and longer than the one before;
+    /// the last are those that took longer than all.
     times: [AtomicU64; TIMES.len() + 1],
-    /// In microseconds.
+    /// Total duration, in microseconds.
     time: AtomicU64,
 }
 
 impl Metrics {
-    /// Begins at nothing. With tools, each tool that was called has a series of its own, up to a
-    /// bound.
+    /// Starts at zero. With `tools`, each tool called has its own series, up to a limit.
     pub fn new(tools: bool) -> Self {
         let inner = Inner {
             methods: Slots::default(),
@@ -70,19 +69,19 @@ impl Metrics {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Has a server counted.
+    /// Registers with a server.
     pub fn add_to(&self, server: ServerBuilder) -> ServerBuilder {
         let counting = self.inner.clone();
-        server.observer(self.clone()).hook(move |connection: &ConnectionInfo, event: &Event<'_>| {
+        server.observer(self.clone()).hook(move |connection: &ConnectionInfo, event: &ConnectionEvent<'_>| {
             counting.connections.note(connection.transport, event);
             Ok(())
         })
     }
 
-    /// All figures, in the text format of Prometheus.
+    /// All metrics, in the Prometheus text format.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = self.inner.write(&mut text);
         text
     }
@@ -90,7 +89,7 @@ impl Metrics {
 
 impl Observer for Metrics {
     fn detail(&self) -> Detail {
-        if self.inner.tools.is_some() { Detail::Outline } else { Detail::Figures }
+        if self.inner.tools.is_some() { Detail::Outline } else { Detail::Metrics }
     }
 
     fn observe(&self, exchange: &Observed<'_>) {
@@ -117,8 +116,8 @@ impl Method {
     fn count(&self, outcome: &'static str, time: Duration) {
         self.outcomes.of(outcome).fetch_add(1, Ordering::Relaxed);
         let seconds = time.as_secs_f64();
-        let place = TIMES.iter().position(|limit| seconds <= *limit).unwrap_or(TIMES.len());
-        self.times[place].fetch_add(1, Ordering::Relaxed);
+        let bucket = TIMES.iter().position(|limit| seconds <= *limit).unwrap_or(TIMES.len());
+        self.times[bucket].fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.time.fetch_add(micros, Ordering::Relaxed);
     }
@@ -126,9 +125,9 @@ impl Method {
     fn write_times(&self, out: &mut String, method: &str) -> fmt::Result {
         let name = "mcp_flow_call_duration_seconds";
         let mut count = 0;
-        for (place, times) in self.times.iter().enumerate() {
+        for (bucket, times) in self.times.iter().enumerate() {
             count += times.load(Ordering::Relaxed);
-            let limit = TIMES.get(place).map_or("+Inf".to_owned(), f64::to_string);
+            let limit = TIMES.get(bucket).map_or("+Inf".to_owned(), f64::to_string);
             writeln!(out, "{name}_bucket{{method=\"{method}\",le=\"{limit}\"}} {count}")?;
         }
         let time = Duration::from_micros(self.time.load(Ordering::Relaxed)).as_secs_f64();
@@ -139,18 +138,18 @@ impl Method {
 
 impl Inner {
     fn write(&self, out: &mut String) -> fmt::Result {
-        head(out, "mcp_flow_calls_total", "counter", "Requests answered, by what came of them")?;
-        for (method, figures) in self.methods.each() {
-            for (outcome, count) in figures.outcomes.each() {
+        head(out, "mcp_flow_calls_total", "counter", "Completed requests, by outcome")?;
+        for (method, metrics) in self.methods.each() {
+            for (outcome, count) in metrics.outcomes.each() {
                 let count = count.load(Ordering::Relaxed);
                 let labels = format!("method=\"{method}\",outcome=\"{outcome}\"");
                 writeln!(out, "mcp_flow_calls_total{{{labels}}} {count}")?;
             }
         }
-        let help = "From being taken up to being answered";
+        let help = "Time from dispatch to completion";
         head(out, "mcp_flow_call_duration_seconds", "histogram", help)?;
-        for (method, figures) in self.methods.each() {
-            figures.write_times(out, method)?;
+        for (method, metrics) in self.methods.each() {
+            metrics.write_times(out, method)?;
         }
         for (name, help, count) in [
             ("mcp_flow_request_bytes_total", "Bytes of requests", &self.request_bytes),
@@ -165,13 +164,13 @@ impl Inner {
             writeln!(out, "mcp_flow_connections{{transport=\"{transport}\"}} {open}")?;
         }
         let name = "mcp_flow_connections_opened_total";
-        head(out, name, "counter", "Connections that were opened, by transport")?;
+        head(out, name, "counter", "Connections opened, by transport")?;
         for kind in self.connections.each() {
             let (transport, opened) = (kind.transport, kind.opened);
             writeln!(out, "{name}{{transport=\"{transport}\"}} {opened}")?;
         }
         if let Some(tools) = &self.tools {
-            head(out, "mcp_flow_tool_calls_total", "counter", "Calls of tools that ran")?;
+            head(out, "mcp_flow_tool_calls_total", "counter", "Tool calls that ran, by outcome")?;
             for (tool, counts) in &*tools.lock().unwrap_or_else(PoisonError::into_inner) {
                 for (outcome, count) in ["ok", "failed"].into_iter().zip(counts) {
                     let labels = format!("tool=\"{}\",outcome=\"{outcome}\"", escaped(tool));
@@ -193,22 +192,22 @@ fn head(out: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
     writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}")
 }
 
-/// A text as the value of a label.
+/// Escapes a label value.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// What is not told apart.
+/// Label of what is not distinguished.
 const OTHER: &str = "other";
 
 /// More than any server has.
 const METHODS: usize = 96;
 
-/// More than there are names of errors in one method.
+/// More than there are error names in one method.
 const OUTCOMES: usize = 24;
 
 const TOOLS: usize = 200;
 
-/// The limits of the histogram, in seconds.
+/// Upper bounds of the histogram buckets, in seconds.
 const TIMES: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0];

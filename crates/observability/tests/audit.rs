@@ -1,9 +1,9 @@
-//! Nothing in an audit log can be changed unseen, and it goes on whatever ends its server.
+//! The audit log is tamper-evident, and continues after its server is killed.
 
 use std::path::{Path, PathBuf};
 
 use mcp_flow_observability::audit::{
-    Audit, Broken, Expected, Full, OpenError, VerifyError, verify,
+    Audit, ChainError, Expected, OverflowPolicy, AuditError, VerifyError, verify,
 };
 use mcp_flow_proto::Revision;
 use mcp_flow_seal::{Key, KeyRing};
@@ -12,9 +12,9 @@ use mcp_flow_testkit::memory::connect_with;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A log of what one client did: `initialize`, and as many calls as are wanted.
+/// Writes a log of one client: `initialize`, and this many calls.
 async fn write(path: &Path, key: Option<&Path>, calls: usize) {
-    let audit = Audit::open(path, key, Full::Wait).unwrap();
+    let audit = Audit::open(path, key, OverflowPolicy::Reject).unwrap();
     let fail = |_: &Context, _: Value| Err::<String, _>(Failure::new("NO", "it does not work"));
     let tools = [
         Tool::builder("echo").quick(|_: &Context, given: Value| given.to_string()).unwrap(),
@@ -58,16 +58,16 @@ fn folder() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Issue (audit): who called what with which outcome is there, arguments and results are not.
+/// Calls are recorded with their outcome, without arguments and results.
 #[tokio::test]
-async fn calls_are_written_down_without_what_was_said() {
+async fn calls_are_recorded_without_arguments_and_results() {
     let (_folder, path) = folder();
     write(&path, None, 4).await;
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(!text.contains("s3cret") && !text.contains("does not work"), "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
     let lines = lines(&path);
-    let told = |line: &Value| {
+    let fields = |line: &Value| {
         let of = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
         (of("event"), of("method"), of("target"), of("outcome"))
     };
@@ -79,7 +79,7 @@ async fn calls_are_written_down_without_what_was_said() {
         ("call", "tools/call", "absent\n\"\u{1b}[2J", "UNKNOWN_TOOL"),
         ("call", "tools/call", "echo", "ok"),
         ("call", "ping", "", "ok"),
-        // Nobody is told what came of it, but it may have done something.
+        // A cancelled call has no reply, but may have had effects.
         ("call", "tools/call", "wait", "CANCELLED"),
         ("call", "ping", "", "ok"),
         ("stop", "", "", ""),
@@ -87,7 +87,7 @@ async fn calls_are_written_down_without_what_was_said() {
     let expected = expected.map(|(event, method, target, outcome)| {
         (event.to_owned(), method.to_owned(), target.to_owned(), outcome.to_owned())
     });
-    assert_eq!(lines.iter().map(told).collect::<Vec<_>>(), expected);
+    assert_eq!(lines.iter().map(fields).collect::<Vec<_>>(), expected);
     assert_eq!(lines[2]["principal"], "ada");
     assert_eq!(lines[2]["transport"], "memory");
     assert!(lines[2]["connection"].is_u64() && lines[2]["ms"].is_f64(), "{}", lines[2]);
@@ -100,9 +100,9 @@ async fn calls_are_written_down_without_what_was_said() {
     }
 }
 
-/// Issue (audit): the first line that is not as it was written is named, whatever was done.
+/// The first invalid line is reported, whatever was done to the log.
 #[tokio::test]
-async fn every_change_is_found() {
+async fn every_change_is_detected() {
     let (folder, path) = folder();
     write(&path, None, 3).await;
     let good = std::fs::read_to_string(&path).unwrap();
@@ -116,24 +116,24 @@ async fn every_change_is_found() {
         lines.swap(one, other);
         joined(&lines)
     };
-    let missing = |found, expected| Broken::OutOfPlace { found, expected };
-    // One who knows the form but not the key, writing a line that fits where there is no key.
+    let missing = |found, expected| ChainError::OutOfPlace { found, expected };
+    // An attacker who knows the format, but not the key.
     let forged = lines[2].replace("\"ok\"", "\"failed\"");
     for (what, text, line, broken) in [
-        ("a name changed", good.replacen("echo", "Echo", 1), 3, Broken::Changed),
-        ("a byte changed", good.replacen("\"ada\"", "\"adb\"", 1), 2, Broken::Changed),
-        ("a hash changed", joined(&[lines[0], &forged, lines[2]]), 2, Broken::Changed),
-        ("a space put in", good.replacen("\"seq\":", "\"seq\": ", 1), 1, Broken::Changed),
-        ("the first taken out", without(0), 1, Broken::NoBeginning(2)),
+        ("a name changed", good.replacen("echo", "Echo", 1), 3, ChainError::Changed),
+        ("a byte changed", good.replacen("\"ada\"", "\"adb\"", 1), 2, ChainError::Changed),
+        ("a hash changed", joined(&[lines[0], &forged, lines[2]]), 2, ChainError::Changed),
+        ("a space put in", good.replacen("\"seq\":", "\"seq\": ", 1), 1, ChainError::Changed),
+        ("the first taken out", without(0), 1, ChainError::NoBeginning(2)),
         ("one taken out", without(2), 3, missing(4, 3)),
         ("two swapped", swapped(1, 2), 2, missing(3, 2)),
-        ("the ends swapped", swapped(0, count - 1), 1, Broken::NoBeginning(count as u64)),
+        ("the ends swapped", swapped(0, count - 1), 1, ChainError::NoBeginning(count as u64)),
         ("one put in twice", joined(&[lines[0], lines[1], lines[1]]), 3, missing(2, 3)),
-        ("a foreign line put in", joined(&[lines[0], "{}", lines[1]]), 2, Broken::Changed),
-        ("an empty line put in", joined(&[lines[0], "", lines[1]]), 2, Broken::Changed),
-        ("rubbish at the end", good.clone() + "\0\0\0\n", count + 1, Broken::Changed),
-        ("one cut short", good.trim_end()[..good.len() - 9].to_owned(), count, Broken::Unfinished),
-        ("a line break cut off", good.trim_end().to_owned(), count, Broken::Unfinished),
+        ("a foreign line put in", joined(&[lines[0], "{}", lines[1]]), 2, ChainError::Changed),
+        ("an empty line put in", joined(&[lines[0], "", lines[1]]), 2, ChainError::Changed),
+        ("rubbish at the end", good.clone() + "\0\0\0\n", count + 1, ChainError::Changed),
+        ("one cut short", good.trim_end()[..good.len() - 9].to_owned(), count, ChainError::Unfinished),
+        ("a line break cut off", good.trim_end().to_owned(), count, ChainError::Unfinished),
     ] {
         let changed = folder.path().join("changed");
         std::fs::write(&changed, text).unwrap();
@@ -145,9 +145,9 @@ async fn every_change_is_found() {
     }
 }
 
-/// Issue (audit): whole lines cut off at the end are missed by who has noted a later hash.
+/// Truncation by whole lines is detected by comparing with a later hash.
 #[tokio::test]
-async fn a_cut_end_is_missed_by_who_knows_of_it() {
+async fn truncation_is_detected_by_a_later_hash() {
     let (_folder, path) = folder();
     write(&path, None, 2).await;
     let files = [path.clone()];
@@ -163,9 +163,9 @@ async fn a_cut_end_is_missed_by_who_knows_of_it() {
     assert!(matches!(verify(&files, None, &wrong), Err(VerifyError::NoHash(_))));
 }
 
-/// Issue (audit): with a key, who does not have it cannot write a line that fits.
+/// With a key, only its holder can append a valid line.
 #[tokio::test]
-async fn a_key_makes_forging_impossible() {
+async fn lines_cannot_be_forged_without_the_key() {
     let (folder, path) = folder();
     let key = folder.path().join("key");
     write(&path, Some(&key), 2).await;
@@ -173,24 +173,24 @@ async fn a_key_makes_forging_impossible() {
     assert_eq!(check(&path, Some(&keys)).unwrap(), 5);
     let other = KeyRing::new(Key::from_bytes([1; 32]));
     for wrong in [None, Some(&other)] {
-        let told = check(&path, wrong).unwrap_err().to_string();
-        assert!(told.contains("line 1") && told.contains("another key"), "{told}");
+        let error = check(&path, wrong).unwrap_err().to_string();
+        assert!(error.contains("line 1") && error.contains("another key"), "{error}");
     }
-    // A chain without a key can be written by anyone, and is none to who expects a key.
+    // A chain without a key can be written by anyone, and is invalid where a key is expected.
     let forged = folder.path().join("forged");
     write(&forged, None, 2).await;
     assert!(check(&forged, Some(&keys)).is_err());
-    assert!(matches!(Audit::open(&path, None, Full::Wait), Err(OpenError::Broken { .. })));
-    // A new key in front of the old one goes on with the same chain.
+    assert!(matches!(Audit::open(&path, None, OverflowPolicy::Reject), Err(AuditError::Broken { .. })));
+    // A new key in front of the old one continues the same chain.
     mcp_flow_seal::file::rotate(&key, Key::from_bytes([2; 32]), 2).unwrap();
     write(&path, Some(&key), 1).await;
     let keys = mcp_flow_seal::file::load(&key).unwrap();
     assert_eq!(check(&path, Some(&keys)).unwrap(), 9);
 }
 
-/// Issue (audit): wherever a write was cut off, the next server marks it and goes on.
+/// Wherever a write was interrupted, the next server marks it and continues.
 #[tokio::test]
-async fn half_a_line_is_marked_and_gone_on_with() {
+async fn incomplete_lines_are_marked_and_the_log_continues() {
     let (_folder, path) = folder();
     write(&path, None, 1).await;
     let whole = std::fs::read(&path).unwrap();
@@ -208,7 +208,7 @@ async fn half_a_line_is_marked_and_gone_on_with() {
     ] {
         std::fs::write(&path, &whole[..cut]).unwrap();
         write(&path, None, 1).await;
-        // And once more while it was marking that.
+        // Interrupted again while marking.
         let again = std::fs::read(&path).unwrap();
         let verified = verify(std::slice::from_ref(&path), None, &Expected::default()).unwrap();
         assert_eq!(verified.mended, mended, "cut at {cut}");
@@ -218,25 +218,25 @@ async fn half_a_line_is_marked_and_gone_on_with() {
                 write(&path, None, 1).await;
                 assert!(check(&path, None).is_ok(), "cut again at {cut}");
             }
-            // The mark belongs to what it marks.
+            // The mark belongs to the bytes it marks.
             let unmarked = [&again[..last.min(cut)], &again[cut + 1..]].concat();
             std::fs::write(&path, unmarked).unwrap();
             assert!(check(&path, None).is_err(), "cut at {cut}");
         }
     }
-    // A whole line that does not fit was changed by somebody, and is not gone on with.
+    // A complete line that is invalid was changed, and the log is not continued.
     let changed = String::from_utf8(whole).unwrap().replace("stop", "stop ");
     std::fs::write(&path, changed).unwrap();
-    assert!(matches!(Audit::open(&path, None, Full::Wait), Err(OpenError::Broken { .. })));
+    assert!(matches!(Audit::open(&path, None, OverflowPolicy::Reject), Err(AuditError::Broken { .. })));
 }
 
-/// Issue (audit): a log that is moved away goes on in a new file, and both are one chain.
+/// A rotated log continues in a new file, and both form one chain.
 #[tokio::test]
-async fn a_chain_goes_on_from_file_to_file() {
+async fn a_chain_continues_from_file_to_file() {
     let (folder, path) = folder();
     let old = folder.path().join("audit.1");
-    let audit = Audit::open(&path, None, Full::Wait).unwrap();
-    assert!(matches!(Audit::open(&path, None, Full::Wait), Err(OpenError::Taken { .. })));
+    let audit = Audit::open(&path, None, OverflowPolicy::Reject).unwrap();
+    assert!(matches!(Audit::open(&path, None, OverflowPolicy::Reject), Err(AuditError::Taken { .. })));
     std::fs::rename(&path, &old).unwrap();
     audit.reopen();
     audit.reopen();
@@ -249,16 +249,16 @@ async fn a_chain_goes_on_from_file_to_file() {
     let before = verify(&[old], None, &Expected::default()).unwrap().last;
     let after = Expected { after: before, ..Expected::default() };
     assert!(verify(&[path], None, &after).is_ok());
-    let pipe = Audit::open(folder.path(), None, Full::Wait).unwrap_err();
-    assert!(matches!(pipe, OpenError::NoFile { .. }), "{pipe}");
+    let pipe = Audit::open(folder.path(), None, OverflowPolicy::Reject).unwrap_err();
+    assert!(matches!(pipe, AuditError::NoFile { .. }), "{pipe}");
 }
 
-/// INT-111: who is not let in is written down, with where they came from and how many others there
-/// were, and nothing of what they sent.
+/// INT-111: rejected clients are recorded with their address and the number of others, without
+/// anything they sent.
 #[tokio::test]
-async fn those_who_are_not_let_in_are_written_down() {
+async fn rejected_clients_are_recorded() {
     let (_folder, path) = folder();
-    let audit = Audit::open(&path, None, Full::Wait).unwrap();
+    let audit = Audit::open(&path, None, OverflowPolicy::Reject).unwrap();
     let server = Server::builder("watched", "1.0.0").observer(audit.clone()).build().unwrap();
     let peer = "192.0.2.7:1234".parse().unwrap();
     for _ in 0..1000 {

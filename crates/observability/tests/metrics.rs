@@ -1,4 +1,4 @@
-//! Figures that tell the truth, in a bounded number of series.
+//! Metrics are correct, in a bounded number of series.
 
 use mcp_flow_observability::metrics::Metrics;
 use mcp_flow_proto::Revision;
@@ -13,12 +13,12 @@ fn server(metrics: &Metrics) -> Server {
     metrics.add_to(Server::builder("counted", "1.0.0").tools([echo, fail])).build().unwrap()
 }
 
-fn figure(text: &str, series: &str) -> Option<f64> {
+fn sample(text: &str, series: &str) -> Option<f64> {
     let of = |line: &str| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok();
     text.lines().find_map(of)
 }
 
-/// MCP-075: counts, latency and the share of calls that went well are there.
+/// MCP-075: counts, latency and success rate are exported.
 #[tokio::test]
 async fn calls_are_counted_by_method_and_outcome() {
     let metrics = Metrics::new(true);
@@ -43,13 +43,13 @@ async fn calls_are_counted_by_method_and_outcome() {
         ("mcp_flow_tool_calls_total{tool=\"echo\",outcome=\"ok\"}", 2.0),
         ("mcp_flow_tool_calls_total{tool=\"fail\",outcome=\"failed\"}", 1.0),
     ] {
-        assert_eq!(figure(&text, series), Some(expected), "{series}\n{text}");
+        assert_eq!(sample(&text, series), Some(expected), "{series}\n{text}");
     }
     for series in ["mcp_flow_request_bytes_total", "mcp_flow_result_bytes_total"] {
-        assert!(figure(&text, series).unwrap() > 100.0, "{text}");
+        assert!(sample(&text, series).unwrap() > 100.0, "{text}");
     }
     assert!(!text.contains("absent"), "{text}");
-    // Each bucket holds what the ones before it hold.
+    // Buckets are cumulative.
     let buckets: Vec<f64> = text
         .lines()
         .filter(|line| line.starts_with("mcp_flow_call_duration_seconds_bucket{method=\"tools/c"))
@@ -58,9 +58,9 @@ async fn calls_are_counted_by_method_and_outcome() {
     assert!(buckets.len() > 10 && buckets.is_sorted(), "{buckets:?}");
 }
 
-/// Issue (observability): whatever names clients make up, there are no more series.
+/// Names that clients invent add no series.
 #[tokio::test]
-async fn names_that_clients_make_up_add_no_series() {
+async fn names_invented_by_clients_add_no_series() {
     for tools in [false, true] {
         let metrics = Metrics::new(tools);
         let server = server(&metrics);
@@ -80,6 +80,6 @@ async fn names_that_clients_make_up_add_no_series() {
         assert_eq!(text.lines().count(), series, "{text}");
         assert!(!text.contains("made"), "{text}");
         let unknown = "mcp_flow_calls_total{method=\"other\",outcome=\"METHOD_NOT_FOUND\"}";
-        assert_eq!(figure(&text, unknown), Some(10_000.0), "{text}");
+        assert_eq!(sample(&text, unknown), Some(10_000.0), "{text}");
     }
 }

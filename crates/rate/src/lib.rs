@@ -1,7 +1,6 @@
-//! How often something may happen.
+//! Rate limiting with token buckets.
 //!
-//! Token buckets: a pause fills them, each time takes one out. The clock is an argument, so that
-//! tests and paused runtimes have their own.
+//! The clock is an argument, so that tests and paused runtimes can use their own.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -9,17 +8,17 @@ use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often something may happen.
+/// A rate limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// How often at once, after a pause.
+    /// Size of the bucket: events allowed at once.
     pub burst: u32,
-    /// How often in the long run.
+    /// Refill rate: events per second in the long run.
     pub per_second: f64,
 }
 
 impl Rate {
-    /// So many times a minute, all of them at once if need be.
+    /// This many events per minute, all of them at once if need be.
     ///
     /// ```
     /// use mcp_flow_rate::Rate;
@@ -31,7 +30,7 @@ impl Rate {
     }
 }
 
-/// What is left of a rate.
+/// A token bucket.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -50,12 +49,12 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// One nothing has been taken out of.
+    /// Creates a full bucket.
     pub fn full(rate: Rate, now: Instant) -> Self {
         Self { left: rate.burst.into(), filled: now }
     }
 
-    /// Takes one out, or says how long to wait for it.
+    /// Takes a token, or returns the time until one is available.
     pub fn take(&mut self, rate: Rate, now: Instant) -> Result<(), Duration> {
         self.left = self.left_at(now, rate);
         self.filled = now;
@@ -67,7 +66,7 @@ impl Bucket {
         Err(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
     }
 
-    /// Whether it holds as much as it can.
+    /// Returns whether it is full.
     pub fn is_full(&self, rate: Rate, now: Instant) -> bool {
         self.left_at(now, rate) >= rate.burst.into()
     }
@@ -78,10 +77,10 @@ impl Bucket {
     }
 }
 
-/// One bucket for each key that was seen lately.
+/// One bucket for each key seen recently.
 ///
-/// A full one is as good as none and may be forgotten. When there are too many that are not full,
-/// all begin again: whoever has that many keys is not held back by any of them.
+/// A full bucket can be dropped. If too many are not full, all are reset: a caller with that many
+/// keys is not limited by any of them.
 ///
 /// ```
 /// use std::time::Instant;
@@ -105,7 +104,7 @@ impl<K> Default for Buckets<K> {
 }
 
 impl<K: Eq + Hash> Buckets<K> {
-    /// Takes one out of the bucket of a key, or says how long to wait for it.
+    /// Takes a token from the bucket of a key, or returns the time until one is available.
     pub fn take<Q>(&self, key: &Q, rate: Rate, now: Instant) -> Result<(), Duration>
     where
         K: Borrow<Q>,
@@ -127,7 +126,7 @@ impl<K: Eq + Hash> Buckets<K> {
         taken
     }
 
-    /// Forgets those that are full.
+    /// Drops the buckets that are full.
     pub fn sweep(&self, rate: Rate, now: Instant) {
         self.lock().retain(|_, bucket| !bucket.is_full(rate, now));
     }
@@ -137,7 +136,7 @@ impl<K: Eq + Hash> Buckets<K> {
     }
 }
 
-/// So many are a few megabytes.
+/// A few megabytes.
 const MOST: usize = 100_000;
 
 #[cfg(test)]
@@ -145,27 +144,28 @@ mod tests {
     use super::{Bucket, Buckets, MOST, Rate};
     use std::time::{Duration, Instant};
 
-    /// PAT-055, INT-107: a burst is cut, time makes room, and keys do not share.
+    /// PAT-055, INT-107: a burst is limited, tokens refill with time, and keys have separate
+    /// buckets.
     #[test]
-    fn a_burst_is_cut_and_time_makes_room() {
+    fn bursts_are_limited_and_tokens_refill() {
         let (rate, start) = (Rate::per_minute(3), Instant::now());
         let buckets = Buckets::<String>::default();
-        let admitted = |key: &str, seconds| {
+        let allowed = |key: &str, seconds| {
             buckets.take(key, rate, start + Duration::from_secs(seconds)).is_ok()
         };
-        let burst: Vec<_> = (0..5).map(|_| admitted("a", 0)).collect();
+        let burst: Vec<_> = (0..5).map(|_| allowed("a", 0)).collect();
         assert_eq!(burst, [true, true, true, false, false]);
-        assert!(admitted("b", 0), "another key has its own count");
-        assert!(!admitted("a", 19));
-        assert!(admitted("a", 21));
-        assert!(!admitted("a", 22));
-        let later: Vec<_> = (0..4).map(|_| admitted("a", 1000)).collect();
+        assert!(allowed("b", 0), "another key has its own count");
+        assert!(!allowed("a", 19));
+        assert!(allowed("a", 21));
+        assert!(!allowed("a", 22));
+        let later: Vec<_> = (0..4).map(|_| allowed("a", 1000)).collect();
         assert_eq!(later, [true, true, true, false]);
     }
 
-    /// Waiting as long as was said is enough, and a clock that goes backwards gives nothing away.
+    /// Waiting for the returned time suffices, and a clock that goes backwards grants nothing.
     #[test]
-    fn the_wait_is_true() {
+    fn the_returned_wait_suffices() {
         let rate = Rate { burst: 2, per_second: 3.0 };
         let start = Instant::now() + Duration::from_secs(100);
         let mut bucket = Bucket::full(rate, start);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_too_many() {
+    fn the_number_of_buckets_is_bounded() {
         let (rate, now) = (Rate { burst: 1, per_second: 0.1 }, Instant::now());
         let buckets = Buckets::<u64>::default();
         for key in 0..MOST as u64 + 10 {

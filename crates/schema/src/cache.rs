@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hashbrown::HashMap;
 
-/// A bounded map from the source of a rule to its compiled form.
+/// A bounded map from the source of a schema or pattern to its compiled form.
 ///
-/// It is emptied when full: programs use few different rules, so that hardly ever happens, and
-/// whoever makes up new ones without end pays for compiling them.
+/// It is cleared when full: programs use few different schemas, so that is rare, and a caller that
+/// keeps inventing new ones pays for compiling them.
 pub struct Cache<K, V> {
     entries: Mutex<Option<HashMap<K, Arc<V>>>>,
     most: usize,
@@ -21,12 +21,12 @@ impl<K, V> std::fmt::Debug for Cache<K, V> {
 }
 
 impl<K: Eq + Hash, V> Cache<K, V> {
-    /// Creates an empty cache for so many.
+    /// Creates an empty cache of this capacity.
     pub const fn new(most: usize) -> Self {
         Self { entries: Mutex::new(None), most }
     }
 
-    /// Finds the compiled form of `source`, or compiles it. Failures are not kept.
+    /// Returns the compiled form of `source`, compiling it on a miss. Failures are not cached.
     pub fn get_or_try<Q, E>(
         &self,
         source: &Q,
@@ -38,7 +38,7 @@ impl<K: Eq + Hash, V> Cache<K, V> {
         if let Some(found) = self.lock().get_or_insert_default().get(source) {
             return Ok(Arc::clone(found));
         }
-        // Made outside the lock: compiling takes long, and two who make the same do no harm.
+        // Compiled outside the lock: it takes long, and doing it twice does no harm.
         let made = Arc::new(make()?);
         let mut entries = self.lock();
         let entries = entries.get_or_insert_default();

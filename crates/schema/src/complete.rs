@@ -1,4 +1,4 @@
-//! Validation by the jsonschema crate, of what the plain check does not understand.
+//! Validation by the jsonschema crate, for schemas that the built-in check does not support.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::sentence::{Rule, required, stray};
 use crate::{MOST_VIOLATIONS, Violation, forms};
 
-/// Compiles a schema. Its patterns run in linear time and take bounded memory, and it refers to nothing
+/// Compiles a schema. Its patterns run in linear time and bounded memory, and it refers to nothing
 /// outside.
 pub(crate) fn validator(schema: &Value, formats: bool) -> Result<Validator, String> {
     let patterns = PatternOptions::regex().size_limit(PATTERN).dfa_size_limit(PATTERN);
@@ -22,7 +22,7 @@ pub(crate) fn validator(schema: &Value, formats: bool) -> Result<Validator, Stri
 /// Limit on the bytes of a compiled pattern.
 const PATTERN: usize = 1024 * 1024;
 
-/// Lists how arguments break a schema; none if they keep to it.
+/// Lists the violations of a schema; none if the arguments conform.
 pub(crate) fn violations(
     validator: &Validator,
     schema: &Value,
@@ -48,7 +48,7 @@ fn explain(schema: &Value, arguments: &Value, error: &ValidationError<'_>) -> Ve
             let known = known_members(schema, at_rule);
             unexpected.iter().take(MOST_VIOLATIONS).map(|name| stray(place, name, &known)).collect()
         }
-        // The validator's way to say that no member is allowed at all.
+        // The validator's way to report that no member is allowed.
         Kind::FalseSchema if at_rule.ends_with("/additionalProperties") => {
             let object = arguments.pointer(place).and_then(Value::as_object);
             let members = object.into_iter().flat_map(|object| object.keys());
@@ -97,7 +97,7 @@ fn broken_rule(kind: &Kind, error: &ValidationError<'_>) -> Violation {
     }
 }
 
-/// The members an object may have, by the place of the rule in the schema that forbids others.
+/// The members an object may have, by the location of the rule that forbids others.
 fn known_members<'a>(schema: &'a Value, rule: &str) -> Vec<&'a str> {
     let object = rule.rsplit_once('/').and_then(|(object, _)| schema.pointer(object));
     let properties = object.and_then(|object| object.get("properties")).and_then(Value::as_object);

@@ -1,15 +1,15 @@
-//! Cost of a check, bounded before it is done.
+//! Cost of a check, bounded before it runs.
 //!
-//! References let a schema of a few lines ask for more checks than there are atoms, and its author is
-//! often not who runs it.
+//! References let a schema of a few lines require an astronomic number of checks, and its author is
+//! often not the one who runs it.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// Returns whether a schema can be checked in reasonable time: the parts that look at one place of a value,
-/// references followed, are not too many, and lead nowhere outside. A reference that leads back to
-/// where it stands is followed once; what that costs depends on the value ([`is_affordable_for`]).
+/// Returns whether a schema can be checked in reasonable time: the subschemas applied to one
+/// location of a value, references followed, are not too many, and refer to nothing outside. A
+/// recursive reference is followed once; its cost depends on the value ([`is_affordable_for`]).
 ///
 /// ```
 /// use mcp_flow_schema::is_affordable;
@@ -23,14 +23,14 @@ pub fn is_affordable(schema: &Value) -> bool {
     schema_cost(schema).is_some_and(|cost| cost <= MOST_CHECKS)
 }
 
-/// Counts the parts of a schema that look at one place of a value and at what it is in, at most; none if
-/// that cannot be known.
+/// The largest number of subschemas applied to one location of a value and to what contains it;
+/// `None` if it cannot be determined.
 pub fn schema_cost(schema: &Value) -> Option<u64> {
-    Reckoning::of(schema).cost(schema, ENDLESS, 0).map(Cost::total)
+    Estimator::of(schema).cost(schema, ENDLESS, 0).map(Cost::total)
 }
 
-/// Returns whether a value can be checked against a schema in reasonable time. A schema that refers to itself twice
-/// has twice the work with each level of the value.
+/// Returns whether a value can be checked against a schema in reasonable time. A schema that refers
+/// to itself twice doubles the work with each level of the value.
 ///
 /// ```
 /// use mcp_flow_schema::is_affordable_for;
@@ -56,18 +56,18 @@ pub fn is_affordable_for(schema: &Value, value: &Value) -> bool {
             _ => {}
         }
     }
-    let cost = Reckoning::of(schema).cost(schema, depth, 0).map(Cost::total);
+    let cost = Estimator::of(schema).cost(schema, depth, 0).map(Cost::total);
     cost.is_some_and(|cost| cost <= MOST_CHECKS && cost.saturating_mul(values) <= MOST_ALTOGETHER)
 }
 
-/// What it costs to hold a value to a schema.
+/// The cost of checking a value.
 #[derive(Clone, Copy, Default)]
 struct Cost {
-    /// Parts that look at the value itself.
+    /// Subschemas applied to the value itself.
     own: u64,
-    /// Parts that look at one of its items, and so on, if it is a list.
+    /// Subschemas applied to one of its items, recursively, if it is an array.
     items: u64,
-    /// Parts that look at one of its members, and so on, if it is an object.
+    /// Subschemas applied to one of its members, recursively, if it is an object.
     members: u64,
 }
 
@@ -78,37 +78,37 @@ impl Cost {
         self.members = self.members.saturating_add(other.members);
     }
 
-    /// No value is a list and an object.
+    /// No value is both an array and an object.
     fn total(self) -> u64 {
         self.own.saturating_add(self.items.max(self.members))
     }
 }
 
-struct Reckoning<'a> {
+struct Estimator<'a> {
     root: &'a Value,
-    /// By where a schema is, and how deep the value before it; one that is being reckoned costs
-    /// nothing more.
+    /// Costs by address of a subschema and remaining depth of the value; one being computed counts
+    /// as zero.
     known: HashMap<(*const Value, usize), Cost>,
 }
 
-impl<'a> Reckoning<'a> {
+impl<'a> Estimator<'a> {
     fn of(root: &'a Value) -> Self {
         Self { root, known: HashMap::new() }
     }
 
-    /// What a schema costs, of a value that nests so many levels; none if that cannot be known.
+    /// The cost of a schema for a value of this nesting depth; `None` if it cannot be determined.
     fn cost(&mut self, schema: &'a Value, levels: usize, depth: usize) -> Option<Cost> {
         let Value::Object(members) = schema else {
             return Some(Cost { own: schema.is_boolean().into(), ..Cost::default() });
         };
-        let place = (std::ptr::from_ref(schema), levels);
-        if let Some(known) = self.known.get(&place) {
+        let key = (std::ptr::from_ref(schema), levels);
+        if let Some(known) = self.known.get(&key) {
             return Some(*known);
         }
         if depth > DEEPEST || self.known.len() > MOST_KNOWN {
             return None;
         }
-        self.known.insert(place, Cost::default());
+        self.known.insert(key, Cost::default());
         let mut cost = Cost { own: 1, ..Cost::default() };
         for (name, value) in members {
             match (name.as_str(), value) {
@@ -121,7 +121,7 @@ impl<'a> Reckoning<'a> {
                 }
                 ("$dynamicRef" | "$recursiveRef", _) => return None,
                 ("$defs" | "definitions" | "enum" | "const" | "default" | "examples", _) => {}
-                // A member has one name, and an item one place, and so one of these.
+                // A member has one name and an item one index, so one of these applies.
                 ("properties", Value::Object(parts)) => {
                     let inside = self.inside(parts.values(), levels, depth, u64::max)?;
                     cost.add(Cost { members: inside, ..Cost::default() });
@@ -156,11 +156,11 @@ impl<'a> Reckoning<'a> {
                 _ => {}
             }
         }
-        self.known.insert(place, cost);
+        self.known.insert(key, cost);
         Some(cost)
     }
 
-    /// What schemas cost that look at what is in a value.
+    /// The cost of subschemas applied to the contents of a value.
     fn inside(
         &mut self,
         parts: impl IntoIterator<Item = &'a Value>,
@@ -181,19 +181,19 @@ impl<'a> Reckoning<'a> {
     }
 }
 
-/// Values that nest as deep as the schema can follow.
+/// For values that nest as deep as the schema can follow.
 const ENDLESS: usize = usize::MAX;
 
-/// How many parts of a schema may look at one place, each counted as often as it is referred to.
+/// Most subschemas applied to one location, each counted as often as it is referred to.
 const MOST_CHECKS: u64 = 200_000;
 
-/// The same for all places of a value.
+/// The same for all locations of a value.
 const MOST_ALTOGETHER: u64 = 100_000_000;
 
-/// How many parts are reckoned, each counted for every level of the value it looks at.
+/// Most subschemas considered, each counted for every level of the value.
 const MOST_KNOWN: usize = 200_000;
 
-/// How deep parts may lie in each other, references followed.
+/// Deepest nesting of subschemas, references followed.
 const DEEPEST: usize = 256;
 
 #[cfg(test)]
@@ -202,22 +202,22 @@ mod tests {
 
     use super::is_affordable;
 
-    /// Definitions, each of which refers to the next so many times.
+    /// A chain of definitions, each of which refers to the next this many times.
     fn chain(length: usize, times: usize) -> Value {
         let mut defs = Map::new();
-        for place in 0..length {
-            let next = json!({"$ref": format!("#/$defs/d{}", place + 1)});
-            defs.insert(format!("d{place}"), json!({"allOf": vec![next; times]}));
+        for index in 0..length {
+            let next = json!({"$ref": format!("#/$defs/d{}", index + 1)});
+            defs.insert(format!("d{index}"), json!({"allOf": vec![next; times]}));
         }
         defs.insert(format!("d{length}"), json!({"type": "string"}));
         json!({"$ref": "#/$defs/d0", "$defs": defs})
     }
 
-    /// PAT-027: what would take for ever, or all the stack there is, is known beforehand.
+    /// PAT-027: schemas that would run forever or exhaust the stack are detected beforehand.
     #[test]
     fn the_cost_of_a_schema_is_known_beforehand() {
         let wide: Map<String, Value> =
-            (0..10_000).map(|place| (format!("p{place}"), json!({"type": "string"}))).collect();
+            (0..10_000).map(|index| (format!("p{index}"), json!({"type": "string"}))).collect();
         for (schema, expected) in [
             (json!(true), true),
             (json!({"type": "object", "properties": wide}), true),

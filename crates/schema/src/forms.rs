@@ -1,13 +1,13 @@
-//! Explanation of a value that may have one of several forms: the one that was meant is explained,
-//! or, if that cannot be told, which there are.
+//! Explanation of a value that matches no alternative of `anyOf` or `oneOf`: the violations of the
+//! intended alternative, or, if that is unclear, the list of alternatives.
 
 use serde_json::Value;
 
 use crate::Violation;
 use crate::sentence::{at, list, member, shorten, type_word};
 
-/// Explains a value that fits none of the forms an `anyOf` or `oneOf` allows. `violations_of` tells
-/// how it breaks the form at a position.
+/// Explains a value that matches no alternative. `violations_of` lists the violations of the
+/// alternative at a position.
 pub(crate) fn explain(
     forms: &[&Value],
     value: &Value,
@@ -32,26 +32,26 @@ pub(crate) fn explain(
     }
 }
 
-/// The forms listed at a place of a schema, each followed to its definition if it is a reference.
+/// The alternatives at a location of a schema, with references resolved.
 pub(crate) fn listed<'a>(schema: &'a Value, place: &str) -> Vec<&'a Value> {
     let forms = schema.pointer(place).and_then(Value::as_array);
     forms.into_iter().flatten().map(|form| resolve(schema, form)).collect()
 }
 
-/// The form itself, if it is only referred to.
+/// The target of a reference, or the alternative itself.
 fn resolve<'a>(schema: &'a Value, form: &'a Value) -> &'a Value {
     let reference = form.get("$ref").and_then(Value::as_str);
     let place = reference.and_then(|reference| reference.strip_prefix('#'));
     place.and_then(|place| schema.pointer(place)).unwrap_or(form)
 }
 
-/// The form, of several, that a value was meant to have.
+/// The alternative that a value was intended to match.
 enum Meant<'a> {
     /// The one at this position.
     Form(usize),
-    /// One of those told apart by a member, which is missing or unknown.
+    /// One of those distinguished by a tag member, which is missing or unknown.
     Tag { name: &'a str, tags: Vec<&'a Value> },
-    /// There is no telling.
+    /// None can be determined.
     Unknown,
 }
 
@@ -64,7 +64,7 @@ fn meant<'a>(forms: &[&'a Value], value: &Value) -> Meant<'a> {
                 None => Meant::Tag { name, tags: tags.into_iter().map(|(_, tag)| tag).collect() },
             };
         }
-        // A form with a single member is known by its name.
+        // An alternative with a single member is identified by its name.
         let by_member = forms.iter().position(|form| {
             only_member(form).is_some_and(|name| members.len() == 1 && members.contains_key(name))
         });
@@ -72,7 +72,7 @@ fn meant<'a>(forms: &[&'a Value], value: &Value) -> Meant<'a> {
             return Meant::Form(index);
         }
     }
-    // Otherwise the only form of the right type, if there is one, unless a fixed value is wanted.
+    // Otherwise the only alternative of the right type, unless it is a constant.
     let kind = kind_of(value);
     let of_this_kind = |form: &Value| {
         let types = form.get("type");
@@ -89,7 +89,7 @@ fn meant<'a>(forms: &[&'a Value], value: &Value) -> Meant<'a> {
     }
 }
 
-/// The member by whose fixed value all forms that are objects are told apart.
+/// The member whose constant value distinguishes all alternatives that are objects.
 fn tag<'a>(forms: &[&'a Value]) -> Option<(&'a str, Vec<(usize, &'a Value)>)> {
     let objects = || forms.iter().copied().enumerate().filter(|(_, form)| form["type"] == "object");
     let (_, first) = objects().next()?;
@@ -102,7 +102,7 @@ fn tag<'a>(forms: &[&'a Value]) -> Option<(&'a str, Vec<(usize, &'a Value)>)> {
     Some((name, tags.collect()))
 }
 
-/// The one member a form has and needs, as an enum's variant with data is written.
+/// The only member of an alternative, as enum variants with data have.
 fn only_member(form: &Value) -> Option<&str> {
     let properties = form.get("properties")?.as_object()?;
     let (name, _) = properties.iter().next().filter(|_| properties.len() == 1)?;

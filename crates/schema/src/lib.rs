@@ -1,13 +1,13 @@
 //! JSON Schema validation for the whole workspace.
 //!
-//! Nearly all schemas of tools are derived from Rust types and use few keywords. The plain
-//! check understands those, accepts most arguments without building them in memory and explains
-//! what is wrong with the others. The feature `complete` adds the jsonschema crate for every other
-//! schema; without it, such a schema is refused when it is compiled. It also brings
-//! [`UntrustedSchema`], for schemas of peers and of files.
+//! Nearly all schemas of tools are derived from Rust types and use few keywords. The built-in check
+//! handles those: it accepts most arguments without decoding them, and explains violations. The
+//! feature `complete` adds the jsonschema crate for every other schema; without it, such a schema
+//! is rejected when it is compiled. It also adds [`UntrustedSchema`], for schemas of peers and of
+//! files.
 
 mod cache;
-// Tests compare the plain check with it, whatever the features.
+// Tests compare the built-in check with it, whatever the features.
 #[cfg(any(feature = "complete", test))]
 mod complete;
 mod cost;
@@ -31,18 +31,18 @@ pub use untrusted::{TooCostly, UntrustedSchema};
 
 /// A compiled JSON Schema 2020-12.
 ///
-/// Patterns run in linear time, references never leave the schema and the steps of a check are
+/// Patterns run in linear time, references never leave the schema, and the steps of a check are
 /// bounded, so neither the author of a schema nor a caller can make a check expensive.
 ///
 /// ```
 /// use mcp_flow_proto::Raw;
-/// use mcp_flow_schema::{Fault, Schema};
+/// use mcp_flow_schema::{CheckError, Schema};
 ///
 /// let schema = serde_json::json!({"type": "object", "required": ["a"]});
 /// let schema = Schema::compile(&schema).unwrap();
 /// assert!(schema.check(Raw::Json(r#"{"a":1}"#)).is_ok());
 ///
-/// let Err(Fault::Violations(violations)) = schema.check(Raw::Json("{}")) else { panic!() };
+/// let Err(CheckError::Violations(violations)) = schema.check(Raw::Json("{}")) else { panic!() };
 /// assert_eq!(violations[0].sentence, "a is required");
 /// ```
 #[derive(Debug)]
@@ -58,26 +58,26 @@ enum Check {
     Complete(Box<jsonschema::Validator>),
 }
 
-/// The reason arguments are refused.
+/// The reason arguments are rejected.
 #[derive(Debug)]
-pub enum Fault {
-    /// They cannot be decoded; they nest too deep, for example.
+pub enum CheckError {
+    /// They cannot be decoded, for example because they nest too deep.
     Unreadable(DecodeError),
-    /// They break the schema.
+    /// They violate the schema.
     Violations(Vec<Violation>),
 }
 
-/// One way in which arguments break their schema.
+/// One violation of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Where, as a JSON Pointer into the arguments; empty for the whole.
+    /// JSON Pointer to the offending value; empty for the whole.
     pub pointer: String,
     /// Sentence that says what is wrong and what would be right.
     pub sentence: String,
 }
 
 impl Violation {
-    /// Says what is wrong with the argument of this name; with all of them, if it is empty.
+    /// Describes a violation by the argument of this name, or by all of them if it is empty.
     pub fn named(name: &str, sentence: impl Into<String>) -> Self {
         let pointer = if name.is_empty() { String::new() } else { member("", name) };
         Self { pointer, sentence: sentence.into() }
@@ -96,8 +96,8 @@ impl Schema {
 
     /// Compiles a schema whose formats are enforced, as those of forms are.
     pub fn compile_with_formats(schema: &Value) -> Result<Self, String> {
-        // The plain check knows the formats of forms, and is a little stricter about e-mail
-        // addresses; where both are at hand, the complete one decides.
+        // The built-in check supports the formats of forms, and is a little stricter on email
+        // addresses; if both are available, the complete one decides.
         let check = if cfg!(feature = "complete") {
             compile_rest(schema, true, String::new())?
         } else {
@@ -107,22 +107,22 @@ impl Schema {
     }
 
     /// Checks arguments that are still encoded.
-    pub fn check(&self, arguments: Raw<'_>) -> Result<(), Fault> {
+    pub fn check(&self, arguments: Raw<'_>) -> Result<(), CheckError> {
         if let Check::Plain(plain) = &self.check
             && plain.accepts(arguments)
         {
             return Ok(());
         }
-        let arguments = build(arguments).map_err(Fault::Unreadable)?;
+        let arguments = build(arguments).map_err(CheckError::Unreadable)?;
         let violations = match &self.check {
             Check::Plain(plain) => plain.violations(&self.source, &arguments),
             #[cfg(feature = "complete")]
             Check::Complete(validator) => complete::violations(validator, &self.source, &arguments),
         };
-        if violations.is_empty() { Ok(()) } else { Err(Fault::Violations(violations)) }
+        if violations.is_empty() { Ok(()) } else { Err(CheckError::Violations(violations)) }
     }
 
-    /// Returns whether a value keeps to the schema.
+    /// Returns whether a value conforms to the schema.
     pub fn accepts(&self, value: &Value) -> bool {
         match &self.check {
             Check::Plain(plain) => plain.fits(&self.source, value),
@@ -132,7 +132,7 @@ impl Schema {
     }
 }
 
-/// Builds arguments in memory, if they are not too many.
+/// Decodes arguments, unless they hold too many values.
 pub fn build(arguments: Raw<'_>) -> Result<Value, DecodeError> {
     if arguments.count() > MOST_VALUES {
         return Err(DecodeError::Shape(format!("they hold more than {MOST_VALUES} values")));
@@ -140,7 +140,7 @@ pub fn build(arguments: Raw<'_>) -> Result<Value, DecodeError> {
     arguments.decode()
 }
 
-/// Compiles a schema that the plain check does not understand for this reason.
+/// Compiles a schema that the built-in check does not support, for this reason.
 #[cfg(feature = "complete")]
 fn compile_rest(schema: &Value, formats: bool, _: String) -> Result<Check, String> {
     complete::validator(schema, formats).map(|validator| Check::Complete(Box::new(validator)))
@@ -151,7 +151,7 @@ fn compile_rest(_: &Value, _: bool, reason: String) -> Result<Check, String> {
     Err(reason)
 }
 
-/// Limit on the values of arguments that are built in memory.
+/// Limit on the values of decoded arguments.
 const MOST_VALUES: usize = 256 * 1024;
 
 /// Limit on violations reported at once; the rest are reported on the next attempt.

@@ -1,5 +1,5 @@
-//! Comparison of JSON values as JSON Schema defines it: numbers by their exact value, however they
-//! are written.
+//! Comparison of JSON values as JSON Schema defines it: numbers by their exact value, whatever
+//! their notation.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -21,7 +21,7 @@ pub(crate) fn is_whole(number: &Number) -> bool {
     !number.is_f64() || number.as_f64().is_some_and(|float| float.fract() == 0.0)
 }
 
-/// Returns whether two values are the same; `1` and `1.0` are.
+/// Returns whether two values are equal; `1` and `1.0` are.
 pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {
@@ -76,7 +76,7 @@ fn write_canonical(value: &Value, text: &mut String) {
     written.expect("writing to a text does not fail");
 }
 
-/// The integer a number is, if it is one below 2^126.
+/// The integer value of a number, if it has one below 2^126.
 fn whole(number: &Number) -> Option<i128> {
     if let Some(number) = number.as_i64() {
         return Some(number.into());

@@ -1,9 +1,9 @@
-//! A check of our own for the schemas that Rust types derive to.
+//! The built-in check, for the schemas that Rust types derive to.
 //!
-//! One compiled form serves two ways of checking. [`scan`] runs on encoded arguments without
-//! building them in memory; it may fail to accept good arguments, such as a member given twice, but
-//! it never accepts bad ones. [`walk`] runs on values in memory; its verdict is exact, and it lists
-//! every violation.
+//! One compiled form serves two algorithms. [`scan`] checks encoded arguments without decoding
+//! them; it may fail to accept valid arguments, such as a duplicate member, but never accepts
+//! invalid ones. [`walk`] checks decoded values; its verdict is exact, and it lists every
+//! violation.
 
 mod compile;
 mod format;
@@ -24,43 +24,43 @@ use options::Options;
 use scan::Scan;
 use walk::Walk;
 
-/// A compiled schema of the plain kind.
+/// A compiled schema of the supported subset.
 #[derive(Debug)]
 pub(crate) struct Plain {
-    /// Targets of references; the whole schema comes first.
+    /// Targets of references; the root schema comes first.
     definitions: Vec<Check>,
 }
 
 impl Plain {
-    /// Compiles a schema; the error names what is wrong or not understood, and where.
+    /// Compiles a schema; the error names the location and keyword that is invalid or unsupported.
     pub(crate) fn compile(schema: &Value, formats: bool) -> Result<Self, String> {
         compile::compile(schema, formats).map(|definitions| Self { definitions })
     }
 
-    /// Returns whether encoded arguments are known to be good.
+    /// Returns whether encoded arguments are known to be valid.
     pub(crate) fn accepts(&self, arguments: Raw<'_>) -> bool {
         Scan::new(self, arguments).accepts(&self.definitions[ROOT], arguments)
     }
 
-    /// Returns whether a value keeps to the schema.
+    /// Returns whether a value conforms to the schema.
     pub(crate) fn fits(&self, source: &Value, value: &Value) -> bool {
         Walk::new(self, source).fits(value)
     }
 
-    /// Lists how a value breaks the schema, which was compiled from this source.
+    /// Lists violations of the schema, which was compiled from this source.
     pub(crate) fn violations(&self, source: &Value, value: &Value) -> Vec<Violation> {
         Walk::new(self, source).violations(value)
     }
 }
 
-/// The position of the whole schema among the definitions.
+/// The index of the root schema among the definitions.
 const ROOT: usize = 0;
 
-/// The keywords of one schema. Each restricts values of its own type and leaves others alone.
+/// The keywords of one schema. Each restricts values of its own type only.
 #[derive(Debug, Default)]
 struct Check {
     types: Types,
-    /// The types of which every value is good.
+    /// The types of which every value is valid.
     free: Types,
     bounds: Vec<Bound>,
     text: Option<Box<Text>>,
@@ -69,12 +69,12 @@ struct Check {
     rest: Option<Box<Rest>>,
 }
 
-/// The keywords that speak of values of any type.
+/// The keywords that apply to values of any type.
 #[derive(Debug, Default)]
 struct Rest {
     /// `enum` and `const`.
     options: Vec<Options>,
-    /// `$ref`, as a position among the definitions.
+    /// `$ref`, as an index among the definitions.
     reference: Option<usize>,
     /// `allOf`.
     all: Vec<Check>,
@@ -82,7 +82,7 @@ struct Rest {
     forms: Vec<Forms>,
 }
 
-/// A set of the types of JSON, one bit for each.
+/// A set of JSON types, one bit for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Types(u8);
 
@@ -128,12 +128,12 @@ impl Default for Types {
     }
 }
 
-/// A limit of a number.
+/// A bound of a number.
 #[derive(Debug)]
 struct Bound {
     side: Side,
     limit: Number,
-    /// The limit as near as a float comes to it.
+    /// The nearest float to the bound.
     float: f64,
 }
 
@@ -145,7 +145,7 @@ enum Side {
     ExclusiveMaximum,
 }
 
-/// The limits of a length.
+/// The bounds of a length.
 #[derive(Clone, Copy, Debug, Default)]
 struct Length {
     minimum: Option<u64>,
@@ -153,7 +153,7 @@ struct Length {
 }
 
 impl Length {
-    /// Returns whether a length is allowed, which is counted only if it matters.
+    /// Returns whether a length is allowed; counts only if needed.
     fn holds(self, count: impl FnOnce() -> usize) -> bool {
         if self.minimum.is_none() && self.maximum.is_none() {
             return true;
@@ -180,7 +180,7 @@ struct Pattern {
 #[derive(Debug, Default)]
 struct List {
     prefix: Vec<Check>,
-    /// Check of the items after the prefix.
+    /// The check of items after the prefix.
     items: Option<Check>,
     length: Length,
     unique: bool,
@@ -192,14 +192,14 @@ struct Object {
     /// One for each name.
     checks: Vec<Check>,
     required: Vec<String>,
-    /// One bit for each name that is required; none if a name has no bit.
+    /// One bit for each required name; `None` if a name has no bit.
     required_bits: Option<u64>,
     patterns: Vec<(Pattern, Check)>,
     others: Others,
     length: Length,
 }
 
-/// Rule for members that neither a name nor a pattern covers.
+/// The rule for members that neither a name nor a pattern covers.
 #[derive(Debug, Default)]
 enum Others {
     #[default]
@@ -208,27 +208,27 @@ enum Others {
     Checked(Box<Check>),
 }
 
-/// Alternatives, of which one must fit, or exactly one.
+/// Alternatives, of which at least or exactly one must match.
 #[derive(Debug)]
 struct Forms {
     checks: Vec<Check>,
     exactly_one: bool,
-    /// Where they are listed in the schema.
+    /// Their location in the schema.
     place: String,
-    /// The fixed texts they are, if they are nothing else and no two are the same.
+    /// Their constant texts, if they are nothing else and distinct.
     texts: Option<Vec<String>>,
-    /// One for each form.
+    /// One for each alternative.
     marks: Vec<Mark>,
-    /// The members that marks speak of.
+    /// The members that marks refer to.
     names: Vec<String>,
 }
 
-/// What rules a form out at a glance, so that nested values are not checked against every form.
+/// Cheap tests that rule out an alternative, so that nested values are not checked against each.
 #[derive(Debug)]
 struct Mark {
     types: Types,
-    /// A member the form requires, as a position among the names.
+    /// A member the alternative requires, as an index among the names.
     required: Option<usize>,
-    /// A member that must be a fixed text, as a position among the names.
+    /// A member that must be a constant text, as an index among the names.
     fixed: Option<(usize, String)>,
 }

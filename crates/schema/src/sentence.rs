@@ -1,4 +1,4 @@
-//! Sentences that say what is wrong with arguments, for a person or a model to act on.
+//! Sentences that describe violations, for a person or a model to act on.
 
 use std::fmt::Display;
 
@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use crate::Violation;
 
-/// A rule that a value breaks.
+/// A rule that a value violates.
 pub(crate) enum Rule<'a> {
     Type(&'a [&'a str]),
     Options(&'a Value),
     Constant(&'a Value),
     /// A bound of a number, such as `at least`.
     Bound(&'a str, &'a dyn Display),
-    /// A bound of a length, such as `at least`, and what is counted.
+    /// A bound of a length, such as `at least`, and its unit.
     Length(&'a str, u64, &'a str),
     Pattern(&'a str),
     Unique,
@@ -22,7 +22,7 @@ pub(crate) enum Rule<'a> {
 }
 
 impl Rule<'_> {
-    /// Says what the value at a place must do to keep to the rule.
+    /// Describes how the value at a location violates the rule.
     pub(crate) fn violation(&self, place: &str, value: &Value) -> Violation {
         let given = || shorten(&value.to_string());
         let requirement = match self {
@@ -42,21 +42,21 @@ impl Rule<'_> {
     }
 }
 
-/// Names what is at a place, and says what it must do.
+/// Names the location, and states the requirement.
 pub(crate) fn at(place: &str, requirement: &str) -> Violation {
     let name =
         if place.is_empty() { "the whole of the arguments".to_owned() } else { dotted(place) };
     Violation { pointer: place.to_owned(), sentence: format!("{name} {requirement}") }
 }
 
-/// Says that a member is missing.
+/// Describes a missing member.
 pub(crate) fn required(place: &str, name: &str) -> Violation {
     let pointer = member(place, name);
     let sentence = format!("{} is required", dotted(&pointer));
     Violation { pointer, sentence }
 }
 
-/// Says that a member is not allowed here, which are, and which of them may have been meant.
+/// Describes an unknown member: the known ones, and which was probably meant.
 pub(crate) fn stray(place: &str, name: &str, known: &[&str]) -> Violation {
     let short = shorten(name);
     let pointer = member(place, &short);
@@ -74,14 +74,14 @@ pub(crate) fn stray(place: &str, name: &str, known: &[&str]) -> Violation {
     Violation { pointer, sentence }
 }
 
-/// Finds the name that is spelled most like this one, if any is near enough to have been meant.
+/// The known name most similar to this one, if similar enough.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let likeness = |known: &&str| strsim::jaro_winkler(name, known);
     let best = known.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
     (likeness(&best) > NEAR).then_some(best)
 }
 
-/// From here on two words are taken for spellings of one.
+/// Names at least this similar are taken for misspellings.
 const NEAR: f64 = 0.8;
 
 fn type_words(names: &[&str]) -> String {
@@ -89,7 +89,7 @@ fn type_words(names: &[&str]) -> String {
     list(&words, "or")
 }
 
-/// Names a type of JSON in plain words.
+/// The name of a JSON type in plain words.
 pub(crate) fn type_word(name: &str) -> &str {
     match name {
         "integer" => "a whole number",
@@ -126,25 +126,25 @@ pub fn member(place: &str, name: &str) -> String {
     format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
-/// Writes a JSON Pointer as people write paths: `/a/0/b` becomes `a.0.b`.
+/// Converts a JSON Pointer into a dotted path: `/a/0/b` becomes `a.0.b`.
 pub fn dotted(pointer: &str) -> String {
     let parts = pointer.split('/').skip(1);
     parts.map(readable).collect::<Vec<_>>().join(".")
 }
 
-/// One part of a pointer, in quotes if it could be taken for something else.
+/// One segment of a path, quoted if it could be misread.
 fn readable(part: &str) -> String {
     let part = part.replace("~1", "/").replace("~0", "~");
     let plain = |character: char| character.is_alphanumeric() || "_-$/~@:".contains(character);
     if !part.is_empty() && part.chars().all(plain) { part } else { format!("{part:?}") }
 }
 
-/// Cuts a text so that it can be repeated in a sentence.
+/// Truncates a text for use in a sentence.
 pub(crate) fn shorten(text: &str) -> String {
     shorten_to(text, 60)
 }
 
-/// Cuts a text after so many characters.
+/// Truncates a text to this many characters.
 pub(crate) fn shorten_to(text: &str, longest: usize) -> String {
     match text.char_indices().nth(longest) {
         Some((end, _)) => format!("{}...", &text[..end]),

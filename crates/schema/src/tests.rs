@@ -1,10 +1,10 @@
-//! The sentences for violations, and the bounds of a check.
+//! Sentences of violations, and the bounds of a check.
 
-use super::{Fault, Schema};
+use super::{CheckError, Schema};
 use mcp_flow_proto::Raw;
 use serde_json::{Value, json};
 
-/// MCP-027, PAT-030, C-31: every violation has its place and a sentence to act on.
+/// MCP-027, PAT-030, C-31: every violation has a location and a sentence to act on.
 #[test]
 fn violations_are_named_and_explained() {
     let schema = json!({
@@ -76,7 +76,7 @@ fn violations_are_named_and_explained() {
 }
 
 #[test]
-fn what_would_be_right_is_said_of_a_stray_argument() {
+fn unknown_arguments_get_a_suggestion() {
     let two = json!({"properties": {"a": true, "b": true}, "additionalProperties": false});
     check(&two, json!({"c~/": 1}), &["/c~0~1 c~/ is not an argument; this tool takes a and b"]);
     let three = json!({"properties": {"age": true, "email": true, "name": true},
@@ -95,9 +95,9 @@ fn what_would_be_right_is_said_of_a_stray_argument() {
     check(&none, json!({"c": 1}), &["/c c is not an argument; this tool takes none"]);
 }
 
-/// Enums with data, as they are derived: told apart by a member, or by the only member.
+/// Enums with data, as derived: distinguished by a tag, or by their only member.
 #[test]
-fn the_form_that_was_meant_is_explained() {
+fn the_intended_alternative_is_explained() {
     let dog = json!({"type": "object", "properties": {
         "kind": {"const": "dog"}, "age": {"type": "integer"}}, "required": ["kind", "age"]});
     let cat = json!({"type": "object", "properties": {"kind": {"const": "cat"}},
@@ -129,7 +129,7 @@ fn the_form_that_was_meant_is_explained() {
 }
 
 #[test]
-fn schemas_beyond_the_plain_check_need_the_feature() {
+fn schemas_beyond_the_built_in_check_need_the_feature() {
     let schema = json!({"properties": {"a": {"not": {"const": 7}}}});
     let compiled = Schema::compile(&schema);
     assert_eq!(compiled.is_ok(), cfg!(feature = "complete"), "{compiled:?}");
@@ -151,8 +151,8 @@ fn check(schema: &Value, arguments: Value, expected: &[&str]) {
     let schema = Schema::compile(schema).unwrap();
     let violations = match schema.check(Raw::Json(&arguments.to_string())) {
         Ok(()) => Vec::new(),
-        Err(Fault::Violations(violations)) => violations,
-        Err(Fault::Unreadable(error)) => panic!("{arguments}: {error}"),
+        Err(CheckError::Violations(violations)) => violations,
+        Err(CheckError::Unreadable(error)) => panic!("{arguments}: {error}"),
     };
     let mut found: Vec<_> = violations
         .iter()
@@ -166,21 +166,21 @@ fn check(schema: &Value, arguments: Value, expected: &[&str]) {
 fn long_values_are_not_repeated_in_full() {
     let schema = Schema::compile(&json!({"properties": {"a": {"type": "number"}}})).unwrap();
     let arguments = json!({"a": "é".repeat(10_000)}).to_string();
-    let Err(Fault::Violations(violations)) = schema.check(Raw::Json(&arguments)) else {
+    let Err(CheckError::Violations(violations)) = schema.check(Raw::Json(&arguments)) else {
         panic!("a text is no number")
     };
     assert!(violations[0].sentence.len() < 200);
 }
 
 #[test]
-fn many_violations_are_not_all_told() {
+fn the_number_of_violations_is_limited() {
     let schema = Schema::compile(&json!({"additionalProperties": false})).unwrap();
     let members: Vec<_> = (0..10_000).map(|number| format!("\"a{number}\":1")).collect();
     let members = format!("{{{}}}", members.join(","));
-    let Err(Fault::Violations(violations)) = schema.check(Raw::Json(&members)) else {
+    let Err(CheckError::Violations(violations)) = schema.check(Raw::Json(&members)) else {
         panic!("none of the members is allowed")
     };
     assert!(violations.len() <= 20, "{}", violations.len());
     let many = format!("{{\"a\":[{}0]}}", "0,".repeat(300_000));
-    assert!(matches!(schema.check(Raw::Json(&many)), Err(Fault::Unreadable(_))));
+    assert!(matches!(schema.check(Raw::Json(&many)), Err(CheckError::Unreadable(_))));
 }

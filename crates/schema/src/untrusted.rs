@@ -1,4 +1,4 @@
-//! Schemas that a peer or a file brings along: what they cost is bounded before they check anything.
+//! Schemas of peers and files: their cost is bounded before they are used.
 
 use jsonschema::Validator;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use crate::cost::{is_affordable, is_affordable_for};
 use crate::sentence::shorten_to;
 use crate::{Violation, complete};
 
-/// A compiled JSON Schema 2020-12 of somebody who is not trusted.
+/// A compiled JSON Schema 2020-12 from an untrusted source.
 ///
 /// ```
 /// use mcp_flow_schema::UntrustedSchema;
@@ -25,12 +25,12 @@ pub struct UntrustedSchema {
     validator: Validator,
 }
 
-/// The reason a value is not checked at all: it is so large or so deep that the schema has too much work.
+/// A value is too large or too deep to be checked against the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooCostly;
 
 impl UntrustedSchema {
-    /// Compiles a schema, unless it asks for too many checks or refers to what is not in it.
+    /// Compiles a schema, unless it is too expensive or refers to something outside.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         if !is_affordable(schema) {
             return Err("it asks for too many checks, or refers to what is not in it".to_owned());
@@ -39,8 +39,8 @@ impl UntrustedSchema {
         Ok(Self { source: schema.clone(), validator })
     }
 
-    /// Lists how a value breaks the schema, up to `most`; `whole` names the value in sentences, which do
-    /// not repeat it, for it may be secret.
+    /// Lists violations of the schema, up to `most`. `whole` names the value in sentences, which do
+    /// not repeat it, because it may be secret.
     pub fn violations(
         &self,
         value: &Value,
@@ -62,5 +62,5 @@ impl UntrustedSchema {
     }
 }
 
-/// Limit on the characters of a sentence: schemas and values are as long as their authors like.
+/// Limit on the characters of a sentence: schemas and values may be of any length.
 const LONGEST: usize = 300;

@@ -1,18 +1,18 @@
-//! Asking the client while a call runs: the person behind it, its model, its roots.
+//! Questions to the client while a call runs: elicitation, sampling, roots.
 //!
-//! One call of [`Context::elicit`], [`Context::sample`] or [`Context::roots`] works in every
-//! revision. Handshake clients are sent a request and the function goes on with its answer.
-//! Stateless ones (2026-07-28) are told what is needed and send the same call again, with the
-//! answers; the function then **runs again from the top**, and each question returns at once what
-//! was answered to it. So
+//! [`Context::elicit`], [`Context::sample`] and [`Context::roots`] work in every revision. A
+//! handshake client is sent a request, and the function continues with its response. A stateless
+//! client (2026-07-28) gets an `input_required` result and sends the same call again with the
+//! answers; the function then **runs again from the top**, and each question returns its answer at
+//! once. Therefore:
 //!
-//! - code before a question runs again: it must have no effect that may not happen twice;
-//! - a question must read the same each time; an answer to another question is not taken for one;
-//! - questions are told apart by their order, or by the key they are given with [`Context::ask`];
-//! - questions asked at the same time, as with `join!`, reach the client together.
+//! - code before a question runs again, so its effects must be idempotent;
+//! - a question must read the same in each run; an answer to another question is rejected;
+//! - questions are identified by their order, or by the key given with [`Context::ask`];
+//! - questions asked concurrently, as with `join!`, reach the client together.
 //!
-//! A client is asked only what it has declared it can do. [`AskError::Missing`] tells of what it
-//! has not; a stateless call that then fails is answered with -32021 and the capability it needs.
+//! A client is asked only for capabilities it declares. [`AskError::Missing`] reports others; a
+//! stateless call that then fails is answered with error -32021 and the capability it needs.
 //!
 //! ```
 //! use mcp_flow_server::{AskError, Context, Elicited, Tool};
@@ -54,7 +54,7 @@ pub use capability::Capability;
 pub use error::{AskError, NotAccepted};
 pub use form::{Elicited, Form};
 
-/// A question under a key of its own; see [`Context::ask`].
+/// A question with its own key; see [`Context::ask`].
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Ask<'a> {
@@ -63,18 +63,18 @@ pub struct Ask<'a> {
 }
 
 impl Context {
-    /// Gives the next question a key.
+    /// Sets the key of the next question.
     ///
-    /// Stateless clients see it, and find their way by it through the rounds of a call. Needed
-    /// where the order of questions is not the same each time the function runs.
+    /// Stateless clients see it, and match answers by it over the rounds of a call. Needed where
+    /// the order of questions differs between runs of the function.
     pub fn ask<'a>(&'a self, key: &'a str) -> Ask<'a> {
         Ask { context: self, key: Some(key) }
     }
 
-    /// Asks the person behind the client to fill in a form.
+    /// Asks the client's user to fill in a form (elicitation).
     ///
-    /// The answer is checked against the form before it is decoded. Never ask for passwords or
-    /// keys this way: [`elicit_url`](Self::elicit_url) is for those.
+    /// The answer is checked against the form before it is decoded. Do not ask for passwords or
+    /// keys this way: use [`elicit_url`](Self::elicit_url) for those.
     pub async fn elicit<T: DeserializeOwned>(
         &self,
         form: impl Into<Form<T>>,
@@ -82,10 +82,9 @@ impl Context {
         self.any().elicit(form).await
     }
 
-    /// Asks the person behind the client to go to a URL, for what the client must not see.
+    /// Asks the client's user to open a URL, for input that the client must not see.
     ///
-    /// An accepted one says that they agreed to go, not that they have done what is to be done
-    /// there.
+    /// Acceptance means that the user agreed to open it, not that they completed anything there.
     pub async fn elicit_url(
         &self,
         message: impl Into<String>,
@@ -94,7 +93,7 @@ impl Context {
         self.any().elicit_url(message, url).await
     }
 
-    /// Asks the client's model.
+    /// Asks the client's model (sampling).
     pub async fn sample(&self, request: CreateMessage) -> Result<SampleResult, AskError> {
         self.any().sample(request).await
     }
@@ -104,7 +103,7 @@ impl Context {
         self.any().roots().await
     }
 
-    /// Whether the client can be asked this.
+    /// Returns whether the client declares a capability.
     pub fn client_can(&self, capability: Capability) -> bool {
         self.peer().is_some_and(|peer| capability.is_declared_by(peer))
     }
@@ -169,7 +168,7 @@ fn to_value(params: &impl Serialize) -> Result<Value, AskError> {
     serde_json::to_value(params).map_err(|error| AskError::Unwritable(error.to_string()))
 }
 
-/// Whether this is somewhere a browser can go.
+/// Returns whether this is a URL that a browser can open.
 fn is_url(text: &str) -> bool {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#']));

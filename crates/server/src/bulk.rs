@@ -1,10 +1,10 @@
-//! What is too large to be held in memory: read piece by piece, and carried as the transport can.
+//! Payloads too large for memory: read in pieces and delivered as the transport can.
 //!
-//! A tool or a resource returns a [`Bulk`] and never cares how it travels. Small ones go inline.
-//! What is larger goes by the [`Carrier`] of the connection, if its transport has one; without one
-//! it goes inline up to the limit of a result, and past that its sender is told so.
+//! A tool or resource returns a [`Bulk`] regardless of transport. Small ones are sent inline.
+//! Larger ones use the [`SideChannel`] of the connection, if its transport has one; without one they
+//! are sent inline up to the limit of a result, and fail beyond it.
 
-mod carrier;
+mod side_channel;
 mod reader;
 
 use std::fmt;
@@ -22,10 +22,10 @@ use tokio::io::AsyncRead;
 
 use crate::context::Context;
 
-pub use carrier::{CannotCarry, Carried, Carrier, Carrying, Found};
+pub use side_channel::{DeliveryRejected, DeliveryRequest, SideChannel, DeliveryFuture, Location};
 pub use reader::BulkReader;
 
-/// Something to be read, of any size.
+/// A payload of any size.
 ///
 /// ```
 /// use mcp_flow_server::bulk::Bulk;
@@ -48,23 +48,24 @@ pub struct Bulk {
     source: Source,
 }
 
-/// Where the bytes come from.
+/// The source of the bytes.
 enum Source {
-    /// A file, which can be read from any place, and again.
+    /// A file, which can be read at any offset, repeatedly.
     File(Arc<File>),
-    /// What is in memory anyway.
+    /// Bytes in memory.
     Bytes(Bytes),
-    /// Anything else can be read once: what was read of it already, and the rest.
+    /// A reader, which can be read once: the bytes read so far, and the rest.
     Reader(Bytes, Pin<Box<dyn AsyncRead + Send>>),
 }
 
 impl Bulk {
-    /// What a reader gives. It can be read once, from its beginning.
+    /// A payload from a reader, which is read once, from its start.
     pub fn reader(name: impl Into<String>, reader: impl AsyncRead + Send + 'static) -> Self {
         Self::new(name, None, Source::Reader(Bytes::new(), Box::pin(reader)))
     }
 
-    /// What a regular file holds now. It can be read from any place, and again.
+    /// A payload from a regular file, at its present length. It can be read at any offset,
+    /// repeatedly.
     pub fn file(name: impl Into<String>, file: File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         if !metadata.is_file() {
@@ -73,7 +74,7 @@ impl Bulk {
         Ok(Self::new(name, Some(metadata.len()), Source::File(Arc::new(file))))
     }
 
-    /// What is in memory already.
+    /// A payload from bytes in memory.
     pub fn bytes(name: impl Into<String>, bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         Self::new(name, Some(bytes.len() as u64), Source::Bytes(bytes))
@@ -83,56 +84,56 @@ impl Bulk {
         Self { name: name.into(), uri: None, mime_type: None, size, source }
     }
 
-    /// Says what kind of content it is.
+    /// Sets the MIME type.
     #[must_use]
     pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.mime_type = Some(mime_type.into());
         self
     }
 
-    /// Says which resource it is the content of.
+    /// Sets the URI of the resource it is the content of.
     #[must_use]
     pub fn with_uri(mut self, uri: impl Into<String>) -> Self {
         self.uri = Some(uri.into());
         self
     }
 
-    /// Says how many bytes a reader gives. One that gives fewer or more fails.
+    /// Sets the number of bytes a reader yields. A reader that yields fewer or more fails.
     #[must_use]
     pub fn with_size(mut self, bytes: u64) -> Self {
         self.size = Some(bytes);
         self
     }
 
-    /// Fills in what is not said yet.
+    /// Sets URI and MIME type where they are not set.
     pub(crate) fn or_described_as(mut self, uri: &str, mime_type: Option<&str>) -> Self {
         self.uri.get_or_insert_with(|| uri.to_owned());
         self.mime_type = self.mime_type.or_else(|| mime_type.map(str::to_owned));
         self
     }
 
-    /// What to call it.
+    /// The display name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What kind of content it is, if known.
+    /// The MIME type, if known.
     pub fn mime_type(&self) -> Option<&str> {
         self.mime_type.as_deref()
     }
 
-    /// How many bytes there are, if known.
+    /// The number of bytes, if known.
     pub fn size(&self) -> Option<u64> {
         self.size
     }
 
-    /// Whether it can be read from any place, and again.
+    /// Returns whether it can be read at any offset, repeatedly.
     pub fn is_seekable(&self) -> bool {
         !matches!(self.source, Source::Reader(..))
     }
 
-    /// Reads a part of what is seekable; of anything else there are no parts. A file that has
-    /// become too short for it fails to be read.
+    /// Reads a range of a seekable payload; `None` for others. Fails if the file has become too
+    /// short.
     pub fn read_range(&self, range: Range<u64>) -> Option<BulkReader> {
         match &self.source {
             Source::File(file) => {
@@ -142,14 +143,14 @@ impl Bulk {
             Source::Bytes(bytes) => {
                 let end = range.end.min(bytes.len() as u64);
                 let start = range.start.min(end);
-                let place = |place: u64| usize::try_from(place).unwrap_or(usize::MAX);
-                Some(BulkReader::bytes(bytes.slice(place(start)..place(end))))
+                let offset = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+                Some(BulkReader::bytes(bytes.slice(offset(start)..offset(end))))
             }
             Source::Reader(..) => None,
         }
     }
 
-    /// Reads all of it. Where the size is known, a source that ends before it fails to be read.
+    /// Reads all of it. Fails if the source ends before the known size.
     pub fn into_reader(self) -> BulkReader {
         let reader = match self.source {
             Source::File(file) => BulkReader::file(file, 0..self.size.unwrap_or(u64::MAX)),
@@ -162,10 +163,10 @@ impl Bulk {
         }
     }
 
-    /// Reads as much as is wanted in memory: all of it, if that is no more than `limit` bytes.
-    async fn take_up_to(mut self, limit: usize) -> io::Result<Taken> {
+    /// Reads all of it into memory, if it has at most `limit` bytes.
+    async fn read_up_to(mut self, limit: usize) -> io::Result<Prefix> {
         if self.size.is_some_and(|size| size > limit as u64) {
-            return Ok(Taken::Larger(self));
+            return Ok(Prefix::Larger(self));
         }
         let mut begun = Vec::new();
         let wanted = limit as u64 + 1;
@@ -193,18 +194,18 @@ impl Bulk {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let head = Head { uri: self.uri, mime_type: self.mime_type };
-            return Ok(Taken::All(begun, head));
+            return Ok(Prefix::All(begun, head));
         }
         self.source = match (source, reader.into_stream()) {
             (Some(source), _) => source,
             (None, Some(rest)) => Source::Reader(begun.into(), rest),
             (None, None) => return Err(io::ErrorKind::UnexpectedEof.into()),
         };
-        // A file may have grown since it was opened.
+        // The file may have grown since it was opened.
         if let Source::File(file) = &self.source {
             self.size = Some(file.metadata()?.len());
         }
-        Ok(Taken::Larger(self))
+        Ok(Prefix::Larger(self))
     }
 }
 
@@ -219,47 +220,47 @@ impl fmt::Debug for Bulk {
     }
 }
 
-/// What came of reading a limited part into memory.
-enum Taken {
+/// The outcome of reading a limited payload into memory.
+enum Prefix {
     All(Vec<u8>, Head),
     Larger(Bulk),
 }
 
-/// What is known of something that is in memory.
+/// The metadata of a payload in memory.
 struct Head {
     uri: Option<String>,
     mime_type: Option<String>,
 }
 
-/// Why something was not delivered.
+/// Error while delivering a payload.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeliveryError {
-    /// It is larger than what may be sent inline, and this transport has no other way.
+    /// It is larger than the inline limit, and this transport has no side channel.
     #[error(
         "{name} is {} long and was not sent, because this server sends at most {limit} bytes over \
          this transport; over HTTP it can be downloaded",
         size_of(*size, *limit)
     )]
     TooLarge {
-        /// What it is called.
+        /// The name.
         name: String,
-        /// How long it is, if known.
+        /// The number of bytes, if known.
         size: Option<u64>,
-        /// The most that is sent.
+        /// The limit.
         limit: usize,
     },
-    /// It could not be read.
+    /// Reading failed.
     #[error("{name} cannot be read: {source}")]
     Read {
-        /// What it is called.
+        /// The name.
         name: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The transport does not take it.
-    #[error("it cannot be sent beside the result: {0}")]
-    Carry(#[from] CannotCarry),
+    /// The side channel rejected it.
+    #[error("the transport cannot deliver it outside the message: {0}")]
+    Rejected(#[from] DeliveryRejected),
 }
 
 fn size_of(size: Option<u64>, limit: usize) -> String {
@@ -269,8 +270,8 @@ fn size_of(size: Option<u64>, limit: usize) -> String {
     }
 }
 
-/// Bytes as the text they are, or as they came. What has a zero in it is no text, though UTF-8 would
-/// allow it: nobody could read it, and in JSON each takes six bytes.
+/// Decodes text, or returns the bytes. Bytes with a NUL are not text, although UTF-8 allows it:
+/// nobody could read it, and JSON escapes take six bytes each.
 pub(crate) fn text_of(bytes: Vec<u8>) -> Result<String, Vec<u8>> {
     if bytes.contains(&0) {
         return Err(bytes);
@@ -278,24 +279,23 @@ pub(crate) fn text_of(bytes: Vec<u8>) -> Result<String, Vec<u8>> {
     String::from_utf8(bytes).map_err(std::string::FromUtf8Error::into_bytes)
 }
 
-/// How something is delivered.
+/// The chosen way of delivery.
 #[derive(Debug)]
 pub(crate) enum Delivery {
     /// In the message itself.
     Inline { bytes: Vec<u8>, uri: Option<String>, mime_type: Option<String> },
-    /// Beside it, to be fetched.
+    /// By link, to be downloaded.
     Link(Box<ResourceLink>),
-    /// Beside it, on a stream of the same request.
+    /// On a stream of the same request.
     Stream { tag: u32, mime_type: String, meta: Meta },
 }
 
-/// What a client cannot see of something that travels beside its message, in `_meta`: where it is
-/// found, what it is called and how long it is (C-59).
+/// `_meta` key with the location, name and size of a payload delivered outside its message (C-59).
 pub(crate) const DOWNLOAD: &str = "mcp-flow/download";
 
 impl Context {
-    /// Delivers something of any size to the caller, as the connection can: what this returns goes
-    /// into the result.
+    /// Delivers a payload of any size as the connection can; the returned content goes into the
+    /// result.
     ///
     /// A tool that returns nothing else can return the [`Bulk`] itself.
     pub async fn deliver(&self, bulk: Bulk) -> Result<Content, DeliveryError> {
@@ -316,44 +316,44 @@ impl Context {
         })
     }
 
-    /// Finds out how something travels: inline if it is small or there is no other way.
+    /// Chooses the way of delivery: inline if it is small or there is no side channel.
     pub(crate) async fn route_bulk(&self, bulk: Bulk) -> Result<Delivery, DeliveryError> {
         let limits = self.limits();
-        let carrier = self.carrier();
-        let possible = carrier.map(|carrier| carrier.check(self.id()));
+        let side_channel = self.side_channel();
+        let possible = side_channel.map(|side_channel| side_channel.check(self.id()));
         let limit =
             if let Some(Ok(())) = possible { limits.inline_bytes } else { limits.result_bytes };
         let name = bulk.name.clone();
-        let taken = bulk.take_up_to(limit).await;
-        let bulk = match taken.map_err(|source| DeliveryError::Read { name, source })? {
-            Taken::All(bytes, Head { uri, mime_type }) => {
+        let prefix = bulk.read_up_to(limit).await;
+        let bulk = match prefix.map_err(|source| DeliveryError::Read { name, source })? {
+            Prefix::All(bytes, Head { uri, mime_type }) => {
                 return Ok(Delivery::Inline { bytes, uri, mime_type });
             }
-            Taken::Larger(bulk) => bulk,
+            Prefix::Larger(bulk) => bulk,
         };
         let (name, mime_type, size) = (bulk.name.clone(), bulk.mime_type.clone(), bulk.size);
-        let (Some(carrier), Some(possible)) = (carrier, possible) else {
+        let (Some(side_channel), Some(possible)) = (side_channel, possible) else {
             return Err(DeliveryError::TooLarge { name, size, limit });
         };
-        let found = match possible {
+        let location = match possible {
             Ok(()) => {
-                self.note_carried();
-                let request = Carried { request: self.id(), principal: self.principal() };
-                let found = carrier.carry(&request, bulk).await;
-                // A call that was given up meanwhile has told so before there was anything to tell.
+                self.use_side_channel();
+                let request = DeliveryRequest { request: self.id(), principal: self.principal() };
+                let location = side_channel.deliver(&request, bulk).await;
+                // A call abandoned meanwhile has reported so before this payload was registered.
                 if self.is_answered() {
-                    carrier.replied(self.id(), false);
+                    side_channel.replied(self.id(), false);
                 }
-                found
+                location
             }
             Err(error) => Err(error),
         };
-        match found {
-            Ok(Found::Link(uri)) => {
+        match location {
+            Ok(Location::Link(uri)) => {
                 let link = ResourceLink { uri, name, mime_type, size, ..ResourceLink::default() };
                 Ok(Delivery::Link(Box::new(link)))
             }
-            Ok(Found::Stream(tag)) => {
+            Ok(Location::Stream(tag)) => {
                 let mime_type = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
                 let mut download = json!({"name": name});
                 if let Some(size) = size {
@@ -363,8 +363,8 @@ impl Context {
                 Ok(Delivery::Stream { tag, mime_type, meta })
             }
             Err(error) => {
-                // The call is answered with this very error, whatever its function makes of it.
-                self.refuse_with(error.0.clone());
+                // The call fails with this error, whatever its function returns.
+                self.fail_with(error.0.clone());
                 Err(error.into())
             }
         }

@@ -1,4 +1,4 @@
-//! One or many, wherever several are asked for.
+//! Conversion of one item, lists and tuples into a list of items.
 
 /// Implements a trait such as [`IntoTools`](crate::IntoTools) for one of its items and for results,
 /// lists and tuples of what it is implemented for.
@@ -32,7 +32,7 @@ macro_rules! collection {
             }
         }
 
-        // Tuples may hold tuples, so there is no end to how many can be listed.
+        // Tuples may be nested, so any number of items can be given.
         $crate::collection::tuples! {
             $into :: $method -> $item, $error; A B C D E F G H I J K L M N O P
         }
@@ -41,7 +41,7 @@ macro_rules! collection {
 
 macro_rules! tuples {
     ($into:ident :: $method:ident -> $item:ty, $error:ty; $($first:ident $($rest:ident)*)?) => {
-        // Seventeen of these would bury the sentence that says what to do.
+        // Seventeen candidate impls would bury the message that says what to do.
         #[diagnostic::do_not_recommend]
         impl<$($first: $into, $($rest: $into,)*)?> $into for ($($first, $($rest,)*)?) {
             #[allow(non_snake_case, reason = "a type parameter names its value, too")]

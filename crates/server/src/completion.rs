@@ -1,4 +1,4 @@
-//! What an argument that is being typed could go on to be.
+//! Completion of arguments being typed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use crate::prompt::texts;
 use crate::revision::{add_server_info, result_type};
 use crate::tool::arguments::violations_error;
 
-/// What an argument could be, best first.
+/// Suggested values of an argument, best first.
 ///
-/// Made from a list of all there is; what is past the first 100 is counted and not sent.
+/// Only the first 100 are sent; the rest are counted.
 ///
 /// ```
 /// use mcp_flow_server::completion::Completion;
@@ -29,7 +29,7 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// Says that these are only the first of so many.
+    /// Sets the total number, of which these are the first.
     #[must_use]
     pub fn of(mut self, total: u64) -> Self {
         self.total = Some(total);
@@ -62,21 +62,21 @@ impl<T: Into<String>> From<Vec<T>> for Completion {
     }
 }
 
-/// The arguments that are settled already, while another is being completed.
+/// The arguments already given, while another is being completed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolved {
     values: Vec<(String, String)>,
 }
 
 impl Resolved {
-    /// Reads the arguments of these names; others are nobody's.
+    /// Reads the arguments with these names; others are ignored.
     pub(crate) fn read(arguments: Raw<'_>, names: &[&str]) -> Result<Self, RpcError> {
         let texts = texts::read(arguments, names).map_err(|faults| violations_error(&faults))?;
         let settled = names.iter().zip(texts);
         Ok(settled.filter_map(|(name, text)| Some((*name, text?))).collect())
     }
 
-    /// The value of an argument, if it is settled.
+    /// The value of an argument, if given.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -89,7 +89,7 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Resolved {
     }
 }
 
-/// Completes one argument: out of a list, or by asking a function.
+/// The completions of one argument: a list, or a function.
 #[derive(Clone)]
 pub(crate) enum Completer {
     List(Arc<[String]>),
@@ -111,7 +111,7 @@ impl Completer {
         }))
     }
 
-    /// Answers a request. A function may look things up, so it runs where it may block.
+    /// Completes an argument. A function may do lookups, so it runs on a blocking thread.
     pub(crate) fn reply(&self, context: &Context, partial: &str, resolved: Resolved) -> Reply {
         match self {
             Self::List(values) => Reply::Ready(matching(values, partial).reply(context)),
@@ -135,9 +135,9 @@ impl fmt::Debug for Completer {
     }
 }
 
-/// The error for an argument that is none.
+/// The error for an unknown argument.
 pub(crate) fn unknown_argument(name: &str, known: &[&str]) -> RpcError {
-    // One that long is none, and need not be sent back in full.
+    // An overlong name is truncated in the error.
     let end = name.char_indices().nth(128).map_or(name.len(), |(end, _)| end);
     let details = match known {
         [] => format!("{} is not an argument here; there are none", &name[..end]),
@@ -146,12 +146,12 @@ pub(crate) fn unknown_argument(name: &str, known: &[&str]) -> RpcError {
     RpcError::invalid_params(details).with("argument", &name[..end])
 }
 
-/// The reply where there is nothing to suggest.
+/// The reply without suggestions.
 pub(crate) fn nothing(context: &Context) -> Reply {
     Reply::Ready(Completion::default().reply(context))
 }
 
-/// Those that begin with what was typed, then those that have it anywhere; case does not matter.
+/// The values that begin with the text, then those that contain it, ignoring case.
 fn matching(values: &[String], partial: &str) -> Completion {
     let partial = partial.to_lowercase();
     let mut first = Vec::new();
@@ -173,7 +173,7 @@ mod tests {
     use super::{Completion, matching};
 
     #[test]
-    fn a_list_is_searched_best_first() {
+    fn prefix_matches_come_first() {
         let values = ["Rust", "Robust", "C", "trust"].map(str::to_owned);
         for (partial, expected) in [
             ("", vec!["Rust", "Robust", "C", "trust"]),

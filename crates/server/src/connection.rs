@@ -30,14 +30,14 @@ use serde::Serialize;
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
-use crate::event::{Event, Veto};
+use crate::event::{ConnectionEvent, Veto};
 use crate::handler::Outcome;
 use crate::identity::Principal;
 use crate::limits::Limits;
 use crate::load::{Load, Tally};
-use crate::permissions::Kind;
+use crate::permissions::PermissionKind;
 use crate::server::Server;
-use crate::signing::Opened;
+use crate::signing::OpenedFrame;
 use admission::Session;
 use calls::Calls;
 use client::ClientRequests;
@@ -47,10 +47,10 @@ use outbound::{Hint, Outbound};
 use signed::Signed;
 use subscriptions::Subscriptions;
 
-pub use admission::Unfinished;
-pub use exchange::{Exchange, Kept, Moment};
+pub use admission::PartialFrames;
+pub use exchange::{Exchange, FlushGuard, Moment};
 pub use info::ConnectionInfo;
-pub use lifecycle::Ended;
+pub use lifecycle::ConnectionEnd;
 pub use outbound::{LastError, Segment};
 
 /// One client's connection, as its transport sees it.
@@ -77,7 +77,7 @@ pub struct Connection {
 
 impl Connection {
     pub(crate) fn open(server: Server, info: ConnectionInfo) -> Result<Self, Veto> {
-        server.raise(&info, &Event::Connected)?;
+        server.raise(&info, &ConnectionEvent::Connected)?;
         let limits = server.limits();
         let signed = Signed::new(&server, info.in_order);
         let shared = Arc::new(Shared {
@@ -90,7 +90,7 @@ impl Connection {
             running_bytes: Tally::new(server.load()),
             outbound: Outbound::new(server.load(), signed.clone()),
             signed,
-            unfinished: Tally::new(server.load()),
+            partial_frames: Tally::new(server.load()),
             session: Session::default(),
             wake: Notify::new(),
             reachable: OnceLock::new(),
@@ -108,7 +108,7 @@ impl Connection {
     }
 
     /// As [`receive`](Self::receive), of a frame whose transport has opened and decoded it already.
-    pub fn receive_decoded(&self, incoming: Incoming<'_>, opened: &Opened<'_>) {
+    pub fn receive_decoded(&self, incoming: Incoming<'_>, opened: &OpenedFrame<'_>) {
         self.shared.receive_decoded(incoming, opened.message(), Route::default());
     }
 
@@ -161,7 +161,7 @@ impl Connection {
     }
 
     /// How the connection ended, once it has. There may still be output to send.
-    pub fn ended(&self) -> Option<Ended> {
+    pub fn ended(&self) -> Option<ConnectionEnd> {
         self.shared.state().lifecycle.ended()
     }
 
@@ -264,7 +264,7 @@ impl Drop for Connection {
         self.shared.leave_listeners();
         let ended = self.shared.close();
         // Nothing can be stopped any more, so a veto has no meaning here.
-        let _ = self.shared.server.raise(&self.shared.info, &Event::Closed(ended));
+        let _ = self.shared.server.raise(&self.shared.info, &ConnectionEvent::Closed(ended));
     }
 }
 
@@ -293,7 +293,7 @@ pub(crate) struct Shared {
     /// Where messages are signed: how, and by whom.
     signed: Option<Arc<Signed>>,
     /// Bytes of frames that are not whole yet.
-    unfinished: Tally,
+    partial_frames: Tally,
     /// How often it may still ask.
     session: Session,
     wake: Notify,
@@ -328,7 +328,7 @@ impl Shared {
     }
 
     /// Whether the principal may use something.
-    pub(crate) fn may(&self, kind: Kind, name: &str) -> bool {
+    pub(crate) fn may(&self, kind: PermissionKind, name: &str) -> bool {
         self.server.may(&self.info.principal, kind, name)
     }
 
@@ -338,7 +338,7 @@ impl Shared {
     }
 
     /// Whether the principal may use anything of a kind.
-    pub(crate) fn may_any(&self, kind: Kind) -> bool {
+    pub(crate) fn may_any(&self, kind: PermissionKind) -> bool {
         let permissions = self.server.permissions();
         permissions.is_none_or(|rules| rules.of(&self.info.principal).may_any(kind))
     }
@@ -437,7 +437,7 @@ impl Shared {
 
     pub(crate) fn raise_error(&self, error: &RpcError) {
         tracing::debug!(name = error.name(), code = error.code(), "request refused or failed");
-        let _ = self.server.raise(&self.info, &Event::Error(error));
+        let _ = self.server.raise(&self.info, &ConnectionEvent::Error(error));
     }
 
     /// The revision to write errors in when no request says its own.

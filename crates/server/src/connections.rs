@@ -1,28 +1,29 @@
-//! The connections of a server whose clients may want to be told of changes.
+//! The connections to notify of changes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use mcp_flow_proto::model::Topics;
 
-// Addresses are our own, so this map needs no defence against chosen keys.
+// Addresses are chosen by this process, so the map needs no defence against crafted keys.
 use hashbrown::HashMap;
 
 use crate::connection::Shared;
-use crate::permissions::Kind;
+use crate::permissions::PermissionKind;
 
-/// Those that may want to know, each until it is dropped.
+/// Connections that may want change notifications, each until it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
-    /// By the address of what they share, which no two have at the same time.
+    /// By address, which is unique among live connections.
     open: Mutex<HashMap<usize, Weak<Shared>>>,
 }
 
-/// What has changed.
+/// A change to announce.
 #[derive(Debug)]
 pub(crate) struct Change<'a> {
     pub(crate) topics: Topics,
-    /// Which of what kind, if it concerns only those who may see it; no names mean any.
-    pub(crate) names: Option<(Kind, Vec<&'a str>)>,
+    /// The kind and names concerned, if only those who may see them are notified; an empty list
+    /// means any name.
+    pub(crate) names: Option<(PermissionKind, Vec<&'a str>)>,
 }
 
 impl Connections {
@@ -34,12 +35,12 @@ impl Connections {
         self.open().remove(&Arc::as_ptr(connection).addr());
     }
 
-    /// Tells all of them that something has changed, who may see what it was.
+    /// Announces a change to every connection whose principal may see it.
     pub(crate) fn announce(&self, change: &Change<'_>) {
         let all: Vec<_> = self.open().values().filter_map(Weak::upgrade).collect();
-        // Not under the lock: the last owner of a connection may be the one held here.
+        // Not under the lock: this may be the last owner of a connection.
         for connection in all {
-            let may_see = |(kind, names): &(Kind, Vec<&str>)| match names.is_empty() {
+            let may_see = |(kind, names): &(PermissionKind, Vec<&str>)| match names.is_empty() {
                 true => connection.may_any(*kind),
                 false => names.iter().any(|name| connection.may(*kind, name)),
             };
@@ -60,7 +61,7 @@ mod tests {
 
     /// MCP-030: a connection is forgotten however it ends.
     #[tokio::test]
-    async fn whoever_is_gone_is_forgotten() {
+    async fn closed_connections_are_removed() {
         let server = Server::builder("test", "1").build().unwrap();
         let hello = br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
             "protocolVersion":"2025-11-25","capabilities":{}}}"#;

@@ -1,12 +1,11 @@
-//! Content from what is read while other calls go on: files, sockets, the output of programs.
+//! Content from asynchronous readers: files, sockets, process output.
 //!
-//! For what is in memory already, and for readers that block, see
-//! [`Content`] itself.
+//! For bytes in memory and blocking readers, see [`Content`] itself.
 
 use mcp_flow_proto::model::{Content, Media, MediaError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Reads a picture of at most `limit` bytes; its kind is guessed if none is given.
+/// Reads an image of at most `limit` bytes; its MIME type is detected if none is given.
 ///
 /// ```
 /// use mcp_flow_server::proto::model::{Content, MediaError};
@@ -30,7 +29,7 @@ pub async fn read_image(
     Media::Image.content(read(reader, limit).await?, mime_type)
 }
 
-/// Reads sound of at most `limit` bytes; its kind is guessed if none is given.
+/// Reads audio of at most `limit` bytes; its MIME type is detected if none is given.
 ///
 /// ```
 /// use mcp_flow_server::content;

@@ -16,14 +16,14 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::connection::client::{Client, ClientError};
 
-use crate::bulk::Carrier;
-use crate::connection::{Kept, Moment, Route, Shared};
+use crate::bulk::SideChannel;
+use crate::connection::{FlushGuard, Moment, Route, Shared};
 use crate::handler::{Outcome, Reply};
 use crate::identity::{Peer, Principal};
 use crate::input::Round;
 use crate::limits::Limits;
-use crate::observe::Begun;
-use crate::permissions::Kind;
+use crate::observe::Observation;
+use crate::permissions::PermissionKind;
 use crate::server::Server;
 use crate::tool::Tool;
 
@@ -52,17 +52,17 @@ struct Call {
     /// The length of the request, in bytes.
     size: usize,
     /// What is told of it once it is answered, if somebody watches.
-    begun: Option<Box<Begun>>,
+    observation: Option<Box<Observation>>,
     place: Mutex<PlaceState>,
     /// Whether the request may be answered by asking for input.
     may_ask: AtomicBool,
     round: OnceLock<Box<Mutex<Round>>>,
     /// What is dropped when the reply has left.
-    kept: Mutex<Option<Kept>>,
+    kept: Mutex<Option<FlushGuard>>,
     /// The last progress that went out by a way it may be lost on, as a whole message.
     unconfirmed: Mutex<Option<Vec<u8>>>,
     /// Whether something of the result travels beside it.
-    carried: AtomicBool,
+    uses_side_channel: AtomicBool,
     /// The error that a failure of the call is answered with.
     refusal: OnceLock<RpcError>,
 }
@@ -82,7 +82,7 @@ impl Context {
         peer: Option<Arc<Peer>>,
         meta: Option<Box<RequestMeta>>,
         size: usize,
-        begun: Option<Box<Begun>>,
+        observation: Option<Box<Observation>>,
     ) -> Self {
         let (progress_token, log_level, trace) = meta.map_or((None, None, None), |meta| {
             (meta.progress_token, meta.log_level, meta.trace.map(Box::new))
@@ -102,13 +102,13 @@ impl Context {
                 tool: OnceLock::new(),
                 direct: AtomicBool::new(false),
                 size,
-                begun,
+                observation,
                 place: Mutex::default(),
                 may_ask: AtomicBool::new(false),
                 round: OnceLock::new(),
                 kept: Mutex::default(),
                 unconfirmed: Mutex::default(),
-                carried: AtomicBool::new(false),
+                uses_side_channel: AtomicBool::new(false),
                 refusal: OnceLock::new(),
             }),
         }
@@ -154,12 +154,12 @@ impl Context {
 
     /// Whether the caller may use something, by the rules of the server. What it may not use is not
     /// there as far as it knows.
-    pub fn may(&self, kind: Kind, name: &str) -> bool {
+    pub fn may(&self, kind: PermissionKind, name: &str) -> bool {
         self.server().may(self.principal(), kind, name)
     }
 
     /// Whether the caller may use everything of a kind, so that names need not be looked at.
-    pub fn may_all(&self, kind: Kind) -> bool {
+    pub fn may_all(&self, kind: PermissionKind) -> bool {
         let permissions = self.server().permissions();
         permissions.is_none_or(|rules| rules.of(self.principal()).may_all(kind))
     }
@@ -190,8 +190,8 @@ impl Context {
     }
 
     /// What carries results that are too large for a message, if the transport has such a way.
-    pub(crate) fn carrier(&self) -> Option<&Arc<dyn Carrier>> {
-        self.call.shared.info.carrier.as_ref()
+    pub(crate) fn side_channel(&self) -> Option<&Arc<dyn SideChannel>> {
+        self.call.shared.info.side_channel.as_ref()
     }
 
     /// The connection the call came in on, without keeping it alive.
@@ -262,7 +262,7 @@ impl Context {
     ///
     /// Only Streamable HTTP at 2025-11-25 has such streams; elsewhere nothing happens.
     pub fn close_stream(&self) {
-        self.call.route.ask_for_closing();
+        self.call.route.request_close();
     }
 
     /// Speaks to the client while the call runs.
@@ -272,7 +272,7 @@ impl Context {
 
     /// Keeps something until the reply has left for the client, and drops it then. What the server
     /// sends of its own accord after that comes after the reply. One thing at a time.
-    pub fn keep_until_replied(&self, kept: impl Send + 'static) {
+    pub fn hold_until_flushed(&self, kept: impl Send + 'static) {
         *self.kept() = Some(Box::new(kept));
     }
 
@@ -306,10 +306,10 @@ impl Context {
     /// Tells those who watch what a call was answered with. They may take their time, so this is not
     /// for under a lock.
     pub(crate) fn tell(&self, outcome: &Outcome) {
-        let Call { shared, id, begun, .. } = &*self.call;
-        if let Some(begun) = begun {
+        let Call { shared, id, observation, .. } = &*self.call;
+        if let Some(observation) = observation {
             let (observers, outcome) = (shared.server.observers(), outcome.as_ref());
-            begun.tell(observers, &shared.info, self.principal(), self.peer(), id, outcome);
+            observation.report(observers, &shared.info, self.principal(), self.peer(), id, outcome);
         }
         if let Err(error) = outcome {
             shared.raise_error(error);
@@ -327,12 +327,12 @@ impl Context {
         let is_first = shared.reply(route, id, self.revision(), outcome, || self.claim_answer());
         drop(kept);
         if is_first {
-            self.tell_carrier(outcome.is_ok());
+            self.notify_side_channel(outcome.is_ok());
         }
         is_first
     }
 
-    fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
+    fn kept(&self) -> MutexGuard<'_, Option<FlushGuard>> {
         self.call.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -392,14 +392,14 @@ impl Context {
     /// Makes sure the call is never answered.
     pub(crate) fn abandon(&self) {
         if self.claim_answer() {
-            let Call { shared, id, route, begun, .. } = &*self.call;
+            let Call { shared, id, route, observation, .. } = &*self.call;
             shared.skip(route);
-            self.tell_carrier(false);
+            self.notify_side_channel(false);
             // It may have done something all the same.
-            if let Some(begun) = begun {
+            if let Some(observation) = observation {
                 let (observers, error) = (shared.server.observers(), RpcError::new(CANCELLED));
                 let outcome = Err(&error);
-                begun.tell(observers, &shared.info, self.principal(), self.peer(), id, outcome);
+                observation.report(observers, &shared.info, self.principal(), self.peer(), id, outcome);
             }
         }
     }

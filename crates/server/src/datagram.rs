@@ -1,4 +1,5 @@
-//! What may be lost: progress, log lines and sound, sent as datagrams where a transport has them.
+//! Unreliable delivery: progress, log messages and audio as datagrams, where the transport has
+//! them.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,11 +16,11 @@ use crate::context::Context;
 /// Put into [`ConnectionInfo::datagrams`](crate::ConnectionInfo::datagrams) by transports that have
 /// them.
 pub trait Datagrams: Send + Sync + fmt::Debug + 'static {
-    /// Whether the client can be sent any.
+    /// Returns whether the client accepts datagrams.
     fn are_supported(&self) -> bool;
 
     /// Sends one about a request, or about the whole session, if `allowed` says so under the lock
-    /// that keeps datagrams of a request from following its end. What is too much is dropped.
+    /// that keeps datagrams of a request from following its end. What exceeds the queue is dropped.
     fn send(
         &self,
         channel: Channel,
@@ -28,27 +29,27 @@ pub trait Datagrams: Send + Sync + fmt::Debug + 'static {
         allowed: &mut dyn FnMut() -> bool,
     ) -> Result<(), NoDatagram>;
 
-    /// Drops what waits to be sent about a request.
-    fn silence(&self, request: &RequestId);
+    /// Discards queued datagrams of a request.
+    fn discard(&self, request: &RequestId);
 }
 
-/// Something cannot go as a datagram: it is too long, or its request has no number.
+/// A datagram cannot be sent: it is too long, or its request has no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoDatagram;
 
-/// What sound is written in, told to the client before the first of it.
+/// Audio format, announced to the client before the first chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AudioFormat {
     /// The codec, as a MIME type such as `audio/L16` or `audio/opus`.
     pub codec: String,
-    /// Samples of each channel in a second.
+    /// Samples per second and channel.
     pub sample_rate: u32,
-    /// How many channels.
+    /// Number of channels.
     pub channels: u8,
 }
 
-/// Sound on its way to the caller, in numbered pieces of which some may be lost (WT-026).
+/// An audio stream to the caller, in numbered chunks of which some may be lost (WT-026).
 #[derive(Debug)]
 pub struct Audio {
     context: Context,
@@ -56,11 +57,11 @@ pub struct Audio {
 }
 
 impl Audio {
-    /// The most sound that fits into one piece.
+    /// The longest chunk, in bytes.
     pub const LONGEST: usize = AudioChunk::LONGEST;
 
-    /// Sends the next piece, which begins so long after the first. Returns whether it was short
-    /// enough and the call is still wanted.
+    /// Sends the next chunk, which begins this long after the first. Returns whether it was short
+    /// enough and the call is still open.
     pub fn send(&mut self, after: Duration, data: &[u8]) -> bool {
         let timestamp = u32::try_from(after.as_millis()).unwrap_or(u32::MAX);
         let payload = AudioChunk { sequence: self.next, timestamp, data }.encode();
@@ -70,13 +71,13 @@ impl Audio {
 }
 
 impl Context {
-    /// Announces sound, which is then sent piece by piece as datagrams.
+    /// Announces an audio stream, which is then sent in chunks as datagrams.
     ///
-    /// Where the connection has none this fails, and so does the call: with
-    /// `DATAGRAM_NOT_SUPPORTED`, if the tool passes the failure on (WT-048).
+    /// Fails where the connection has no datagrams. If the tool passes the error on, its call fails
+    /// with `DATAGRAM_NOT_SUPPORTED` (WT-048).
     pub fn audio(&self, format: &AudioFormat) -> Result<Audio, NotSupported> {
         if !self.has_datagrams() {
-            self.refuse_with(RpcError::new(DATAGRAM_NOT_SUPPORTED).details(NOT_SUPPORTED));
+            self.fail_with(RpcError::new(DATAGRAM_NOT_SUPPORTED).details(NOT_SUPPORTED));
             return Err(NotSupported);
         }
         #[derive(Serialize)]
@@ -96,5 +97,5 @@ impl Context {
 #[error("{NOT_SUPPORTED}")]
 pub struct NotSupported;
 
-const NOT_SUPPORTED: &str = "Sound is sent as datagrams, which this connection does not have. \
-                             Connect by WebTransport, and number requests from 1.";
+const NOT_SUPPORTED: &str = "Audio is sent as datagrams, which this connection does not have. \
+                             Connect over WebTransport, and number requests from 1.";

@@ -1,4 +1,4 @@
-//! Values of any type, one of each, for applications and transports to hand to handlers.
+//! A type map of values that applications and transports hand to handlers.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -23,12 +23,12 @@ pub struct Extensions {
 }
 
 impl Extensions {
-    /// Puts a value in, replacing one of the same type.
+    /// Inserts a value, replacing one of the same type.
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
         self.values.insert(TypeId::of::<T>(), Arc::new(value));
     }
 
-    /// The value of this type, if there is one.
+    /// The value of this type, if present.
     pub fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.values.get(&TypeId::of::<T>())?.clone().downcast().ok()
     }

@@ -1,4 +1,4 @@
-//! What answers a request.
+//! Handlers: functions from a request to its outcome.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use crate::context::Context;
 
-/// Answers requests of one method.
+/// Handles the requests of one method.
 ///
 /// Params are borrowed from the message and gone when `call` returns, so a handler decodes what
 /// it needs before it starts waiting.
 pub trait Handler: Send + Sync + 'static {
-    /// Answers at once, or returns the work that will.
+    /// Returns the outcome, or the work that produces it.
     fn call(&self, context: &Context, params: Params<'_>) -> Reply;
 }
 
@@ -25,20 +25,20 @@ impl<F: Fn(&Context, Params<'_>) -> Reply + Send + Sync + 'static> Handler for F
     }
 }
 
-/// How a handler answers.
+/// A handler's reply: an outcome, or the work that produces one.
 pub enum Reply {
-    /// Here it is.
+    /// The outcome.
     Ready(Outcome),
-    /// This future has it. It is polled on the spot, and becomes a task only if it must wait.
+    /// A future of the outcome. It is polled once on the spot, and spawned only if it is pending.
     Later(Pin<Box<dyn Future<Output = Outcome> + Send>>),
-    /// This function computes it, and may block while it does.
+    /// A function that computes the outcome and may block.
     Blocking(Box<dyn FnOnce() -> Outcome + Send>),
-    /// The caller is told of changes until it cancels or the connection ends.
+    /// No outcome yet: the caller is notified of changes until it cancels or the connection closes.
     Listen(SubscriptionFilter),
 }
 
 impl Reply {
-    /// The outcome, when it is there. Whoever listens has none.
+    /// Waits for the outcome. `Listen` has none.
     pub(crate) async fn outcome(self) -> Outcome {
         match self {
             Self::Ready(outcome) => outcome,
@@ -51,7 +51,7 @@ impl Reply {
         }
     }
 
-    /// The outcome, waited for on a thread that may block.
+    /// Waits for the outcome on a thread that may block.
     pub(crate) fn wait(self) -> Outcome {
         match self {
             Self::Ready(outcome) => outcome,
@@ -79,9 +79,9 @@ pub type Outcome = Result<Payload, RpcError>;
 pub struct Payload {
     pub(crate) bytes: Vec<u8>,
     pub(crate) encoding: Encoding,
-    /// How everything after it is written, if that changes with it.
+    /// The encoding of all later messages, if it changes with this one.
     pub(crate) then: Option<Encoding>,
-    /// Whether it is the result of a tool which says that it failed.
+    /// Set if this is the result of a tool call that reports failure (`isError`).
     pub(crate) failed: bool,
 }
 
@@ -90,7 +90,7 @@ impl Payload {
         Self { bytes, encoding, then: None, failed: false }
     }
 
-    /// The same result in the encoding its connection has by now; `None` if that cannot say it.
+    /// The result in the connection's present encoding; `None` if it cannot be represented in it.
     pub(crate) fn in_encoding(&self, encoding: Encoding) -> Option<Cow<'_, [u8]>> {
         if encoding == self.encoding {
             return Some(Cow::Borrowed(&self.bytes));

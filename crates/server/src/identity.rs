@@ -1,4 +1,4 @@
-//! Who is calling, by which right, and for how long.
+//! The caller's identity: principal, credential, validity.
 
 mod verifier;
 
@@ -12,26 +12,27 @@ use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{ClientCapabilities, Implementation};
 use tokio_util::sync::CancellationToken;
 
-use crate::permissions::Granted;
-pub use verifier::{Refused, Terms, Verifier, Verifying};
+use crate::permissions::Grants;
+pub use verifier::{TokenRejected, TokenRequirements, Verifier, Verification};
 
-/// Whom a call is made for, as the server has established it.
+/// The authenticated identity a call is made for.
 ///
-/// Nothing a client says of itself makes a principal; a transport does, from credentials it has
-/// checked. Without any, callers on one's own machine are all the same principal, `local` (C-53).
+/// It never comes from what a client says of itself: a transport derives it from credentials it has
+/// verified. Without authentication, all callers on the local machine are the principal `local`
+/// (C-53).
 ///
-/// Two are equal if they have one name, whatever their credentials: a session belongs to who began
-/// it, not to the token it was begun with.
+/// Principals are equal if their names are, whatever their credentials: a session belongs to the
+/// principal that started it, not to a token.
 ///
 /// ```
 /// use mcp_flow_server::Principal;
 ///
 /// let ada = Principal::named("ada").scoped(["files:read"]);
 /// assert_eq!(ada, Principal::named("ada"));
-/// assert!(ada.has_scope("files:read") && ada.is_good());
+/// assert!(ada.has_scope("files:read") && ada.is_valid());
 ///
 /// ada.revoke();
-/// assert!(!ada.is_good());
+/// assert!(!ada.is_valid());
 /// ```
 #[derive(Clone)]
 pub struct Principal(Arc<Details>);
@@ -41,14 +42,14 @@ struct Details {
     scopes: Box<[Box<str>]>,
     expires: Option<SystemTime>,
     revocation: Arc<Revocation>,
-    /// What it may do by the rules that were looked at last.
-    granted: RwLock<Option<Granted>>,
+    /// The permissions evaluated last, for one set of rules.
+    granted: RwLock<Option<Grants>>,
 }
 
-/// Whether a credential was taken back.
+/// Revocation of a credential.
 #[derive(Default)]
 struct Revocation {
-    /// The same as the event below, for who asks with every request: a look at that takes a lock.
+    /// Mirrors the token below, which takes a lock, for the check on every request.
     is_done: AtomicBool,
     done: CancellationToken,
 }
@@ -65,19 +66,19 @@ impl Principal {
         }))
     }
 
-    /// Everyone on this machine who was not asked for credentials.
+    /// The principal of callers on this machine that were not asked for credentials.
     pub fn local() -> Self {
         Self::named(LOCAL)
     }
 
-    /// The same by a credential with these scopes.
+    /// The same principal by a credential with these scopes.
     #[must_use]
     pub fn scoped<T: AsRef<str>>(self, scopes: impl IntoIterator<Item = T>) -> Self {
         let scopes = scopes.into_iter().map(|scope| scope.as_ref().into()).collect();
         Self(Arc::new(Details { scopes, ..self.details() }))
     }
 
-    /// The same by a credential that ends then.
+    /// The same principal by a credential that expires then.
     #[must_use]
     pub fn until(self, expires: SystemTime) -> Self {
         Self(Arc::new(Details { expires: Some(expires), ..self.details() }))
@@ -108,28 +109,28 @@ impl Principal {
         self.scopes().any(|known| known == scope)
     }
 
-    /// When its credential ends, if it does.
+    /// The expiry of its credential, if it has one.
     pub fn expires(&self) -> Option<SystemTime> {
         self.0.expires
     }
 
-    /// Takes the credential back, wherever it is in use.
+    /// Revokes the credential wherever it is in use.
     pub fn revoke(&self) {
         self.0.revocation.is_done.store(true, Ordering::Release);
         self.0.revocation.done.cancel();
     }
 
-    /// Whether its credential has neither ended nor been taken back.
-    pub fn is_good(&self) -> bool {
+    /// Returns whether its credential has neither expired nor been revoked.
+    pub fn is_valid(&self) -> bool {
         let has_ended = |expires: SystemTime| expires <= SystemTime::now();
         !self.0.revocation.is_done.load(Ordering::Acquire) && !self.0.expires.is_some_and(has_ended)
     }
 
-    /// Completes when its credential ends or is taken back.
-    pub async fn lapsed(&self) {
+    /// Completes when its credential expires or is revoked.
+    pub async fn invalidated(&self) {
         let expiry = async {
             let Some(expires) = self.0.expires else { return std::future::pending().await };
-            // In steps, since the clock of the day may be set meanwhile.
+            // In steps, because the wall clock may be set meanwhile.
             while let Ok(left) = expires.duration_since(SystemTime::now()) {
                 tokio::time::sleep(left.min(STEP)).await;
             }
@@ -140,18 +141,18 @@ impl Principal {
         }
     }
 
-    /// How many hold this very credential, its verifier included.
+    /// The number of holders of this credential, its verifier included.
     pub fn holders(&self) -> usize {
         Arc::strong_count(&self.0)
     }
 
-    /// Looks at what it was found to be granted by the rules of this number.
-    pub(crate) fn granted<T>(&self, number: u64, look: impl FnOnce(&Granted) -> T) -> Option<T> {
+    /// Reads the permissions evaluated for this set of rules, if they were.
+    pub(crate) fn granted<T>(&self, number: u64, look: impl FnOnce(&Grants) -> T) -> Option<T> {
         let granted = self.0.granted.read().unwrap_or_else(PoisonError::into_inner);
         granted.as_ref().filter(|granted| granted.number() == number).map(look)
     }
 
-    pub(crate) fn note_granted(&self, granted: Granted) {
+    pub(crate) fn note_granted(&self, granted: Grants) {
         *self.0.granted.write().unwrap_or_else(PoisonError::into_inner) = Some(granted);
     }
 }
@@ -182,20 +183,20 @@ impl fmt::Display for Principal {
     }
 }
 
-/// Whether a name can be given to a principal. What comes before a colon is the name of an issuer,
-/// and `local` is everyone who was not asked.
+/// Checks that a principal can have this name. A colon separates the name of an issuer, and `local`
+/// is reserved for callers without credentials.
 pub fn check_name(name: &str) -> Result<(), &'static str> {
     let is_plain = |character: char| !character.is_control() && !":*!".contains(character);
     match name {
-        "" => Err("it needs a name"),
-        LOCAL => Err("`local` is the name of everyone who is not asked for credentials"),
-        name if name.len() > LONGEST_NAME => Err("its name is too long"),
-        name if !name.chars().all(is_plain) => Err("a name has none of `:`, `*` and `!`"),
+        "" => Err("the name is empty"),
+        LOCAL => Err("`local` is reserved for callers without credentials"),
+        name if name.len() > LONGEST_NAME => Err("the name is longer than 128 bytes"),
+        name if !name.chars().all(is_plain) => Err("a name cannot contain `:`, `*`, `!` or control characters"),
         _ => Ok(()),
     }
 }
 
-/// What a client says of itself: good for display and for choosing a form, never for rights
+/// The client's own description: for display and for choosing features, never for authorization
 /// (PAT-011).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Peer {
@@ -203,7 +204,7 @@ pub struct Peer {
     pub revision: Revision,
     /// Its name and version, if it gave them.
     pub client: Option<Implementation>,
-    /// What it can do.
+    /// Its capabilities.
     pub capabilities: ClientCapabilities,
 }
 
@@ -218,7 +219,7 @@ const LOCAL: &str = "local";
 
 const LONGEST_NAME: usize = 128;
 
-/// How long is waited at once for the end of a credential.
+/// Longest sleep while waiting for the expiry of a credential.
 const STEP: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
@@ -227,24 +228,24 @@ mod tests {
 
     use super::{Principal, check_name};
 
-    /// C-46: a credential ends by its time or by being taken back, for all that hold it.
+    /// C-46: a credential ends by expiry or revocation, for all that hold it.
     #[tokio::test(start_paused = true)]
-    async fn credentials_end() {
+    async fn credentials_expire_and_are_revoked() {
         let soon = SystemTime::now() + Duration::from_millis(1);
         let ending = Principal::named("ada").until(soon);
-        while ending.is_good() {
+        while ending.is_valid() {
             std::thread::yield_now();
         }
-        ending.lapsed().await;
+        ending.invalidated().await;
         let revoked = Principal::named("ada");
         let other = revoked.clone();
         revoked.revoke();
-        other.lapsed().await;
-        assert!(!other.is_good() && Principal::named("ada").is_good());
+        other.invalidated().await;
+        assert!(!other.is_valid() && Principal::named("ada").is_valid());
     }
 
     #[test]
-    fn names_that_mean_something_else_are_refused() {
+    fn reserved_names_are_rejected() {
         assert!(check_name("ada").is_ok());
         for name in ["", "local", "corp:ada", "a*", "!a", "a\n", &"a".repeat(129)] {
             assert!(check_name(name).is_err(), "{name:?}");

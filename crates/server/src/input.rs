@@ -1,16 +1,16 @@
-//! Requests that take several rounds (2026-07-28).
+//! Multi-round requests (2026-07-28).
 //!
-//! A stateless client cannot be sent requests. A call that needs something from it is answered with
-//! `input_required`: what is needed, by keys, and a sealed `requestState` that holds what was
-//! answered so far. The client finds out and sends the same request again, with the answers and
-//! the state; the tool's function runs again from the top, and what it asks is answered from there.
+//! A stateless client cannot be sent requests. A call that needs input from it is answered with
+//! `input_required`: the questions, by key, and a sealed `requestState` with the answers so far.
+//! The client sends the same request again with the new answers and the state; the tool's function
+//! runs again from the top and finds the answers there.
 //!
-//! A state is good for one principal, one request (its method and params) and a limited time. What
-//! is in it no client can read or change.
+//! A state is bound to one principal and one request (method and params), and expires. Clients can
+//! neither read nor change it.
 //!
-//! Tools ask through [`Context`] (see [`ask`](crate::ask)) and need nothing from here. What is
-//! public is for those who keep the state of a conversation themselves: a tool may return
-//! [`InputRequired`] and finds what came of it in [`Context::input_response`] and
+//! Tools ask through [`Context`] (see [`ask`](crate::ask)) and need nothing from here. The public
+//! part is for handlers that keep their own state between rounds: a tool may return
+//! [`InputRequired`], and finds the answers in [`Context::input_response`] and its state in
 //! [`Context::carried`].
 
 mod answering;
@@ -32,13 +32,13 @@ use answering::{demanded, settle};
 use fingerprint::Fingerprint;
 
 pub use required::InputRequired;
-pub(crate) use round::{Fate, Round};
+pub(crate) use round::{AskOutcome, Round};
 pub(crate) use sealing::{Sealing, random};
 
-/// Lets the handler of a method ask for input, where the method has that.
+/// Runs the handler of a method, with multi-round input where the method allows it.
 ///
-/// What the client brought along is read before the handler is called. The params are gone once
-/// this returns, so what the state is bound to is made here, and only if it is needed.
+/// The client's answers are read before the handler is called. The params are gone once this
+/// returns, so the fingerprint that the state is bound to is computed here, and only if needed.
 pub(crate) fn serve(
     context: &Context,
     method: &str,
@@ -60,7 +60,7 @@ pub(crate) fn serve(
     match call(context) {
         Reply::Ready(outcome) => Reply::Ready(settle(context, outcome, request)),
         Reply::Later(mut future) => {
-            // Most calls that ask do so at once, while it is still known what was asked of them.
+            // Most calls that ask do so on the first poll, while the params are still available.
             let first = future.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
             if let Poll::Ready(outcome) = first {
                 return Reply::Ready(settle(context, outcome, request));
@@ -86,5 +86,5 @@ pub(crate) fn serve(
     }
 }
 
-/// The methods the official text allows to take several rounds.
+/// The methods that the official text allows to take several rounds.
 const TAKE_ROUNDS: [&str; 3] = [method::TOOLS_CALL, method::PROMPTS_GET, method::RESOURCES_READ];

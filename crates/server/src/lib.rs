@@ -1,9 +1,10 @@
-//! One server behind every transport and revision.
+//! The MCP server behind every transport and revision.
 //!
 //! The path of a call through this crate: a transport hands a frame to its [`Connection`], which
-//! decodes it and takes up the message (`connection::dispatch`); the [`Router`](router::Router)
-//! finds the handler; the handler gets a [`Context`] and answers; the answer leaves through the
-//! connection's bounded queue (`connection::outbound`).
+//! decodes it and dispatches the message (`connection::dispatch`); the [`Router`](router::Router)
+//! finds the handler; the handler gets a [`Context`] and returns an outcome; `connection::call`
+//! completes the call, and the reply leaves through the connection's bounded queue
+//! (`connection::outbound`).
 //!
 //! ```
 //! use mcp_flow_server::{Context, Server, Tool};
@@ -36,7 +37,7 @@ pub mod context;
 pub mod datagram;
 pub mod event;
 mod extensions;
-pub mod guard;
+pub mod access;
 pub mod handler;
 pub mod identity;
 pub mod input;
@@ -59,9 +60,9 @@ pub mod tool;
 
 pub use ask::{AskError, Elicited, Form};
 pub use bulk::Bulk;
-pub use connection::{Connection, ConnectionInfo, Ended, Segment};
+pub use connection::{Connection, ConnectionInfo, ConnectionEnd, Segment};
 pub use context::Context;
-pub use event::{Event, Hook, Veto};
+pub use event::{ConnectionEvent, Hook, Veto};
 pub use extensions::Extensions;
 pub use handler::{Handler, Outcome, Payload, Reply};
 pub use identity::{Peer, Principal, Verifier};
@@ -72,13 +73,13 @@ pub use mcp_flow_rate::Rate;
 pub use mcp_flow_seal as seal;
 pub use observe::{Detail, Observed, Observer};
 pub use output_filter::{OutputFilter, strip_control_characters};
-pub use permissions::{Granted, Permissions};
+pub use permissions::{Grants, Permissions};
 pub use prompt::{AddPromptsError, BadPrompt, IntoPromptOutput, IntoPrompts, Prompt, PromptOutput};
 pub use resource::{AddResourcesError, BadResource, IntoResources, Resource, ResourceTemplate};
 pub use revision::{Dialect, VersionPolicy};
 pub use server::{BuildError, Server, ServerBuilder, WeakServer};
-pub use signing::{Opened, Signing};
-pub use tokens::{SHORTEST_TOKEN, TokenError, TokenHash, Tokens};
+pub use signing::{OpenedFrame, Signing};
+pub use tokens::{SHORTEST_TOKEN, TokenError, TokenHash, StaticTokens};
 pub use tool::{
     AddToolsError, BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames,
     ToolOutput,

@@ -1,15 +1,14 @@
-//! How much clients may ask of the server.
+//! Limits on what clients may ask of the server.
 
 use std::time::Duration;
 
 use mcp_flow_rate::Rate;
 
-/// Bounds on what clients can make the server hold or do: one connection, unless something else is
-/// said.
+/// Limits on what clients can make the server hold or do, per connection unless stated otherwise.
 ///
 /// The defaults are safe on an open network: a peer that sends and never reads, or starts calls
-/// that never end, makes a connection hold a few tens of megabytes. What a tool does with its
-/// arguments is the tool's affair.
+/// that never end, makes a connection hold a few tens of megabytes. Memory that a tool allocates
+/// for its arguments is not counted.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Longest message accepted, in bytes. 16 MiB.
@@ -18,45 +17,45 @@ pub struct Limits {
     pub concurrency: usize,
     /// Bytes of requests whose calls are running. 8 MiB; one request always fits.
     pub running_bytes: usize,
-    /// Bytes of requests that wait for a place to run. 16 MiB; one request always fits.
+    /// Bytes of requests waiting for a permit to run. 16 MiB; one request always fits.
     pub parked_bytes: usize,
-    /// Requests that wait for a place to run. 131,072.
+    /// Requests waiting for a permit to run. 131,072.
     pub parked_calls: usize,
-    /// Bytes of replies that wait to be sent before no further call is started. 4 MiB.
+    /// Bytes of unsent replies above which no further call is started. 4 MiB.
     pub outbound_bytes: usize,
-    /// Longest result, encoded, in bytes. 16 MiB; one that is longer is not sent, and the caller is
-    /// told so, of a tool by a failed result.
+    /// Longest encoded result, in bytes. 16 MiB; a longer one is not sent, and the caller gets an
+    /// error, from a tool a failed result.
     pub result_bytes: usize,
-    /// Longest result that is sent in a message where the transport could also carry it beside,
-    /// as HTTP does by a download. 1 MiB.
+    /// Longest result sent inline where the transport has a side channel, as HTTP has downloads. 1
+    /// MiB.
     pub inline_bytes: usize,
     /// Messages in one batch. 1,000.
     pub batch: usize,
-    /// How long one call may run. 10 minutes.
+    /// Time limit of one call. 10 minutes.
     pub call_time: Duration,
-    /// Requests to the client that wait for its answer. 64.
+    /// Outstanding requests to the client. 64.
     pub client_requests: usize,
-    /// How long the client may take to answer one. 1 minute.
+    /// Time limit for the client to respond to one. 1 minute.
     pub client_request_time: Duration,
-    /// How long the client may take where a person or a model answers: sampling and elicitation.
-    /// 5 minutes.
+    /// Time limit for the client to respond where a person or a model answers: sampling and
+    /// elicitation. 5 minutes.
     pub answer_time: Duration,
-    /// Bytes of answers that a stateless client carries from one round of a request to the next.
-    /// 1 MiB.
+    /// Bytes of answers that a stateless client carries from one round of a request to the next. 1
+    /// MiB.
     pub request_state_bytes: usize,
-    /// How long it may take to the next round. 10 minutes.
+    /// Time limit until the next round of a request. 10 minutes.
     pub request_state_time: Duration,
-    /// How long running calls may go on once the connection is ending. 30 seconds.
+    /// Time for running calls to finish once the connection is closing. 30 seconds.
     pub drain_time: Duration,
-    /// Subscriptions of a client that may be open at once. 64.
+    /// Open `subscriptions/listen` requests. 64.
     pub subscriptions: usize,
-    /// Resources that a connection may be subscribed to. 10,000.
+    /// Resource subscriptions of a connection. 10,000.
     pub resource_subscriptions: usize,
     /// Entries on one page of a list. 1,000.
     pub page: usize,
-    /// How often a principal may ask, by all of its connections together. As often as it likes.
+    /// Request rate of a principal over all its connections. Unlimited.
     pub principal_rate: Option<Rate>,
-    /// How often a connection may ask. As often as it likes.
+    /// Request rate of a connection. Unlimited.
     pub session_rate: Option<Rate>,
     /// Bytes that all connections together may make the server hold. 1 GiB.
     pub memory: usize,

@@ -1,18 +1,18 @@
-//! What all connections of a server hold together.
+//! Memory accounting over all connections of a server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes that clients make a server hold: bodies and frames on their way in, requests that run or
-/// wait, replies that are not read yet. A handle; clones are the same.
+/// Bytes that clients make a server hold: bodies and frames being received, requests that run or
+/// wait, replies not yet read. A handle; clones share one counter.
 ///
-/// Past [`Limits::memory`](crate::Limits::memory) requests are refused until there is room again.
+/// Past [`Limits::memory`](crate::Limits::memory) requests are rejected until memory is free again.
 ///
 /// ```
 /// use mcp_flow_server::load::Load;
 ///
 /// let load = Load::default();
-/// let mut body = load.hold(1000);
+/// let mut body = load.count(1000);
 /// body.grow(500);
 /// assert_eq!(load.bytes(), 1500);
 /// drop(body);
@@ -22,21 +22,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Load(Arc<AtomicUsize>);
 
 impl Load {
-    /// How much is held at the moment.
+    /// The number of bytes held now.
     pub fn bytes(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whether a message may be held of which so much has come, where so much may be held in all.
-    /// Short ones always may: they are read at once anyway, and answered.
+    /// Returns whether a message of which this many bytes have arrived may be held, under this
+    /// total limit. Short messages always may: they are handled at once.
     pub fn has_room_for(&self, bytes: usize, memory: usize) -> bool {
         bytes <= SHORT || self.bytes() <= memory
     }
 
-    /// Counts so many bytes for as long as the value returned lives.
-    pub fn hold(&self, bytes: usize) -> Held {
+    /// Counts bytes for as long as the returned value lives.
+    pub fn count(&self, bytes: usize) -> CountedBytes {
         self.add(bytes);
-        Held { load: self.clone(), bytes }
+        CountedBytes { load: self.clone(), bytes }
     }
 
     fn add(&self, bytes: usize) {
@@ -48,27 +48,27 @@ impl Load {
     }
 }
 
-/// Bytes that are counted until this is dropped.
+/// Bytes that stay counted until this is dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct CountedBytes {
     load: Load,
     bytes: usize,
 }
 
-impl Held {
-    /// Counts more.
+impl CountedBytes {
+    /// Counts more bytes.
     pub fn grow(&mut self, bytes: usize) {
         self.load.add(bytes);
         self.bytes += bytes;
     }
 
-    /// How many are counted.
+    /// The number of bytes counted here.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-impl Drop for Held {
+impl Drop for CountedBytes {
     fn drop(&mut self) {
         self.load.remove(self.bytes);
     }
@@ -76,7 +76,7 @@ impl Drop for Held {
 
 const SHORT: usize = 64 * 1024;
 
-/// Bytes of one connection, which are also among those of all.
+/// Bytes of one connection, also counted in the total.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     own: AtomicUsize,
@@ -97,7 +97,7 @@ impl Tally {
         self.load.add(bytes);
     }
 
-    /// Counts so many and no more.
+    /// Replaces the count.
     pub(crate) fn set(&self, bytes: usize) {
         let before = self.own.swap(bytes, Ordering::AcqRel);
         if before != bytes {

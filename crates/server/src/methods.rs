@@ -1,4 +1,4 @@
-//! The methods every server has.
+//! The built-in methods of every server.
 
 mod completion;
 mod initialize;
@@ -17,7 +17,7 @@ use crate::handler::Reply;
 use crate::revision::add_server_info;
 use crate::router::{Era, Router};
 
-/// Adds the methods every server has.
+/// Registers the built-in methods.
 pub(crate) fn add_to(router: &mut Router) {
     router.add_early(method::INITIALIZE, Era::Handshake, initialize::initialize);
     router.add_early(method::PING, Era::Handshake, ping);
@@ -36,7 +36,7 @@ pub(crate) fn add_to(router: &mut Router) {
     router.add(method::RESOURCES_UNSUBSCRIBE, Era::Handshake, resources::unsubscribe);
 }
 
-/// How long clients may keep what only changes with the server itself.
+/// Time to live of lists in client caches, in milliseconds.
 pub(crate) const CACHE_MS: u64 = 5 * 60 * 1000;
 
 fn ping(context: &Context, _: Params<'_>) -> Reply {
@@ -58,7 +58,7 @@ fn discover(context: &Context, _: Params<'_>) -> Reply {
     }))
 }
 
-/// What a list says of itself, under a revision whose results stand alone.
+/// The cache metadata of a list, in revisions with stateless results.
 pub(crate) fn standing(context: &Context, cache_scope: &'static str) -> Option<Standing> {
     let (server, revision) = (context.server(), context.revision());
     revision.is_stateless().then(|| {
@@ -69,5 +69,5 @@ pub(crate) fn standing(context: &Context, cache_scope: &'static str) -> Option<S
 }
 
 fn bad_cursor() -> RpcError {
-    RpcError::invalid_params("cursor is not one this server gave; list again from the start")
+    RpcError::invalid_params("cursor is invalid; list again from the start")
 }

@@ -1,4 +1,4 @@
-//! What a transport agrees on with its client in `initialize`, beside the revision.
+//! Transport parameters negotiated in `initialize`, besides the revision.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 
 /// A transport's part in the handshake.
 ///
-/// Put into [`ConnectionInfo::negotiation`](crate::ConnectionInfo::negotiation) by transports that
-/// have something to agree on.
+/// Set as [`ConnectionInfo::negotiation`](crate::ConnectionInfo::negotiation) by transports that
+/// negotiate parameters.
 pub trait Negotiation: Send + Sync + fmt::Debug + 'static {
-    /// Reads what the client says in the params of `initialize`, and decides. An error answers the
-    /// request; the client may try again.
+    /// Negotiates by the params of `initialize`. An error rejects the request; the client may try
+    /// again.
     fn agree(&self, params: Params<'_>) -> Result<Agreement, RpcError>;
 }
 
-/// What was agreed on.
+/// The negotiated parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agreement {
-    /// How every message is written after the result of `initialize`.
+    /// The encoding of every message after the result of `initialize`.
     pub encoding: Encoding,
-    /// What the result says of it, as its member `transport`.
+    /// The member `transport` of the result.
     pub transport: Value,
 }

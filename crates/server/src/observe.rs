@@ -1,8 +1,7 @@
-//! Watching exchanges go by, for those who look after a server: one place where it is known who
-//! asked for what, and what came of it.
+//! Observers of calls: who called what, with which outcome, for logs, metrics and administration.
 //!
-//! Nothing is noted of a request unless somebody watches when it is taken up, and no more than they
-//! want to see.
+//! Nothing is recorded of a request unless an observer asks for it at dispatch, and no more than it
+//! asks for.
 
 mod counts;
 mod denials;
@@ -15,7 +14,7 @@ use mcp_flow_proto::error::TOOL_FAILED;
 use mcp_flow_proto::model::TraceContext;
 use mcp_flow_proto::{Encoding, Params, Raw, RequestId, RpcError, method};
 
-pub use counts::{ConnectionCounts, Count};
+pub use counts::{ConnectionCounts, ConnectionCount};
 pub use denials::Denial;
 pub(crate) use denials::Denials;
 
@@ -24,95 +23,95 @@ use crate::handler::Payload;
 use crate::identity::{Peer, Principal};
 use crate::tool::Tool;
 
-/// Sees every exchange of a server; see
+/// Observes every call of a server; see
 /// [`ServerBuilder::observer`](crate::ServerBuilder::observer).
 ///
-/// All methods run on the path of every request, and must not wait for anything.
+/// All methods run on the path of every request and must not block.
 pub trait Observer: Send + Sync + 'static {
-    /// How much is to be noted of a request that is taken up now.
+    /// The level of detail to record for a request dispatched now.
     fn detail(&self) -> Detail;
 
-    /// A request that was taken up while somebody watched has been answered. It may be told in more
-    /// detail than this observer has asked for.
+    /// Called when a request that was recorded at dispatch has been answered. It may have more
+    /// detail than this observer asked for.
     fn observe(&self, exchange: &Observed<'_>);
 
-    /// Somebody was not let in. Of many in a second one is told of, with the number of the others.
+    /// Called when a transport rejected a client. At most one per second is reported, with the
+    /// number of those left out.
     fn denied(&self, _denial: &Denial<'_>) {}
 
-    /// Whether more can be observed at the moment. While it cannot, requests are refused and told
-    /// when to come again.
+    /// Returns whether another request can be recorded. While it cannot, requests are rejected with
+    /// a time to retry after.
     fn has_room(&self) -> bool {
         true
     }
 }
 
-/// How much is noted of a request.
+/// The level of detail recorded of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// Nothing: nobody watches.
+    /// Nothing.
     Nothing,
-    /// By which method, how long it took and whether it went well.
-    Figures,
-    /// Who asked for what by name, and what came of it.
+    /// Method, duration and outcome.
+    Metrics,
+    /// Also the caller and the target by name.
     Outline,
-    /// Also what was sent.
+    /// Also the params.
     Full,
 }
 
-/// One request and its answer.
+/// One completed request.
 #[derive(Debug)]
 pub struct Observed<'a> {
-    /// What the transport knows of its connection.
+    /// The connection, as its transport describes it.
     pub connection: &'a ConnectionInfo,
-    /// Whom it was made for.
+    /// The principal it was made for.
     pub principal: &'a Principal,
-    /// What the client says of itself, if that is known.
+    /// The client's own description, if known.
     pub peer: Option<&'a Peer>,
     /// The id of the request.
     pub id: &'a RequestId,
-    /// What was asked for.
+    /// The method, as the client wrote it.
     pub method: &'a str,
-    /// The same, if it is a method of the server and not something a client has made up.
+    /// The method, if the server has it.
     pub known: Option<&'static str>,
-    /// What it was about: the name of a tool or prompt, the URI of a resource, a flow or a session,
-    /// as the client wrote it. Of what is long only the beginning.
+    /// The target: the name of a tool or prompt, the URI of a resource, a flow or a session, as the
+    /// client wrote it. Truncated if long.
     pub target: Option<&'a str>,
-    /// The tool that was called, if the server has it.
+    /// The tool called, if the server has it.
     pub tool: Option<&'a str>,
-    /// The trace it belongs to, if it says so.
+    /// The trace context, if the request carries one.
     pub trace: Option<&'a TraceContext>,
-    /// With what, as JSON, if that was to be noted; of what is long only the beginning.
+    /// The params as JSON, if recorded; truncated if long.
     pub params: &'a str,
     /// The length of the request, in bytes.
     pub request_bytes: usize,
-    /// How the result is written.
+    /// The encoding of the result.
     pub encoding: Encoding,
-    /// The result, or the error. A call that was cancelled without an answer has the error that
-    /// would say so.
+    /// The result, or the error. A call cancelled without a reply has the error `CANCELLED`.
     pub outcome: Result<&'a [u8], &'a RpcError>,
-    /// Whether the result is that of a tool which says that it failed.
+    /// Set if the result is that of a tool call that reports failure.
     pub failed: bool,
-    /// How long it took from being taken up to being answered.
+    /// Time from dispatch to completion.
     pub time: Duration,
 }
 
 impl Observed<'_> {
-    /// What came of it, in a word: `ok`, `failed` if a tool says so of itself, or the name of the
-    /// error. There are a few dozen of them at most.
+    /// The outcome as one word: `ok`, `failed` if a tool reports failure, or the name of the error.
+    /// There are a few dozen at most.
     pub fn outcome_name(&self) -> &'static str {
         match self.outcome {
             Ok(_) if self.failed => "failed",
             Ok(_) => "ok",
-            // As a method of its own, a tool tells of its failure by an error.
+            // Called as a method, a tool reports its failure by an error.
             Err(error) if error.name() == TOOL_FAILED.name => "failed",
             Err(error) => error.name(),
         }
     }
 }
 
-/// What is noted of a request when it is taken up.
+/// The record of a request, taken at dispatch.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct Observation {
     method: Cow<'static, str>,
     target: Option<Box<str>>,
     tool: Option<Arc<Tool>>,
@@ -122,8 +121,8 @@ pub(crate) struct Begun {
     at: Instant,
 }
 
-impl Begun {
-    /// Notes as much as is wanted, if anything is.
+impl Observation {
+    /// Records as much as `detail` asks for; `None` if that is nothing.
     pub(crate) fn new(
         detail: Detail,
         method: &str,
@@ -145,15 +144,15 @@ impl Begun {
                 beginning(&value.to_string(), LONGEST_PARAMS).into()
             }
         };
-        let named = match detail > Detail::Figures {
+        let named = match detail > Detail::Metrics {
             true => params.members(["name", "uri", "toolName", "sessionId"]).unwrap_or_default(),
             false => [None; 4],
         };
         let known = known();
         let target = match known {
-            // A tool that is called as a method of its own is noted as it is by `tools/call`.
+            // A tool called as a method is recorded as `tools/call` records it.
             Some(method::TOOLS_CALL) if method != method::TOOLS_CALL => {
-                (detail > Detail::Figures).then_some(Cow::Borrowed(method))
+                (detail > Detail::Metrics).then_some(Cow::Borrowed(method))
             }
             _ => named.into_iter().flatten().find_map(Raw::as_text),
         };
@@ -170,7 +169,7 @@ impl Begun {
         Some(Box::new(Self { method, target, tool, params: params_noted, trace, size, at }))
     }
 
-    pub(crate) fn tell(
+    pub(crate) fn report(
         &self,
         observers: &[Box<dyn Observer>],
         connection: &ConnectionInfo,
@@ -209,11 +208,11 @@ fn beginning(text: &str, longest: usize) -> &str {
     &text[..end]
 }
 
-/// What starts a tool that asks questions; it is not a method of this crate.
+/// Starts an interactive tool; not a method of this crate.
 const INTERACTION_START: &str = "interaction.start";
 
-/// How many bytes of params are noted.
+/// Longest params recorded, in bytes.
 const LONGEST_PARAMS: usize = 4096;
 
-/// How many bytes of a name are noted.
+/// Longest name recorded, in bytes.
 const LONGEST_NAME: usize = 256;

@@ -1,4 +1,4 @@
-//! What may look at every tool's output, and change it, before it is sent (PAT-035).
+//! Filters that change every tool's output before it is sent (PAT-035).
 
 use mcp_flow_proto::model::{Content, ResourceBody};
 
@@ -9,11 +9,11 @@ use crate::tool::ToolOutput;
 /// [`ServerBuilder::filter_output`](crate::ServerBuilder::filter_output).
 pub type OutputFilter = dyn Fn(&Context, &mut ToolOutput) + Send + Sync;
 
-/// Takes control characters and terminal escape sequences out of all text that people see.
+/// Removes control characters and terminal escape sequences from all text that people see.
 ///
-/// That is text content, embedded text and what links are called; newlines and tabs stay. Bytes,
-/// structured output and `_meta` are for programs and are left as they are. An escape sequence
-/// that never ends is taken out up to the end of its line.
+/// That is text content, embedded text and the names of links; newlines and tabs stay. Bytes,
+/// structured output and `_meta` are for programs and stay as they are. An unterminated escape
+/// sequence is removed up to the end of its line.
 ///
 /// ```
 /// use mcp_flow_server::{Server, strip_control_characters};
@@ -31,7 +31,7 @@ fn strip_content(content: &mut Content) {
     each_text(content, &mut strip);
 }
 
-/// Changes every text of content that people see.
+/// Changes every text in content that people see.
 pub(crate) fn each_text(content: &mut Content, change: &mut impl FnMut(&mut String)) {
     match content {
         Content::Text { text, .. } => change(text),
@@ -51,13 +51,13 @@ pub(crate) fn each_text(content: &mut Content, change: &mut impl FnMut(&mut Stri
     }
 }
 
-/// Takes control characters and terminal escape sequences out of a text; newlines and tabs stay.
+/// Removes control characters and terminal escape sequences from a text; newlines and tabs stay.
 pub(crate) fn strip(text: &mut String) {
     if text.chars().any(is_unwanted) {
-        let mut place = Place::Text;
+        let mut state = EscapeState::Text;
         text.retain(|character| {
-            place = place.after(character);
-            place == Place::Text && !is_unwanted(character)
+            state = state.after(character);
+            state == EscapeState::Text && !is_unwanted(character)
         });
     }
 }
@@ -66,25 +66,25 @@ fn is_unwanted(character: char) -> bool {
     character.is_control() && !matches!(character, '\n' | '\t')
 }
 
-/// Where in a text a character is, by the grammar of ECMA-48.
+/// Parser state, by the grammar of ECMA-48.
 ///
-/// One step per character, whatever the text: a stray escape must not cost a search for its end.
+/// One step per character: an unterminated escape must not cost a search for its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum EscapeState {
     /// Outside any escape sequence.
     Text,
     /// At the last character of one.
     End,
-    /// After an escape character, and what may stand between it and the last character.
+    /// After an escape character and its intermediates.
     Escape,
-    /// In a control sequence, such as the one for a colour.
+    /// In a control sequence, such as a colour.
     Sequence,
-    /// In a string, such as the one for a window's title.
+    /// In a control string, such as a window title.
     String,
 }
 
-impl Place {
-    /// Where the next character is.
+impl EscapeState {
+    /// The state after the next character.
     fn after(self, next: char) -> Self {
         match (self, next) {
             (_, '\u{1b}') => Self::Escape,
@@ -107,9 +107,9 @@ mod tests {
     use super::{strip, strip_content};
     use mcp_flow_proto::model::{Content, ResourceContents, ResourceLink};
 
-    /// PAT-035: what a terminal would obey is gone, and everything else is there.
+    /// PAT-035: escape sequences are removed, everything else stays.
     #[test]
-    fn control_characters_and_escape_sequences_are_taken_out() {
+    fn control_characters_and_escape_sequences_are_removed() {
         for (text, expected) in [
             ("plain é 漢字 🦀", "plain é 漢字 🦀"),
             ("a\tb\nc\r\nd", "a\tb\nc\nd"),
@@ -138,15 +138,15 @@ mod tests {
         }
     }
 
-    /// PAT-035: a stray escape costs one step, not a search through the rest of the text.
+    /// PAT-035: an unterminated escape costs one step, not a search through the rest of the text.
     #[test]
-    fn many_sequences_without_an_end_take_one_pass() {
+    fn unterminated_sequences_take_one_pass() {
         let mut text = "\u{1b}]".repeat(1_000_000);
         strip(&mut text);
         assert_eq!(text, "");
     }
 
-    /// PAT-035: all that people see is cleaned, and bytes are not.
+    /// PAT-035: all text that people see is cleaned, and bytes are not.
     #[test]
     fn every_kind_of_content_is_cleaned() {
         let dirty = || "\u{1b}[1ma".to_owned();

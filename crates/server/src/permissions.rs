@@ -1,8 +1,9 @@
-//! Who may use what: rules that can be exchanged while a server runs.
+//! Access rules: which principals may use which tools, resources, prompts and flows.
 //!
-//! What a principal may do is worked out once for each set of rules and kept with the principal, so
-//! that a request costs one look at a number and a few comparisons. What one may not use does not
-//! exist for them: it is not listed, and asked for by name it is as unknown as what never was.
+//! Rules can be replaced while a server runs. The permissions of a principal are evaluated once per
+//! set of rules and cached with the principal, so that a request costs one comparison of numbers
+//! and a few of names. What a principal may not use is hidden: it is not listed, and calling it by
+//! name is answered as if it did not exist.
 
 mod names;
 
@@ -13,25 +14,25 @@ pub use names::Names;
 
 use crate::identity::Principal;
 
-/// What can be used by name.
+/// The kinds of things that can be used by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Something to be called.
+pub enum PermissionKind {
+    /// A tool.
     Tool,
-    /// Something to be read, by its URI, or a template of such.
+    /// A resource or resource template, by URI.
     Resource,
-    /// Something to be filled in.
+    /// A prompt.
     Prompt,
-    /// A conversation, whether it is called as a tool or started.
+    /// A flow, whether called as a tool or started as a session.
     Flow,
 }
 
-/// Whom something is given to, and what. What several rules give adds up.
+/// A grant to some principals. Grants of several rules add up.
 #[derive(Clone, Debug, Default)]
-pub struct Rule {
-    /// To principals of these names.
+pub struct AccessRule {
+    /// Applies to principals with these names.
     pub principals: Names,
-    /// To everyone whose credential has one of these scopes.
+    /// Applies to principals whose credential has one of these scopes.
     pub scopes: Vec<String>,
     /// Tools by name.
     pub tools: Names,
@@ -41,44 +42,44 @@ pub struct Rule {
     pub prompts: Names,
     /// Flows by name.
     pub flows: Names,
-    /// Whether what belongs to others may be seen, for looking after the server.
+    /// Grants access to the sessions of others, for administration.
     pub admin: bool,
-    /// Whether the figures of the server may be seen, which admins always may.
+    /// Grants access to metrics. Administrators always have it.
     pub metrics: bool,
 }
 
-impl Rule {
+impl AccessRule {
     fn is_for(&self, principal: &Principal) -> bool {
         self.principals.have(principal.name())
             || self.scopes.iter().any(|scope| principal.has_scope(scope))
     }
 
-    fn names(&self, kind: Kind) -> &Names {
+    fn names(&self, kind: PermissionKind) -> &Names {
         match kind {
-            Kind::Tool => &self.tools,
-            Kind::Resource => &self.resources,
-            Kind::Prompt => &self.prompts,
-            Kind::Flow => &self.flows,
+            PermissionKind::Tool => &self.tools,
+            PermissionKind::Resource => &self.resources,
+            PermissionKind::Prompt => &self.prompts,
+            PermissionKind::Flow => &self.flows,
         }
     }
 }
 
-/// The rules of a server. A handle; clones are the same.
+/// The access rules of a server. A handle; clones share the rules.
 ///
 /// ```
-/// use mcp_flow_server::permissions::{Kind, Names, Permissions, Rule};
+/// use mcp_flow_server::permissions::{PermissionKind, Names, Permissions, AccessRule};
 /// use mcp_flow_server::Principal;
 ///
-/// let rule = Rule {
+/// let rule = AccessRule {
 ///     principals: Names::new(["ada"]),
 ///     tools: Names::new(["calculator.*", "!calculator.divide"]),
-///     ..Rule::default()
+///     ..AccessRule::default()
 /// };
 /// let permissions = Permissions::new(vec![rule]);
 /// let granted = permissions.of(&Principal::named("ada"));
-/// assert!(granted.may(Kind::Tool, "calculator.add"));
-/// assert!(!granted.may(Kind::Tool, "calculator.divide"));
-/// assert!(!permissions.of(&Principal::named("bob")).may(Kind::Tool, "calculator.add"));
+/// assert!(granted.may(PermissionKind::Tool, "calculator.add"));
+/// assert!(!granted.may(PermissionKind::Tool, "calculator.divide"));
+/// assert!(!permissions.of(&Principal::named("bob")).may(PermissionKind::Tool, "calculator.add"));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Permissions {
@@ -88,38 +89,38 @@ pub struct Permissions {
 #[derive(Debug)]
 struct Inner {
     rules: RwLock<Rules>,
-    /// The number of the rules that count; no two sets of rules in a process have the same.
+    /// The number of the current rules, unique in the process.
     number: AtomicU64,
 }
 
 #[derive(Clone, Debug)]
 struct Rules {
     number: u64,
-    all: Arc<[Rule]>,
+    all: Arc<[AccessRule]>,
 }
 
 impl Permissions {
-    /// Only what these rules give may be used.
-    pub fn new(rules: Vec<Rule>) -> Self {
+    /// Allows only what these rules grant.
+    pub fn new(rules: Vec<AccessRule>) -> Self {
         let rules = Rules { number: next_number(), all: rules.into() };
         let number = AtomicU64::new(rules.number);
         Self { inner: Arc::new(Inner { rules: RwLock::new(rules), number }) }
     }
 
-    /// Everyone may use everything, until rules say otherwise.
+    /// Allows everything to everyone, except administration.
     pub fn everything() -> Self {
-        Self::new(vec![Rule {
+        Self::new(vec![AccessRule {
             principals: Names::all(),
             tools: Names::all(),
             resources: Names::all(),
             prompts: Names::all(),
             flows: Names::all(),
             metrics: true,
-            ..Rule::default()
+            ..AccessRule::default()
         }])
     }
 
-    /// Puts the rules of another in the place of these.
+    /// Replaces these rules by those of another handle.
     pub fn replace(&self, other: &Self) {
         let rules = other.rules();
         let mut own = self.inner.rules.write().unwrap_or_else(PoisonError::into_inner);
@@ -127,21 +128,21 @@ impl Permissions {
         *own = rules;
     }
 
-    /// What a principal may do at the moment.
-    pub fn of(&self, principal: &Principal) -> Granted {
+    /// The permissions of a principal now.
+    pub fn of(&self, principal: &Principal) -> Grants {
         let number = self.inner.number.load(Ordering::Acquire);
-        principal.granted(number, Granted::clone).unwrap_or_else(|| self.work_out(principal))
+        principal.granted(number, Grants::clone).unwrap_or_else(|| self.evaluate(principal))
     }
 
-    /// Whether a principal may use something at the moment.
-    pub fn may(&self, principal: &Principal, kind: Kind, name: &str) -> bool {
+    /// Returns whether a principal may use something now.
+    pub fn may(&self, principal: &Principal, kind: PermissionKind, name: &str) -> bool {
         let number = self.inner.number.load(Ordering::Acquire);
         let known = principal.granted(number, |granted| granted.may(kind, name));
-        known.unwrap_or_else(|| self.work_out(principal).may(kind, name))
+        known.unwrap_or_else(|| self.evaluate(principal).may(kind, name))
     }
 
-    fn work_out(&self, principal: &Principal) -> Granted {
-        let granted = Granted::new(self.rules(), principal);
+    fn evaluate(&self, principal: &Principal) -> Grants {
+        let granted = Grants::new(self.rules(), principal);
         principal.note_granted(granted.clone());
         granted
     }
@@ -151,57 +152,57 @@ impl Permissions {
     }
 }
 
-/// What one principal may do.
+/// The permissions of one principal.
 #[derive(Clone, Debug)]
-pub struct Granted(Arc<Worked>);
+pub struct Grants(Arc<Evaluated>);
 
-/// Worked out once for a principal and a set of rules.
+/// Evaluated once for a principal and a set of rules.
 #[derive(Debug)]
-struct Worked {
+struct Evaluated {
     number: u64,
-    rules: Vec<Rule>,
+    rules: Vec<AccessRule>,
     admin: bool,
     metrics: bool,
 }
 
-impl Granted {
+impl Grants {
     fn new(rules: Rules, principal: &Principal) -> Self {
         let own: Vec<_> = rules.all.iter().filter(|rule| rule.is_for(principal)).cloned().collect();
         let admin = own.iter().any(|rule| rule.admin);
         let metrics = admin || own.iter().any(|rule| rule.metrics);
-        Self(Arc::new(Worked { number: rules.number, rules: own, admin, metrics }))
+        Self(Arc::new(Evaluated { number: rules.number, rules: own, admin, metrics }))
     }
 
-    /// Whether something may be used.
-    pub fn may(&self, kind: Kind, name: &str) -> bool {
+    /// Returns whether something may be used.
+    pub fn may(&self, kind: PermissionKind, name: &str) -> bool {
         match kind {
-            Kind::Resource => self.may_read(name),
+            PermissionKind::Resource => self.may_read(name),
             kind => self.0.rules.iter().any(|rule| rule.names(kind).have(name)),
         }
     }
 
-    /// A character may be written in several ways in a URI, which all mean it.
+    /// Compares unescaped: a URI has several spellings with the same meaning.
     fn may_read(&self, uri: &str) -> bool {
         let plain = names::without_escapes(uri);
         self.0.rules.iter().any(|rule| rule.resources.have(&plain))
     }
 
-    /// Whether anything of a kind may be used, whatever its name.
-    pub fn may_any(&self, kind: Kind) -> bool {
+    /// Returns whether anything of a kind may be used.
+    pub fn may_any(&self, kind: PermissionKind) -> bool {
         self.0.rules.iter().any(|rule| !rule.names(kind).are_none())
     }
 
-    /// Whether everything of a kind may be used.
-    pub fn may_all(&self, kind: Kind) -> bool {
+    /// Returns whether everything of a kind may be used.
+    pub fn may_all(&self, kind: PermissionKind) -> bool {
         self.0.rules.iter().any(|rule| rule.names(kind).are_all())
     }
 
-    /// Whether what belongs to others may be seen.
+    /// Returns whether the sessions of others may be accessed.
     pub fn admin(&self) -> bool {
         self.0.admin
     }
 
-    /// Whether the figures of the server may be seen.
+    /// Returns whether metrics may be read.
     pub fn metrics(&self) -> bool {
         self.0.metrics
     }
@@ -218,49 +219,49 @@ fn next_number() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, Names, Permissions, Rule};
+    use super::{PermissionKind, Names, Permissions, AccessRule};
     use crate::identity::Principal;
 
     fn names(patterns: &[&str]) -> Names {
         Names::new(patterns.iter().copied())
     }
 
-    /// MCP-091, PAT-020: what rules give adds up, by name and by scope, and nothing else is given.
+    /// MCP-091, PAT-020: grants add up, by name and by scope, and nothing else is allowed.
     #[test]
-    fn rules_add_up() {
+    fn grants_of_several_rules_add_up() {
         let permissions = Permissions::new(vec![
-            Rule { principals: names(&["*"]), tools: names(&["echo"]), ..Rule::default() },
-            Rule {
+            AccessRule { principals: names(&["*"]), tools: names(&["echo"]), ..AccessRule::default() },
+            AccessRule {
                 principals: names(&["corp:*", "!corp:guest"]),
                 tools: names(&["calculator.*"]),
                 flows: names(&["*", "!ledger"]),
-                ..Rule::default()
+                ..AccessRule::default()
             },
-            Rule {
+            AccessRule {
                 scopes: vec!["files".into()],
                 resources: names(&["file:///srv/*", "!file:///srv/secret/*"]),
                 admin: true,
-                ..Rule::default()
+                ..AccessRule::default()
             },
         ]);
         let of = |name: &str, scopes: &[&str]| {
             permissions.of(&Principal::named(name).scoped(scopes.iter()))
         };
         for (name, scopes, kind, target, may) in [
-            ("ada", &[][..], Kind::Tool, "echo", true),
-            ("ada", &[], Kind::Tool, "calculator.add", false),
-            ("ada", &[], Kind::Flow, "echo", false),
-            ("corp:ada", &[], Kind::Tool, "calculator.add", true),
-            ("corp:ada", &[], Kind::Tool, "echo", true),
-            ("corp:guest", &[], Kind::Tool, "calculator.add", false),
-            ("corp:ada", &[], Kind::Flow, "register", true),
-            ("corp:ada", &[], Kind::Flow, "ledger", false),
-            ("ada", &["files"], Kind::Resource, "file:///srv/a.txt", true),
-            ("ada", &["file"], Kind::Resource, "file:///srv/a.txt", false),
-            ("ada", &["files"], Kind::Resource, "file:///srv/secret/a", false),
-            ("ada", &["files"], Kind::Resource, "file:///srv/s%65cret/a", false),
-            ("ada", &["files"], Kind::Resource, "file:///srv%2Fsecret%2fa", false),
-            ("ada", &["files"], Kind::Prompt, "any", false),
+            ("ada", &[][..], PermissionKind::Tool, "echo", true),
+            ("ada", &[], PermissionKind::Tool, "calculator.add", false),
+            ("ada", &[], PermissionKind::Flow, "echo", false),
+            ("corp:ada", &[], PermissionKind::Tool, "calculator.add", true),
+            ("corp:ada", &[], PermissionKind::Tool, "echo", true),
+            ("corp:guest", &[], PermissionKind::Tool, "calculator.add", false),
+            ("corp:ada", &[], PermissionKind::Flow, "register", true),
+            ("corp:ada", &[], PermissionKind::Flow, "ledger", false),
+            ("ada", &["files"], PermissionKind::Resource, "file:///srv/a.txt", true),
+            ("ada", &["file"], PermissionKind::Resource, "file:///srv/a.txt", false),
+            ("ada", &["files"], PermissionKind::Resource, "file:///srv/secret/a", false),
+            ("ada", &["files"], PermissionKind::Resource, "file:///srv/s%65cret/a", false),
+            ("ada", &["files"], PermissionKind::Resource, "file:///srv%2Fsecret%2fa", false),
+            ("ada", &["files"], PermissionKind::Prompt, "any", false),
         ] {
             let granted = of(name, scopes);
             assert_eq!(granted.may(kind, target), may, "{name} {scopes:?} {target}");
@@ -269,15 +270,15 @@ mod tests {
         }
     }
 
-    /// MCP-091: other rules count at once, for those who are there already, too.
+    /// MCP-091: replaced rules take effect at once, also for known principals.
     #[test]
-    fn rules_can_be_exchanged() {
+    fn replaced_rules_take_effect_at_once() {
         let permissions = Permissions::everything();
         let ada = Principal::named("ada");
-        assert!(permissions.of(&ada).may(Kind::Tool, "echo"));
+        assert!(permissions.of(&ada).may(PermissionKind::Tool, "echo"));
         assert!(!permissions.of(&ada).admin());
         permissions.replace(&Permissions::new(Vec::new()));
-        assert!(!permissions.of(&ada).may(Kind::Tool, "echo"));
-        assert!(!permissions.of(&ada).may_any(Kind::Tool));
+        assert!(!permissions.of(&ada).may(PermissionKind::Tool, "echo"));
+        assert!(!permissions.of(&ada).may_any(PermissionKind::Tool));
     }
 }

@@ -1,4 +1,4 @@
-//! Prompts: what they are made of and how they are filled in.
+//! Prompts: definition, arguments, messages.
 
 mod argument;
 mod builder;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use mcp_flow_proto::model::PromptDefinition;
 use mcp_flow_proto::{Raw, RpcError};
-use mcp_flow_schema::Fault;
+use mcp_flow_schema::CheckError;
 
 use crate::completion::{Resolved, nothing, unknown_argument};
 use crate::context::Context;
@@ -29,18 +29,18 @@ pub use collection::IntoPrompts;
 pub use output::{IntoPromptOutput, PromptOutput};
 pub use server::AddPromptsError;
 
-/// A prompt: messages for a model, made by the server, filled in and sent by a person.
+/// A prompt: a template of messages for a model, chosen and filled in by a person.
 pub struct Prompt {
     shape: Arc<Shape>,
     function: Box<Function>,
 }
 
-/// Makes messages of texts, one for each argument.
+/// Makes messages from texts, one for each argument.
 type Function =
-    dyn Fn(&Context, &Arc<Shape>, Vec<Option<String>>) -> Result<Reply, Fault> + Send + Sync;
+    dyn Fn(&Context, &Arc<Shape>, Vec<Option<String>>) -> Result<Reply, CheckError> + Send + Sync;
 
 impl Prompt {
-    /// Begins a prompt.
+    /// Starts building a prompt.
     ///
     /// ```
     /// use mcp_flow_server::Prompt;
@@ -56,32 +56,32 @@ impl Prompt {
         PromptBuilder::new(name.into())
     }
 
-    /// How the prompt is listed.
+    /// The definition that is listed.
     pub fn definition(&self) -> &PromptDefinition {
         &self.shape.definition
     }
 
-    /// Whether values are suggested for any of its arguments.
+    /// Returns whether any of its arguments has completions.
     pub(crate) fn has_completions(&self) -> bool {
         self.shape.has_completions()
     }
 
-    /// Checks the arguments and makes the messages. A fault in them is an error in every
-    /// revision: there is no result that could tell of it.
+    /// Checks the arguments and makes the messages. A violation is an error in every revision: no
+    /// prompt result can express it.
     pub(crate) fn get(&self, context: &Context, arguments: Raw<'_>) -> Reply {
-        let texts = self.shape.read(arguments).map_err(Fault::Violations);
+        let texts = self.shape.read(arguments).map_err(CheckError::Violations);
         let reply = texts.and_then(|texts| (self.function)(context, &self.shape, texts));
         reply.unwrap_or_else(|fault| {
             Reply::Ready(Err(match fault {
-                Fault::Violations(violations) => violations_error(&violations),
-                Fault::Unreadable(error) => {
-                    RpcError::invalid_params(format!("the arguments cannot be read: {error}"))
+                CheckError::Violations(violations) => violations_error(&violations),
+                CheckError::Unreadable(error) => {
+                    RpcError::invalid_params(format!("the arguments cannot be decoded: {error}"))
                 }
             }))
         })
     }
 
-    /// Says what an argument could go on to be.
+    /// Completes an argument.
     pub(crate) fn complete(
         &self,
         context: &Context,

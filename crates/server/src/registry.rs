@@ -1,21 +1,21 @@
-//! What a server offers by name: in order, found by name, listed page by page.
+//! Registry of named entries: ordered, found by name, listed in pages.
 
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-// Names are the author's, so this map needs speed and no defence against chosen keys.
+// Names come from the author, so the map needs no defence against crafted keys.
 use hashbrown::HashMap;
 
-/// Something that is offered by name.
+/// An entry that has a name.
 pub(crate) trait Entry {
-    /// What several of it are called.
+    /// Plural noun for messages.
     const KIND: &'static str;
 
     /// The name it is listed under.
     fn name(&self) -> &str;
 
-    /// Another name it answers to, if there is one.
+    /// Another name it is found by, if there is one.
     fn alias(&self) -> Option<String>;
 }
 
@@ -41,8 +41,7 @@ impl<T> Default for Registry<T> {
 }
 
 impl<T: Entry> Registry<T> {
-    /// Adds entries, all of them or none; those it does not take it gives back, to be dropped where
-    /// no lock is held.
+    /// Adds all entries or none; returns rejected ones, to be dropped where no lock is held.
     pub(crate) fn add(&mut self, entries: Vec<T>) -> Result<(), (RegisterError, Vec<Arc<T>>)> {
         let before = self.entries.len();
         let mut fault = None;
@@ -55,7 +54,7 @@ impl<T: Entry> Registry<T> {
         Err((fault, self.entries.split_off(before)))
     }
 
-    /// Enters the names of what comes next.
+    /// Indexes the names of the next entry.
     fn index(&mut self, entry: &T) -> Result<(), RegisterError> {
         let name = entry.name().to_owned();
         let names = [Some(name.clone()), entry.alias().filter(|alias| *alias != name)];
@@ -70,7 +69,7 @@ impl<T: Entry> Registry<T> {
         Ok(())
     }
 
-    /// Takes out the entry of this name, if there is one.
+    /// Removes the entry with this name, if there is one.
     pub(crate) fn remove(&mut self, name: &str) -> Option<Arc<T>> {
         let removed = *self.positions.get(name)?;
         self.positions.retain(|_, position| *position != removed);
@@ -92,7 +91,7 @@ impl<T: Entry> Registry<T> {
         self.entries.is_empty()
     }
 
-    /// The page that begins at a cursor, of what is visible; `None` if the cursor is none of ours.
+    /// The page of visible entries at a cursor; `None` if the cursor is invalid.
     pub(crate) fn page(
         &self,
         cursor: Option<&str>,
@@ -110,8 +109,8 @@ impl<T: Entry> Registry<T> {
         Some(Page { entries, next_cursor })
     }
 
-    /// The position after the entry a cursor names. Opaque to clients, but it survives changes of
-    /// the list, which a bare number would not. What cannot be seen cannot be asked for this way.
+    /// The position after the entry named by a cursor. A cursor stays valid when the list changes,
+    /// which a position would not. A cursor that names a hidden entry is invalid.
     fn after(&self, cursor: &str, is_visible: impl Fn(&T) -> bool) -> Option<usize> {
         let name = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
         let position = *self.positions.get(&name)?;
@@ -120,9 +119,9 @@ impl<T: Entry> Registry<T> {
     }
 }
 
-/// Two of a kind would answer to the same name.
+/// Two entries have the same name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the {kind} {name} and {other} would answer to the same name; rename one of them")]
+#[error("the {kind} {name} and {other} have the same name or alias; rename one of them")]
 pub struct RegisterError {
     kind: &'static str,
     name: String,
@@ -133,7 +132,7 @@ pub struct RegisterError {
 mod tests {
     use super::{Entry, Registry};
 
-    /// Dots are another spelling of underscores here.
+    /// An entry whose alias has underscores for dots.
     #[derive(Debug)]
     struct Named(String);
 
@@ -159,7 +158,7 @@ mod tests {
         }
     }
 
-    /// PAT-020: what is not visible is on no page, and takes no place there.
+    /// PAT-020: hidden entries are on no page and do not count towards its size.
     #[test]
     fn pages_show_only_what_is_visible() {
         let names: Vec<_> = (0..10).map(|number| number.to_string()).collect();
@@ -172,9 +171,9 @@ mod tests {
         assert!(none.entries.is_empty() && none.next_cursor.is_none());
     }
 
-    /// PAT-016: a cursor nobody gave out is refused, one that names something hidden included.
+    /// PAT-016: an invalid cursor is rejected, one that names a hidden entry included.
     #[test]
-    fn a_cursor_of_someone_elses_making_is_refused() {
+    fn invalid_cursors_are_rejected() {
         let registry = registry(&["a.b".to_owned(), "c".to_owned()]);
         for cursor in ["", "x", "!", "YV9i", "bm9wZQ"] {
             assert!(registry.page(Some(cursor), 1, |_| true).is_none(), "{cursor}");
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn colliding_names_are_refused() {
+    fn colliding_names_are_rejected() {
         for (first, second) in [("a", "a"), ("a.b", "a_b"), ("a_b", "a.b"), ("a.b_c", "a_b.c")] {
             let mut registry = registry(&[first.to_owned()]);
             let more = vec![Named("other".to_owned()), Named(second.to_owned())];

@@ -1,8 +1,8 @@
-//! Resources: what clients can list, read and watch.
+//! Resources: what clients can list, read and subscribe to.
 //!
-//! `builder` describes one, `template` many at once, `provider` those that are found on request.
-//! `catalog` is all a server has of them: what is asked for is looked up there, after `access` has
-//! said who may. `subscribers` knows who wants to hear of a change.
+//! `builder` describes one, `template` a family of them, `provider` those found on request.
+//! `catalog` holds all of a server and serves requests for them, subject to `access`. `subscribers`
+//! records which connections to notify of a change.
 
 mod access;
 mod builder;
@@ -34,28 +34,28 @@ pub use contents::{Contents, IntoContents, IntoReadError, ReadError};
 pub use provider::{ResourcePage, ResourceProvider, WatchGuard};
 pub use server::AddResourcesError;
 
-/// A resource: how it is listed, and what reading it gives.
+/// A resource: its definition, and the function that reads it.
 pub struct Resource {
     definition: ResourceDefinition,
     source: Source,
 }
 
-/// Where the contents of a resource come from.
+/// The source of a resource's contents.
 enum Source {
-    /// They are always the same.
+    /// Constant contents.
     Fixed(ResourceContents),
-    /// A function has them.
+    /// A function that reads them.
     Computed(Box<ReadResource>),
 }
 
-/// Starts to read a resource.
+/// Starts reading a resource.
 type ReadResource = dyn Fn(Context) -> Reading + Send + Sync;
 
-/// What will have the contents of a resource.
+/// A future of a resource's contents.
 pub(crate) type Reading = Pin<Box<dyn Future<Output = Result<Contents, ReadError>> + Send>>;
 
 impl Resource {
-    /// Begins a resource that is read by this URI.
+    /// Starts building a resource with this URI.
     ///
     /// ```
     /// use mcp_flow_server::{Context, Resource, Server};
@@ -71,12 +71,12 @@ impl Resource {
         ResourceBuilder::new(uri.into())
     }
 
-    /// How it is listed.
+    /// The definition that is listed.
     pub fn definition(&self) -> &ResourceDefinition {
         &self.definition
     }
 
-    /// What it holds, if that never changes.
+    /// Its contents, if they are constant.
     pub(crate) fn fixed(&self) -> Option<&ResourceContents> {
         match &self.source {
             Source::Fixed(contents) => Some(contents),
@@ -103,7 +103,7 @@ impl Entry for Resource {
         &self.definition.uri
     }
 
-    /// A file without the third slash names a host; it answers to what was meant, too (C-39).
+    /// `file://a` names a host; it is also found as `file:///a`, which was meant (C-39).
     fn alias(&self) -> Option<String> {
         let path = self.definition.uri.strip_prefix("file://")?;
         (!path.starts_with('/')).then(|| format!("file:///{path}"))
@@ -119,25 +119,25 @@ impl fmt::Debug for Resource {
     }
 }
 
-/// Resources that are alike, by the form of their URIs.
+/// A family of resources whose URIs have a common form.
 pub struct ResourceTemplate {
     definition: TemplateDefinition,
     template: UriTemplate,
-    /// What suggests values, by the name of the variable.
+    /// Completions, by the name of the variable.
     completers: Vec<(String, Completer)>,
     read: Box<ReadTemplate>,
 }
 
-/// Starts to read a resource of a template, by the values of its variables.
+/// Starts reading a resource of a template, by the values of its variables.
 type ReadTemplate =
     dyn Fn(Context, String, Vec<(&str, String)>) -> Result<Reading, ReadError> + Send + Sync;
 
 impl ResourceTemplate {
-    /// Begins a template: a URI with `{name}` for what differs, or `{+name}` for what may contain
-    /// slashes (RFC 6570).
+    /// Starts building a template: a URI with `{name}` for a variable, or `{+name}` for one that
+    /// may contain slashes (RFC 6570).
     ///
-    /// The variables of a URI come to the function decoded, in a type of its own choice. They are
-    /// what the client wrote: a function that makes paths of them has to check them.
+    /// The variables reach the function decoded, in a type of its choice. They are untrusted: a
+    /// function that builds paths of them has to check them.
     ///
     /// ```
     /// use mcp_flow_server::{Context, ResourceTemplate, Server};
@@ -155,12 +155,12 @@ impl ResourceTemplate {
         TemplateBuilder::new(uri_template.into())
     }
 
-    /// How it is listed.
+    /// The definition that is listed.
     pub fn definition(&self) -> &TemplateDefinition {
         &self.definition
     }
 
-    /// Reads the resource of this URI, if it is one of these.
+    /// Reads the resource with this URI, if it matches the template.
     pub(crate) fn read(&self, context: &Context, uri: &str) -> Option<Result<Reading, ReadError>> {
         let values = self.template.values(uri)?;
         Some((self.read)(context.clone(), uri.to_owned(), values))

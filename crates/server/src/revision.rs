@@ -1,8 +1,7 @@
-//! What differs by revision on the server's side, in one place.
+//! Revision differences on the server's side.
 //!
-//! The table of features is [`mcp_flow_proto::revision`]; here is what the server does with it:
-//! agreeing on a version, and writing a tool's output the way a client of that revision reads it
-//! (`output`).
+//! The feature table is [`mcp_flow_proto::revision`]; this module negotiates a version and writes a
+//! tool's output in the form of the client's revision (`output`).
 
 mod dialect;
 mod output;
@@ -14,16 +13,17 @@ use serde_json::Value;
 pub use dialect::Dialect;
 pub(crate) use output::with_wire_output;
 
-/// Policy on the revisions a server speaks (C-04).
+/// Policy on the revisions a server serves (C-04).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionPolicy {
-    /// By a handshake the nearest one, but none before the minimum; and requests that stand alone.
+    /// Negotiates the nearest handshake revision, but none before the minimum, and serves stateless
+    /// requests.
     Negotiate {
-        /// The oldest revision agreed to; a client that needs an older one is refused.
+        /// The oldest revision served; a client that needs an older one is rejected.
         minimum: Option<Revision>,
     },
-    /// Exactly this one, asked for by its exact name. Anything else is refused, and where this one
-    /// begins with a handshake, nothing is served without.
+    /// Serves exactly this revision, requested by its exact name. If it has a handshake, stateless
+    /// requests are rejected.
     Only(Revision),
 }
 
@@ -34,12 +34,12 @@ impl Default for VersionPolicy {
 }
 
 impl VersionPolicy {
-    /// The revision to speak with a client that asked for this.
+    /// Chooses the revision for a client that requests this one.
     pub fn agree(self, requested: &RequestedVersion) -> Result<Revision, RpcError> {
         let refused = || RpcError::unsupported_version(&requested.to_value(), &self.supported());
         match (self, requested) {
             (Self::Only(only), RequestedVersion::One(name)) if name == only.name() => Ok(only),
-            // The seed this policy exists for gives the refusal its own number.
+            // The seed this policy exists for has its own code for the rejection.
             (Self::Only(_), RequestedVersion::One(_)) => Err(refused().code_for_handshake(-32000)),
             (Self::Only(_), RequestedVersion::Several(_)) => {
                 Err(RpcError::invalid_params("protocolVersion must be a string"))
@@ -47,7 +47,7 @@ impl VersionPolicy {
             (Self::Negotiate { minimum }, _) => {
                 let agreed = nearest(requested);
                 if minimum.is_some_and(|minimum| agreed < minimum) {
-                    tracing::warn!(requested = %requested.to_value(), "refused an older revision");
+                    tracing::warn!(requested = %requested.to_value(), "rejected a client that requests an older revision");
                     return Err(refused());
                 }
                 Ok(agreed)
@@ -55,7 +55,7 @@ impl VersionPolicy {
         }
     }
 
-    /// Returns whether requests are served that stand alone, without a handshake.
+    /// Returns whether stateless requests are served.
     pub fn serves_statelessly(self) -> bool {
         match self {
             Self::Negotiate { .. } => true,
@@ -63,7 +63,7 @@ impl VersionPolicy {
         }
     }
 
-    /// All revisions served, newest first, those without a handshake included.
+    /// All revisions served, newest first, stateless ones included.
     pub fn supported_statelessly(self) -> Vec<Revision> {
         let mut all = self.supported();
         if self.serves_statelessly() && all.first().is_none_or(|newest| !newest.is_stateless()) {
@@ -72,7 +72,7 @@ impl VersionPolicy {
         all
     }
 
-    /// The revisions a client may ask for, newest first.
+    /// The revisions a client may request, newest first.
     pub fn supported(self) -> Vec<Revision> {
         let served = |revision: &Revision| match self {
             Self::Only(only) => *revision == only,
@@ -82,7 +82,7 @@ impl VersionPolicy {
     }
 }
 
-/// The best revision for what was asked: of several, the newest that is served by its own name.
+/// The best revision for a request: of several, the newest that is served by its own name.
 fn nearest(requested: &RequestedVersion) -> Revision {
     match requested {
         RequestedVersion::One(name) => Revision::nearest(name),
@@ -95,12 +95,12 @@ fn nearest(requested: &RequestedVersion) -> Revision {
     }
 }
 
-/// `complete`, where results have a type.
+/// `complete`, in revisions whose results have a type.
 pub(crate) fn result_type(revision: Revision) -> Option<&'static str> {
     revision.is_stateless().then_some("complete")
 }
 
-/// Says who answered, where every result stands alone.
+/// Adds the server's info to a stateless result.
 pub(crate) fn add_server_info(meta: &mut Meta, server_info: Value) {
     meta.insert("io.modelcontextprotocol/serverInfo".to_owned(), server_info);
 }

@@ -1,4 +1,4 @@
-//! Which handler answers which method.
+//! The table of methods and their handlers.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use mcp_flow_proto::Revision;
 
 use crate::handler::Handler;
 
-/// Methods by name.
+/// Handlers by method name.
 #[derive(Default)]
 pub struct Router {
     // There are a few dozen methods at most; comparing them one by one beats hashing.
@@ -20,14 +20,14 @@ struct Route {
     before_initialize: bool,
 }
 
-/// Under which revisions a method exists.
+/// The protocol revisions a method belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Era {
-    /// All of them.
+    /// All revisions.
     Both,
-    /// Those that begin with a handshake.
+    /// Revisions with a handshake.
     Handshake,
-    /// Those without one.
+    /// Stateless revisions.
     Stateless,
 }
 
@@ -47,24 +47,24 @@ impl Router {
         self.insert(Route { method, handler: Arc::new(handler), era, before_initialize: false });
     }
 
-    /// Adds a method that is served before `initialize` too.
+    /// Adds a method that is also served before `initialize`.
     pub fn add_early(&mut self, method: &'static str, era: Era, handler: impl Handler) {
         self.insert(Route { method, handler: Arc::new(handler), era, before_initialize: true });
     }
 
-    /// The handler of a method under a revision.
+    /// The handler of a method in a revision.
     pub fn find(&self, method: &str, revision: Revision) -> Option<&Arc<dyn Handler>> {
         let route = self.route(method)?;
         route.era.includes(revision).then_some(&route.handler)
     }
 
-    /// The handler of a method that may come before `initialize`.
+    /// The handler of a method that may precede `initialize`.
     pub fn find_early(&self, method: &str) -> Option<&Arc<dyn Handler>> {
         let route = self.route(method)?;
         route.before_initialize.then_some(&route.handler)
     }
 
-    /// The name of a method, if there is one of that name under any revision.
+    /// The name of a method, if it exists in any revision.
     pub(crate) fn name(&self, method: &str) -> Option<&'static str> {
         self.route(method).map(|route| route.method)
     }

@@ -1,4 +1,4 @@
-//! A server: what all its connections share.
+//! The server: state shared by all of its connections.
 
 mod builder;
 
@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::connection::{Connection, ConnectionInfo};
 use crate::connections::{Change, Connections};
-use crate::event::{Event, Hook, Veto};
+use crate::event::{ConnectionEvent, Hook, Veto};
 use crate::extensions::Extensions;
 use crate::identity::Principal;
 use crate::input::Sealing;
@@ -25,7 +25,7 @@ use crate::limits::Limits;
 use crate::load::Load;
 use crate::observe::{Denial, Denials, Detail, Observer};
 use crate::output_filter::OutputFilter;
-use crate::permissions::{Kind, Permissions};
+use crate::permissions::{PermissionKind, Permissions};
 use crate::prompt::catalog::PromptCatalog;
 use crate::registry::Registry;
 use crate::resource::catalog::Catalog;
@@ -44,14 +44,14 @@ pub struct Server {
     inner: Arc<Inner>,
 }
 
-/// A server that is not kept alive by this.
+/// A weak reference to a server.
 #[derive(Clone, Debug)]
 pub struct WeakServer {
     inner: Weak<Inner>,
 }
 
 impl WeakServer {
-    /// Returns the server, unless it has gone.
+    /// Returns the server, unless it has been dropped.
     pub fn upgrade(&self) -> Option<Server> {
         self.inner.upgrade().map(|inner| Server { inner })
     }
@@ -63,15 +63,15 @@ struct Inner {
     info_text: String,
     instructions: Option<String>,
     versions: VersionPolicy,
-    takes_unasked_answers: bool,
-    /// Exchanged as a whole; a connection keeps those it was opened with.
+    accepts_unsolicited_answers: bool,
+    /// Replaced as a whole; a connection keeps the limits it was opened with.
     limits: RwLock<Arc<Limits>>,
     load: Load,
     rates: Buckets<String>,
     router: Router,
     permissions: Option<Permissions>,
     tools: RwLock<Registry<Tool>>,
-    /// Set with the first tool; what a server has once offered it does not take back.
+    /// Set with the first tool and never cleared: a declared capability is not withdrawn.
     has_tools: AtomicBool,
     tool_names: ToolNames,
     direct: Direct,
@@ -90,7 +90,7 @@ struct Inner {
     declared: Vec<Declared>,
 }
 
-/// An addition to the protocol that the server declares.
+/// A protocol extension that the server declares.
 struct Declared {
     experimental: &'static str,
     extension: &'static str,
@@ -98,88 +98,88 @@ struct Declared {
 }
 
 impl Server {
-    /// Begins a server that calls itself by this name and version.
+    /// Starts building a server with this name and version.
     pub fn builder(name: impl Into<String>, version: impl Into<String>) -> ServerBuilder {
         ServerBuilder::new(name.into(), version.into())
     }
 
-    /// Opens a connection for a transport, unless a hook refuses it.
+    /// Opens a connection for a transport, unless a hook vetoes it.
     pub fn connect(&self, info: ConnectionInfo) -> Result<Connection, Veto> {
         Connection::open(self.clone(), info)
     }
 
-    /// Returns a reference that does not keep the server alive, for what the server itself owns.
+    /// Returns a weak reference, for values that the server itself owns.
     pub fn downgrade(&self) -> WeakServer {
         WeakServer { inner: Arc::downgrade(&self.inner) }
     }
 
-    /// The bounds a connection has that is opened now.
+    /// The limits that a connection opened now gets.
     pub fn limits(&self) -> Arc<Limits> {
         self.inner.limits.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sets other bounds, for connections that are opened from now on.
+    /// Replaces the limits for connections opened from now on.
     pub fn set_limits(&self, limits: Limits) {
         let limits = Arc::new(limits);
         *self.inner.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
-    /// What its connections hold together.
+    /// The memory held by all connections together.
     pub fn load(&self) -> &Load {
         &self.inner.load
     }
 
-    /// How often each principal may still ask.
+    /// The rate-limit buckets of all principals.
     pub(crate) fn rates(&self) -> &Buckets<String> {
         &self.inner.rates
     }
 
-    /// Who may use what, where there are rules.
+    /// The access rules, if any are configured.
     pub fn permissions(&self) -> Option<&Permissions> {
         self.inner.permissions.as_ref()
     }
 
-    /// Whether a principal may use something, by the rules there are.
-    pub fn may(&self, principal: &Principal, kind: Kind, name: &str) -> bool {
+    /// Returns whether the rules allow a principal to use something.
+    pub fn may(&self, principal: &Principal, kind: PermissionKind, name: &str) -> bool {
         self.permissions().is_none_or(|rules| rules.may(principal, kind, name))
     }
 
-    /// Has clients look again at what they may use, after the rules have changed.
+    /// Tells clients to list again, after the rules have changed.
     pub fn permissions_changed(&self) {
         self.announce(&Change { topics: self.topics(), names: None });
     }
 
-    /// Who the server says it is.
+    /// The server's name, version and description.
     pub fn info(&self) -> &Implementation {
         &self.inner.info
     }
 
-    /// Which revisions it agrees to.
+    /// The protocol revisions it serves.
     pub fn versions(&self) -> VersionPolicy {
         self.inner.versions
     }
 
-    /// Returns whether answers count that come before their question.
-    pub(crate) fn takes_unasked_answers(&self) -> bool {
-        self.inner.takes_unasked_answers
+    /// Returns whether `inputResponses` to questions that were never asked are accepted.
+    pub(crate) fn accepts_unsolicited_answers(&self) -> bool {
+        self.inner.accepts_unsolicited_answers
     }
 
-    /// Whose way of writing content it follows.
+    /// The form in which content is written.
     pub fn content_form(&self) -> ContentForm {
         self.inner.content_form
     }
 
-    /// Whose words it uses.
+    /// The wording of errors and capabilities.
     pub fn dialect(&self) -> Dialect {
         self.inner.dialect
     }
 
-    /// Who answers, as results that stand alone say it.
+    /// The server's info, as stateless results carry it.
     pub(crate) fn info_value(&self) -> &Value {
         &self.inner.info_value
     }
 
-    /// The same as JSON.
+    /// [`info_value`](Self::info_value) as JSON text.
     pub(crate) fn info_text(&self) -> &str {
         &self.inner.info_text
     }
@@ -200,7 +200,7 @@ impl Server {
         self.inner.tools.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that there are, or were, tools.
+    /// Records that tools are, or were, registered.
     pub(crate) fn note_tools(&self) {
         self.inner.has_tools.store(true, Ordering::Release);
     }
@@ -209,7 +209,7 @@ impl Server {
         self.inner.has_tools.load(Ordering::Acquire)
     }
 
-    /// Which tools are methods of their own, too.
+    /// The tools that can also be called as methods.
     pub(crate) fn direct(&self) -> &Direct {
         &self.inner.direct
     }
@@ -222,12 +222,12 @@ impl Server {
         &self.inner.prompts
     }
 
-    /// Whether values are suggested for any argument.
+    /// Returns whether any argument has completions.
     pub(crate) fn has_completions(&self) -> bool {
         self.prompts().has_completions() || self.catalog().has_completions()
     }
 
-    /// The lists that may change here.
+    /// The lists that may change on this server.
     pub(crate) fn topics(&self) -> Topics {
         if self.dialect() == Dialect::Seed004 {
             return Topics::default();
@@ -251,8 +251,8 @@ impl Server {
         &self.inner.connections
     }
 
-    /// Tells clients that lists have changed, if the server has said that it does so, and if they
-    /// may see what has.
+    /// Notifies clients that lists have changed, if the server declares that, and if they may see
+    /// the entries concerned.
     pub(crate) fn announce(&self, change: &Change<'_>) {
         if self.dialect() == Dialect::Official {
             self.connections().announce(change);
@@ -271,17 +271,17 @@ impl Server {
         &self.inner.sealing
     }
 
-    /// How messages are signed, where they are.
+    /// The message-signing keys, if messages are signed.
     pub fn signing(&self) -> Option<&Signing> {
         self.inner.signing.as_ref()
     }
 
-    /// Whether the server holds clients to the letter of the one revision it speaks.
+    /// Returns whether the server serves exactly one revision, to the letter.
     pub(crate) fn is_strict(&self) -> bool {
         matches!(self.inner.versions, VersionPolicy::Only(_))
     }
 
-    /// What is really there, and nothing else (PAT-005).
+    /// The capabilities the server really has, and no others (PAT-005).
     pub(crate) fn capabilities(&self, revision: Revision) -> ServerCapabilities {
         let list = ListCapability { list_changed: true };
         let completes = revision.features().completions && self.has_completions();
@@ -303,14 +303,14 @@ impl Server {
         }
     }
 
-    /// How much is to be noted of a request that is taken up now.
+    /// The level of detail to record for a request dispatched now.
     pub(crate) fn detail(&self) -> Detail {
         let details = self.inner.observers.iter().map(|observer| observer.detail());
         details.max().unwrap_or(Detail::Nothing)
     }
 
-    /// For a transport to say that it has not let somebody in, for this reason. Whether that was
-    /// told to observers, or is only counted because there are many.
+    /// Reports that a transport rejected a client, with the reason. Returns whether observers were
+    /// notified; during a flood of rejections most are only counted.
     pub fn denied(&self, transport: &'static str, peer: Option<SocketAddr>, reason: &str) -> bool {
         let Some(others) = self.inner.denials.count(Instant::now()) else { return false };
         let denial = Denial { transport, peer, reason, others };
@@ -318,7 +318,7 @@ impl Server {
         true
     }
 
-    /// Whether what is done can be told to all who want to know.
+    /// Returns whether all observers can record another request.
     pub(crate) fn can_be_observed(&self) -> bool {
         self.inner.observers.iter().all(|observer| observer.has_room())
     }
@@ -327,7 +327,7 @@ impl Server {
         &self.inner.observers
     }
 
-    pub(crate) fn raise(&self, info: &ConnectionInfo, event: &Event<'_>) -> Result<(), Veto> {
+    pub(crate) fn raise(&self, info: &ConnectionInfo, event: &ConnectionEvent<'_>) -> Result<(), Veto> {
         self.inner.hooks.iter().try_for_each(|hook| hook.on(info, event))
     }
 }

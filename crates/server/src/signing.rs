@@ -1,9 +1,8 @@
-//! Signed messages: with keys that client and server share, nothing is changed on its way unseen
-//! (MCP-073).
+//! Message signing with keys shared by client and server (MCP-073).
 //!
-//! This is one layer between frames and messages, the same for all transports: a frame is opened
-//! before it is decoded, and what leaves is put into an envelope when it is queued. The form and
-//! what it protects against are in [`seal::envelope`](mcp_flow_seal::envelope).
+//! One layer between frames and messages, the same for all transports: a frame is opened before it
+//! is decoded, and a message is put into an envelope when it is queued. The envelope format and its
+//! threat model are in [`seal::envelope`](mcp_flow_seal::envelope).
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
@@ -15,8 +14,8 @@ use mcp_flow_seal::envelope::{Channel, Channels, MessageKeys, Refused};
 
 use crate::input::random;
 
-/// Has a server take signed messages alone, and sign its own. Cheap to clone; the keys may be
-/// exchanged while it runs.
+/// Message signing of a server: it accepts only signed messages and signs its own. Cheap to clone;
+/// the keys can be replaced while it runs.
 ///
 /// ```
 /// use mcp_flow_server::seal::{Key, KeyRing};
@@ -38,23 +37,23 @@ struct Inner {
 }
 
 impl Signing {
-    /// How far the clocks of client and server may differ, unless something else is said.
+    /// The default tolerance between the clocks of client and server.
     pub const WINDOW: Duration = Duration::from_secs(60);
 
-    /// The first key of the ring signs; what any of them has signed is believed.
+    /// Signs with the first key of the ring, and accepts signatures of all of them.
     pub fn new(ring: &KeyRing) -> Self {
         Self::within(ring, Self::WINDOW)
     }
 
-    /// The same, for clocks that differ by so much at most. A message that is older than this when
-    /// it comes is refused, where the order of messages does not show its age.
+    /// Like [`new`](Self::new), with another clock tolerance. Where the transport does not order
+    /// messages, one older than this is rejected.
     pub fn within(ring: &KeyRing, window: Duration) -> Self {
         let window = u64::try_from(window.as_millis()).unwrap_or(u64::MAX / 4);
         let channels = Channels::new(window, now());
         Self { inner: Arc::new(Inner { keys: RwLock::new(MessageKeys::new(ring)), channels }) }
     }
 
-    /// Exchanges the keys, from the next message on.
+    /// Replaces the keys, from the next message on.
     pub fn replace(&self, ring: &KeyRing) {
         let keys = MessageKeys::new(ring);
         *self.inner.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
@@ -64,14 +63,14 @@ impl Signing {
         self.inner.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Opens a frame that may come by any connection, in any order.
-    pub(crate) fn open<'a>(&self, frame: &'a [u8]) -> Result<Opened<'a>, Refused> {
+    /// Opens a frame that may arrive on any connection, in any order.
+    pub(crate) fn open<'a>(&self, frame: &'a [u8]) -> Result<OpenedFrame<'a>, Refused> {
         let sender = random().map_err(|_| Refused::TooMany)?;
         let (channel, message) = self.inner.channels.open(&self.keys(), now(), frame, || sender)?;
-        Ok(Opened { message, channel: Some(channel) })
+        Ok(OpenedFrame { message, channel: Some(channel) })
     }
 
-    /// Opens the first frame of a connection that keeps them in order.
+    /// Opens the first frame of a connection that keeps messages in order.
     pub(crate) fn open_first<'a>(
         &self,
         frame: &'a [u8],
@@ -81,20 +80,20 @@ impl Signing {
     }
 }
 
-/// A frame whose signature was checked, where there are signatures.
+/// A frame whose signature was verified, if messages are signed.
 #[derive(Clone, Debug)]
-pub struct Opened<'a> {
+pub struct OpenedFrame<'a> {
     message: &'a [u8],
     channel: Option<Arc<Channel>>,
 }
 
-impl<'a> Opened<'a> {
-    /// A frame as it is, where nothing is signed or a connection has seen to it.
+impl<'a> OpenedFrame<'a> {
+    /// A frame without an envelope, or one that its connection has already opened.
     pub(crate) fn plain(message: &'a [u8]) -> Self {
         Self { message, channel: None }
     }
 
-    /// What was signed.
+    /// The message inside the envelope.
     pub fn message(&self) -> &'a [u8] {
         self.message
     }
@@ -103,8 +102,8 @@ impl<'a> Opened<'a> {
         self.channel.as_ref()
     }
 
-    /// Signs what answers it outside of a connection, such as a refusal; leaves it as it is where
-    /// nothing is signed, and what is signed already.
+    /// Signs a reply sent outside of a connection, such as a rejection. Leaves it as it is if
+    /// messages are not signed, or if it is signed already.
     pub fn sign(&self, signing: Option<&Signing>, message: Vec<u8>) -> Vec<u8> {
         let mut message = message;
         if let (Some(channel), Some(signing)) = (&self.channel, signing)
@@ -116,22 +115,22 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// What whoever sent it is told.
+/// The error that the sender gets.
 pub(crate) fn refusal(refused: Refused) -> RpcError {
     let next = match refused {
         Refused::Unsigned => {
-            "This server takes signed messages alone; give the client the key they share \
+            "This server accepts only signed messages; give the client the shared key \
              (--signing-key-file)."
         }
         Refused::UnknownKey => "Give both ends the same key; the server reads its keys on SIGHUP.",
         Refused::Stale => "Set the clocks, and sign again.",
         Refused::TooMany => "Try again later.",
-        _ => "Nothing was done. Look for what is between the two ends.",
+        _ => "Nothing was executed. Check for a proxy that alters messages.",
     };
     RpcError::new(SIGNATURE_REFUSED).details(format!("The message is refused: {refused}. {next}"))
 }
 
-/// Milliseconds since 1970.
+/// Milliseconds since the Unix epoch.
 pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

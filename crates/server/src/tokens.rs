@@ -1,7 +1,7 @@
-//! Static bearer tokens: who may come in, and under which name.
+//! Static bearer tokens and their principals.
 //!
-//! Only hashes are kept. Finding one takes time that depends on what was sent and not on what is
-//! known: hashes are found by a keyed hash of their own, and compared in full.
+//! Only hashes are kept. A lookup takes time that depends on what was sent, not on what is stored:
+//! hashes are found by a keyed hash and compared in constant time.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -11,20 +11,20 @@ use std::{fmt, fs, io};
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq;
 
-use crate::identity::{Principal, Refused, Verifier, Verifying, check_name};
+use crate::identity::{Principal, TokenRejected, Verifier, Verification, check_name};
 
 /// Tokens and the principals they stand for.
 ///
 /// ```
-/// use mcp_flow_server::{Principal, TokenHash, Tokens};
+/// use mcp_flow_server::{Principal, TokenHash, StaticTokens};
 ///
 /// let hash = TokenHash::of("a-long-and-random-text");
-/// let tokens = Tokens::default().and(hash, Principal::named("ada")).unwrap();
+/// let tokens = StaticTokens::default().and(hash, Principal::named("ada")).unwrap();
 /// assert_eq!(tokens.find("a-long-and-random-text"), Some(&Principal::named("ada")));
 /// assert_eq!(tokens.find("another"), None);
 /// ```
 #[derive(Clone, Default)]
-pub struct Tokens {
+pub struct StaticTokens {
     known: HashMap<TokenHash, Principal>,
 }
 
@@ -49,7 +49,7 @@ impl TokenHash {
         for (index, byte) in hash.iter_mut().enumerate() {
             *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
         }
-        // Signs are read as digits would be.
+        // `from_str_radix` accepts signs.
         text.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(Self(hash))
     }
 }
@@ -72,8 +72,8 @@ impl fmt::Display for TokenHash {
     }
 }
 
-impl Tokens {
-    /// Reads a file with one `name:token` a line. Blank lines and those that begin with `#` are
+impl StaticTokens {
+    /// Reads a file with one `name:token` per line. Blank lines and lines that begin with `#` are
     /// skipped.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
         let text = fs::read_to_string(path)
@@ -89,55 +89,55 @@ impl Tokens {
         }
     }
 
-    /// The same with another principal for a token.
+    /// Adds a token by its hash, replacing its principal if it exists.
     #[must_use]
     pub fn with(mut self, hash: TokenHash, principal: Principal) -> Self {
         self.known.insert(hash, principal);
         self
     }
 
-    /// Whom a token stands for.
+    /// The principal of a token.
     pub fn find(&self, token: &str) -> Option<&Principal> {
         self.find_hash(TokenHash::of(token))
     }
 
-    /// Whom the token of a hash stands for.
+    /// The principal of the token with this hash.
     pub fn find_hash(&self, hash: TokenHash) -> Option<&Principal> {
         self.known.get(&hash)
     }
 
-    /// All of them.
+    /// All tokens, by hash.
     pub fn iter(&self) -> impl Iterator<Item = (TokenHash, &Principal)> {
         self.known.iter().map(|(hash, principal)| (*hash, principal))
     }
 
-    /// Whether nobody could come in.
+    /// Returns whether there are no tokens.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 }
 
-impl FromIterator<(TokenHash, Principal)> for Tokens {
+impl FromIterator<(TokenHash, Principal)> for StaticTokens {
     fn from_iter<I: IntoIterator<Item = (TokenHash, Principal)>>(all: I) -> Self {
         Self { known: all.into_iter().collect() }
     }
 }
 
-impl Verifier for Tokens {
-    fn verify<'a>(&'a self, token: &'a str) -> Verifying<'a> {
-        let known = self.find(token).ok_or(Refused::Unknown);
-        Verifying::Now(known.and_then(|principal| match principal.is_good() {
+impl Verifier for StaticTokens {
+    fn verify<'a>(&'a self, token: &'a str) -> Verification<'a> {
+        let known = self.find(token).ok_or(TokenRejected::Unknown);
+        Verification::Now(known.and_then(|principal| match principal.is_valid() {
             true => Ok(principal.clone()),
-            false => Err(Refused::Expired),
+            false => Err(TokenRejected::Expired),
         }))
     }
 
-    fn still_stands(&self, principal: &Principal) -> bool {
-        principal.is_good()
+    fn is_still_valid(&self, principal: &Principal) -> bool {
+        principal.is_valid()
     }
 }
 
-impl std::str::FromStr for Tokens {
+impl std::str::FromStr for StaticTokens {
     type Err = TokenError;
 
     fn from_str(text: &str) -> Result<Self, TokenError> {
@@ -159,32 +159,32 @@ impl std::str::FromStr for Tokens {
     }
 }
 
-impl fmt::Debug for Tokens {
+impl fmt::Debug for StaticTokens {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_list().entries(self.known.values()).finish()
     }
 }
 
-/// Why tokens cannot be used.
+/// Error in a list of tokens.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
     /// The file cannot be read.
     #[error("the token file {} cannot be read", path.display())]
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A line is not what it should be.
+    /// A line is malformed.
     #[error("line {0} of the token file must be name:token, the token of 16 characters or more")]
     Line(usize),
-    /// There are none.
-    #[error("the token file holds no token, so nobody could come in")]
+    /// There is no token.
+    #[error("the token file holds no token; add a line name:token")]
     Empty,
-    /// Two principals would have one token.
-    #[error("the token of {0} is also another's; nobody could tell them apart")]
+    /// Two principals have the same token.
+    #[error("{0} and another principal have the same token; give each its own")]
     Twice(String),
 }
 
@@ -193,12 +193,12 @@ pub const SHORTEST_TOKEN: usize = 16;
 
 #[cfg(test)]
 mod tests {
-    use super::{Principal, TokenHash, Tokens};
+    use super::{Principal, TokenHash, StaticTokens};
 
-    /// C-53: a token stands for a principal.
+    /// C-53: a token identifies a principal.
     #[test]
-    fn a_token_stands_for_its_principal() {
-        let tokens: Tokens =
+    fn a_token_identifies_its_principal() {
+        let tokens: StaticTokens =
             "# people\nada: 0123456789abcdef\n\nbob:fedcba9876543210:x".parse().unwrap();
         for (token, name) in [
             ("0123456789abcdef", Some("ada")),
@@ -218,7 +218,7 @@ mod tests {
             "local:0123456789abcdef",
             "ada:0123456789abcdef\nbob:0123456789abcdef",
         ] {
-            assert!(text.parse::<Tokens>().is_err(), "{text}");
+            assert!(text.parse::<StaticTokens>().is_err(), "{text}");
         }
     }
 

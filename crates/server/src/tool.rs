@@ -1,4 +1,4 @@
-//! Tools: what they are made of and how they are called.
+//! Tools: definition, argument check, call.
 
 pub(crate) mod answer;
 pub(crate) mod arguments;
@@ -17,15 +17,15 @@ use std::fmt;
 
 use mcp_flow_proto::model::ToolDefinition;
 use mcp_flow_proto::{DecodeError, Raw, RpcError};
-use mcp_flow_schema::{Fault, Schema};
+use mcp_flow_schema::{CheckError, Schema};
 use serde_json::Value;
 
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
-use crate::permissions::Kind;
+use crate::permissions::PermissionKind;
 use arguments::violations_error;
 
-pub(crate) use builder::is_good_name;
+pub(crate) use builder::is_valid_name;
 pub use builder::{BadTool, ToolBuilder};
 pub use collection::{IntoTools, ToolCollection};
 pub use derived::{Argument, argument_schema, result_schema};
@@ -45,15 +45,15 @@ pub struct Tool {
     schema: Schema,
     output_schema: Option<Schema>,
     mirrored: Vec<Mirrored>,
-    kind: Kind,
+    kind: PermissionKind,
     function: Box<Function>,
 }
 
 /// Decodes checked arguments and starts the work.
-type Function = dyn Fn(&Context, Raw<'_>) -> Result<Reply, Fault> + Send + Sync;
+type Function = dyn Fn(&Context, Raw<'_>) -> Result<Reply, CheckError> + Send + Sync;
 
 impl Tool {
-    /// Begins a tool; its arguments are any object until a schema is given.
+    /// Starts building a tool; its arguments are any object until a schema is given.
     ///
     /// ```
     /// use mcp_flow_server::{Context, Tool};
@@ -76,17 +76,17 @@ impl Tool {
         ToolBuilder::new(name.into())
     }
 
-    /// How the tool is listed.
+    /// The definition that is listed.
     pub fn definition(&self) -> &ToolDefinition {
         &self.definition
     }
 
-    /// As what of a kind it is given to principals.
-    pub fn kind(&self) -> Kind {
+    /// The kind of permission needed to call it.
+    pub fn kind(&self) -> PermissionKind {
         self.kind
     }
 
-    /// The arguments that clients repeat in HTTP headers.
+    /// The arguments that clients mirror in HTTP headers.
     pub fn mirrored(&self) -> &[Mirrored] {
         &self.mirrored
     }
@@ -94,30 +94,30 @@ impl Tool {
     /// Checks arguments against the tool's schema without calling it.
     pub fn check(&self, arguments: Raw<'_>) -> Result<(), Vec<Violation>> {
         self.schema.check(arguments).map_err(|fault| match fault {
-            Fault::Violations(violations) => violations,
-            Fault::Unreadable(error) => {
+            CheckError::Violations(violations) => violations,
+            CheckError::Unreadable(error) => {
                 let sentence = unreadable(&error);
                 vec![Violation { pointer: String::new(), sentence }]
             }
         })
     }
 
-    /// Checks the arguments and calls the tool. A fault in them is told the way the caller's
-    /// revision tells it (C-31).
+    /// Checks the arguments and calls the tool. Violations are reported the way the caller's
+    /// revision expects (C-31).
     pub(crate) fn call(&self, context: &Context, arguments: Raw<'_>) -> Reply {
         let checked = self.schema.check(arguments);
         match checked.and_then(|()| (self.function)(context, arguments)) {
             Ok(reply) => reply,
-            Err(Fault::Violations(violations)) => {
-                Reply::Ready(refuse_arguments(context, &violations))
+            Err(CheckError::Violations(violations)) => {
+                Reply::Ready(reject_arguments(context, &violations))
             }
-            Err(Fault::Unreadable(error)) => {
+            Err(CheckError::Unreadable(error)) => {
                 Reply::Ready(Err(RpcError::invalid_params(unreadable(&error))))
             }
         }
     }
 
-    /// Whether a result is what the tool says it returns.
+    /// Returns whether a result conforms to the output schema.
     pub(crate) fn may_return(&self, result: &Value) -> bool {
         self.output_schema.as_ref().is_none_or(|schema| schema.accepts(result))
     }
@@ -130,12 +130,12 @@ impl fmt::Debug for Tool {
 }
 
 fn unreadable(error: &DecodeError) -> String {
-    format!("the arguments cannot be read: {error}")
+    format!("the arguments cannot be decoded: {error}")
 }
 
-/// Refuses a call for its arguments, the way the caller's revision wants it told (C-31). For tools
-/// that know more of their arguments than a schema says.
-pub fn refuse_arguments(context: &Context, violations: &[Violation]) -> Outcome {
+/// Rejects the arguments of a call, the way the caller's revision expects (C-31). For tools that
+/// check more than a schema expresses.
+pub fn reject_arguments(context: &Context, violations: &[Violation]) -> Outcome {
     let error = violations_error(violations);
     if context.is_direct() || !context.revision().features().argument_faults_as_results {
         return Err(error);

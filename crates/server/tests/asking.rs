@@ -1,4 +1,4 @@
-//! Whose state it is: callers, servers and keys.
+//! Sealed request states: principals, servers and keys.
 
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::{
@@ -11,24 +11,24 @@ use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::{Peer, memory};
 use serde_json::{Value, json};
 
-/// C-06, C-53: a state is worth nothing to anyone but the one it was given to.
+/// C-06, C-53: a state is valid only for the principal it was issued to.
 #[tokio::test]
-async fn a_state_is_good_for_one_principal() {
+async fn a_state_is_valid_for_one_principal_only() {
     let server = Fixture::new().server;
     let as_principal = |name: &str| {
         let principal = Principal::named(name);
         memory::connect_with(&server, ConnectionInfo { principal, ..ConnectionInfo::new("memory") })
     };
     let state = begin(&mut as_principal("alice")).await;
-    let refused = go_on(&mut as_principal("bob"), &state).await;
+    let refused = resume(&mut as_principal("bob"), &state).await;
     assert_eq!(refused["error"]["code"], -32602);
-    let forged = go_on(&mut as_principal("bob"), &json!("AQ")).await;
+    let forged = resume(&mut as_principal("bob"), &json!("AQ")).await;
     assert_eq!(refused["error"], forged["error"], "bob learns nothing about alice");
-    assert_eq!(go_on(&mut as_principal("alice"), &state).await["result"]["isError"], false);
+    assert_eq!(resume(&mut as_principal("alice"), &state).await["result"]["isError"], false);
 }
 
-/// C-06, C-43: servers that share their keys go on with each other's calls, and a new key takes
-/// over while states of the old one are still good.
+/// C-06, C-43: servers with shared keys continue each other's calls, and states of an old key stay
+/// valid while it is in the ring.
 #[tokio::test]
 async fn keys_are_shared_and_rotated() {
     let key = |byte| Key::from_bytes([byte; 32]);
@@ -37,23 +37,23 @@ async fn keys_are_shared_and_rotated() {
     let (one, two) = (with(&ring), with(&ring));
     let connect = |server: &Server| memory::connect(server);
     let state = begin(&mut connect(&one)).await;
-    assert_eq!(go_on(&mut connect(&two), &state).await["result"]["isError"], false);
+    assert_eq!(resume(&mut connect(&two), &state).await["result"]["isError"], false);
 
     ring.rotate(key(2));
     two.set_sealing_keys(ring.clone());
-    assert_eq!(go_on(&mut connect(&two), &state).await["result"]["isError"], false);
+    assert_eq!(resume(&mut connect(&two), &state).await["result"]["isError"], false);
     let newer = begin(&mut connect(&two)).await;
-    assert_eq!(go_on(&mut connect(&one), &newer).await["error"]["code"], -32602);
+    assert_eq!(resume(&mut connect(&one), &newer).await["error"]["code"], -32602);
 
     ring.keep(1);
     two.set_sealing_keys(ring);
-    assert_eq!(go_on(&mut connect(&two), &state).await["error"]["code"], -32602);
-    let stranger = Fixture::new().server;
-    assert_eq!(go_on(&mut connect(&stranger), &newer).await["error"]["code"], -32602);
+    assert_eq!(resume(&mut connect(&two), &state).await["error"]["code"], -32602);
+    let other_server = Fixture::new().server;
+    assert_eq!(resume(&mut connect(&other_server), &newer).await["error"]["code"], -32602);
 }
 
-/// C-06, C-62: `prompts/get` and `resources/read` take rounds like `tools/call`, and no answer to what
-/// was not asked.
+/// C-06, C-62: `prompts/get` and `resources/read` take rounds like `tools/call`, and ignore answers
+/// to questions that were not asked.
 #[tokio::test]
 async fn prompts_and_resources_take_rounds() {
     let prompt = Prompt::builder("who").get(async |context: Context, _: Subject| {
@@ -84,7 +84,7 @@ async fn prompts_and_resources_take_rounds() {
         let last = peer.call(method, again(own.clone())).await;
         assert_eq!(last["result"].pointer(found), Some(&json!("Al")), "{last}");
         assert_eq!(peer.call(method, again(foreign)).await["error"]["code"], -32602);
-        // Their errors are not results; what the client lacks is told all the same.
+        // Their failures are errors, not results; a missing capability is reported all the same.
         let mut unable = params(own);
         unable["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
         assert_eq!(peer.call(method, unable).await["error"]["code"], -32021);
@@ -139,7 +139,7 @@ async fn begin(peer: &mut Peer) -> Value {
     first["result"]["requestState"].clone()
 }
 
-async fn go_on(peer: &mut Peer, state: &Value) -> Value {
+async fn resume(peer: &mut Peer, state: &Value) -> Value {
     let answers = json!({"name": {"action": "accept", "content": {"name": "Al"}}});
     let again = json!({"name": "ask_name", "requestState": state, "inputResponses": answers});
     peer.call("tools/call", params(again)).await

@@ -1,17 +1,17 @@
-//! What a host application sees of its connections, and what it can stop.
+//! Connection events and vetoes of a host application.
 
 use std::sync::{Arc, Mutex};
 
 use mcp_flow_proto::Revision;
-use mcp_flow_server::{ConnectionInfo, Context, Ended, Event, Server, Tool, Veto};
+use mcp_flow_server::{ConnectionInfo, Context, ConnectionEnd, ConnectionEvent, Server, Tool, Veto};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::memory;
 use serde_json::{Value, json};
 
-/// MCP-024, MCP-092: a host sees connect, messages, errors and close of one connection, in order
-/// and once each.
+/// MCP-024, MCP-092: a host observes connect, messages, errors and close of one connection, in
+/// order and once each.
 #[tokio::test]
-async fn a_host_sees_the_life_of_a_connection() {
+async fn a_host_observes_all_events_of_a_connection() {
     let (seen, fixture) = watched(|_| Ok(()));
     let mut peer = memory::connect(&fixture.server);
     peer.initialize(Revision::V2025_11_25).await;
@@ -34,11 +34,11 @@ async fn a_host_sees_the_life_of_a_connection() {
     assert_eq!(*seen.lock().unwrap(), expected);
 }
 
-/// MCP-092: a hook can refuse a connection before anything is read.
+/// MCP-092: a hook can veto a connection before anything is read.
 #[tokio::test]
-async fn a_hook_can_refuse_a_connection() {
+async fn a_hook_can_veto_a_connection() {
     let (seen, fixture) = watched(|event| match event {
-        Event::Connected => Err(Veto("not today".to_owned())),
+        ConnectionEvent::Connected => Err(Veto("not today".to_owned())),
         _ => Ok(()),
     });
     let refused = fixture.server.connect(ConnectionInfo::new("memory")).unwrap_err();
@@ -46,11 +46,11 @@ async fn a_hook_can_refuse_a_connection() {
     assert_eq!(*seen.lock().unwrap(), ["connected"]);
 }
 
-/// MCP-092, PAT-006: a hook can refuse a client by answering its handshake with an error.
+/// MCP-092, PAT-006: a hook can veto a handshake, which is answered with an error.
 #[tokio::test]
-async fn a_hook_can_refuse_a_handshake() {
+async fn a_hook_can_veto_a_handshake() {
     let (_, fixture) = watched(|event| match event {
-        Event::Initialize(peer) if peer.name() == "scripted-peer" => {
+        ConnectionEvent::Initialize(peer) if peer.name() == "scripted-peer" => {
             Err(Veto("go away".to_owned()))
         }
         _ => Ok(()),
@@ -66,11 +66,11 @@ async fn a_hook_can_refuse_a_handshake() {
     );
 }
 
-/// MCP-092: a hook can end a connection when its client says it is ready.
+/// MCP-092: a hook can close a connection when its client is initialized.
 #[tokio::test]
-async fn a_hook_can_end_a_connection() {
+async fn a_hook_can_close_a_connection() {
     let (seen, fixture) = watched(|event| match event {
-        Event::Initialized(_) => Err(Veto("changed my mind".to_owned())),
+        ConnectionEvent::Initialized(_) => Err(Veto("changed my mind".to_owned())),
         _ => Ok(()),
     });
     let mut peer = memory::connect(&fixture.server);
@@ -79,10 +79,9 @@ async fn a_hook_can_end_a_connection() {
     assert_eq!(seen.lock().unwrap().last().unwrap(), "closed Vetoed");
 }
 
-/// MCP-030: whatever was running when a connection is dropped is stopped, and it is said to be
-/// lost.
+/// MCP-030: calls running on a dropped connection are stopped, and it is reported as lost.
 #[tokio::test]
-async fn a_dropped_connection_leaves_nothing_behind() {
+async fn a_dropped_connection_stops_its_calls() {
     let (seen, fixture) = watched(|_| Ok(()));
     for _ in 0..100 {
         let connection = fixture.server.connect(ConnectionInfo::new("memory")).unwrap();
@@ -91,20 +90,20 @@ async fn a_dropped_connection_leaves_nothing_behind() {
         connection.receive(call.to_string().as_bytes());
     }
     fixture.gate.until_waiting(0).await;
-    let closed = format!("closed {:?}", Ended::Lost);
+    let closed = format!("closed {:?}", ConnectionEnd::Lost);
     assert_eq!(seen.lock().unwrap().iter().filter(|event| **event == closed).count(), 100);
 }
 
 type Seen = Arc<Mutex<Vec<String>>>;
 
-/// A fixture whose hook writes down what it sees before it decides.
+/// A fixture whose hook records events before it decides.
 fn watched(
-    decide: impl Fn(&Event<'_>) -> Result<(), Veto> + Send + Sync + 'static,
+    decide: impl Fn(&ConnectionEvent<'_>) -> Result<(), Veto> + Send + Sync + 'static,
 ) -> (Seen, Fixture) {
     let seen = Seen::default();
     let log = seen.clone();
     let fixture = Fixture::with(|builder| {
-        builder.hook(move |_: &ConnectionInfo, event: &Event<'_>| {
+        builder.hook(move |_: &ConnectionInfo, event: &ConnectionEvent<'_>| {
             log.lock().unwrap().push(describe(event));
             decide(event)
         })
@@ -112,19 +111,19 @@ fn watched(
     (seen, fixture)
 }
 
-fn describe(event: &Event<'_>) -> String {
+fn describe(event: &ConnectionEvent<'_>) -> String {
     match event {
-        Event::Connected => "connected".to_owned(),
-        Event::Message { method } => format!("message {}", method.unwrap_or("response")),
-        Event::Initialize(peer) => format!("initialize {}", peer.name()),
-        Event::Initialized(peer) => format!("initialized {}", peer.name()),
-        Event::Error(error) => format!("error {}", error.name()),
-        Event::Closed(ended) => format!("closed {ended:?}"),
+        ConnectionEvent::Connected => "connected".to_owned(),
+        ConnectionEvent::Message { method } => format!("message {}", method.unwrap_or("response")),
+        ConnectionEvent::Initialize(peer) => format!("initialize {}", peer.name()),
+        ConnectionEvent::Initialized(peer) => format!("initialized {}", peer.name()),
+        ConnectionEvent::Error(error) => format!("error {}", error.name()),
+        ConnectionEvent::Closed(ended) => format!("closed {ended:?}"),
         _ => "something new".to_owned(),
     }
 }
 
-/// What a tool holds may reach for the server when it is dropped.
+/// Dropping a tool may call the server again.
 #[tokio::test]
 async fn a_removed_tool_may_remove_another() {
     struct Sibling(Arc<std::sync::OnceLock<Server>>);
@@ -135,14 +134,14 @@ async fn a_removed_tool_may_remove_another() {
             }
         }
     }
-    let place = Arc::new(std::sync::OnceLock::new());
-    let sibling = Sibling(place.clone());
+    let slot = Arc::new(std::sync::OnceLock::new());
+    let sibling = Sibling(slot.clone());
     let first = Tool::builder("first").quick(move |_: &Context, _: Value| {
         let _ = &sibling;
     });
     let second = Tool::builder("second").quick(|_: &Context, _: Value| ());
     let server = Server::builder("test", "1").tools((first, second)).build().unwrap();
-    place.set(server.clone()).unwrap();
+    slot.set(server.clone()).unwrap();
     assert!(server.remove_tool("first"));
-    assert!(!server.remove_tool("second"), "it went with the first");
+    assert!(!server.remove_tool("second"), "it was removed with the first");
 }

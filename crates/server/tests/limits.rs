@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// A call past its time limit is stopped and answered.
 #[tokio::test(start_paused = true)]
-async fn a_call_past_its_time_is_stopped() {
+async fn a_call_past_its_time_limit_is_stopped() {
     let limits = Limits { call_time: Duration::from_secs(600), ..Limits::default() };
     let fixture = Fixture::with_limits(limits);
     let mut peer = connect(&fixture);
@@ -24,9 +24,9 @@ async fn a_call_past_its_time_is_stopped() {
     fixture.gate.until_waiting(0).await;
 }
 
-/// A client that does not answer a request in time is told to forget it.
+/// A request that the client does not answer in time is cancelled.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_answer_is_not_waited_for() {
+async fn unanswered_client_requests_are_cancelled() {
     let fixture = Fixture::new();
     let mut peer = connect(&fixture);
     peer.initialize(Revision::V2025_11_25).await;
@@ -42,7 +42,7 @@ async fn a_client_that_does_not_answer_is_not_waited_for() {
     assert_eq!(peer.settle().await, Vec::<Value>::new(), "a late answer is dropped");
 }
 
-/// PAT-011: a client that is asked too much is not asked more.
+/// PAT-011: outstanding requests to a client are limited.
 #[tokio::test]
 async fn open_client_requests_are_capped() {
     let fixture = Fixture::with_limits(Limits { client_requests: 1, ..Limits::default() });
@@ -55,9 +55,9 @@ async fn open_client_requests_are_capped() {
     assert!(text.contains("ask again later"), "{text}");
 }
 
-/// C-17: however often a call asks the client at once, it lends its one place once.
+/// C-17: a call lends its permit once, however many requests to the client it has.
 #[tokio::test]
-async fn a_call_lends_its_place_once() {
+async fn a_call_lends_its_permit_once() {
     let fixture = Fixture::with_limits(Limits { concurrency: 2, ..Limits::default() });
     let mut peer = connect(&fixture);
     peer.initialize(Revision::V2025_11_25).await;
@@ -79,7 +79,7 @@ async fn a_call_lends_its_place_once() {
     }
 }
 
-/// Requests count by their bytes while they run, so that long ones wait sooner.
+/// Running requests are counted by their bytes, so that long ones wait sooner.
 #[tokio::test]
 async fn long_requests_wait_sooner() {
     let fixture = Fixture::with_limits(Limits { running_bytes: 1000, ..Limits::default() });
@@ -98,9 +98,9 @@ async fn long_requests_wait_sooner() {
     }
 }
 
-/// MCP-054: draining ends after its time, and everything still open is answered first.
+/// MCP-054: draining has a time limit, and everything still open is answered first.
 #[tokio::test(start_paused = true)]
-async fn draining_has_an_end() {
+async fn draining_has_a_time_limit() {
     let limits = Limits { concurrency: 2, drain_time: Duration::from_secs(5), ..Limits::default() };
     let fixture = Fixture::with_limits(limits);
     let mut peer = connect(&fixture);
@@ -115,7 +115,7 @@ async fn draining_has_an_end() {
     fixture.gate.until_waiting(0).await;
 }
 
-/// C-17, MCP-054: calls that are answered in order are so when there is no more time for them.
+/// C-17, MCP-054: calls answered in order keep that order when draining times out.
 #[tokio::test(start_paused = true)]
 async fn draining_ends_in_order() {
     let fixture = Fixture::with_limits(Limits { concurrency: 1, ..Limits::default() });
@@ -128,9 +128,9 @@ async fn draining_ends_in_order() {
     assert_eq!(answered, ids);
 }
 
-/// PAT-007, C-21: what the client did not ask for waits until it is ready.
+/// PAT-007, C-21: unsolicited messages wait until the client is ready.
 #[tokio::test]
-async fn nothing_unasked_is_sent_before_the_client_is_ready() {
+async fn unsolicited_messages_wait_until_the_client_is_ready() {
     let fixture = Fixture::new();
     let connection = fixture.server.connect(ConnectionInfo::new("memory")).unwrap();
     let client = connection.client();
@@ -153,9 +153,9 @@ async fn nothing_unasked_is_sent_before_the_client_is_ready() {
     assert!(String::from_utf8_lossy(sent.lines()).contains("notifications/x"));
 }
 
-/// C-52: a batch has a length limit.
+/// C-52: batches have a length limit.
 #[tokio::test]
-async fn long_batches_are_refused() {
+async fn long_batches_are_rejected() {
     let fixture = Fixture::with_limits(Limits { batch: 2, ..Limits::default() });
     let mut peer = connect(&fixture);
     peer.initialize(Revision::V2025_03_26).await;
@@ -165,7 +165,7 @@ async fn long_batches_are_refused() {
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(null), &json!(-32600)));
 }
 
-/// PAT-026, C-30: a long list comes in pages, each tool once.
+/// PAT-026, C-30: a long list is paged, and has each tool once.
 #[tokio::test]
 async fn lists_are_paged() {
     let name = |tool: &Value| tool["name"].to_string();
@@ -191,10 +191,10 @@ async fn lists_are_paged() {
     assert_eq!(names, all);
 }
 
-/// C-04, PAT-006, PAT-012: below a minimum version a client is refused, with both spellings of
-/// what is served.
+/// C-04, PAT-006, PAT-012: a client below the minimum version is rejected, with both spellings of
+/// the supported versions.
 #[tokio::test]
-async fn a_minimum_version_refuses_older_clients() {
+async fn clients_below_the_minimum_version_are_rejected() {
     let versions = VersionPolicy::Negotiate { minimum: Some(Revision::V2025_06_18) };
     let fixture = Fixture::with(|builder| builder.versions(versions));
     let mut peer = connect(&fixture);
@@ -209,7 +209,7 @@ async fn a_minimum_version_refuses_older_clients() {
 
 /// MCP-007, PAT-025: without tools there is no tools capability and no tools method.
 #[tokio::test]
-async fn what_is_not_declared_is_not_served() {
+async fn undeclared_methods_are_not_served() {
     let server = mcp_flow_server::Server::builder("empty", "1.0.0").build().unwrap();
     let mut peer = memory::connect(&server);
     let result = peer.initialize(Revision::V2025_11_25).await;
@@ -219,7 +219,7 @@ async fn what_is_not_declared_is_not_served() {
     }
 }
 
-/// A peer that waits as long as a paused clock may jump.
+/// A peer with a timeout longer than the jumps of the paused clock.
 fn connect(fixture: &Fixture) -> Peer {
     memory::connect(&fixture.server).patience(Duration::from_secs(86_400))
 }

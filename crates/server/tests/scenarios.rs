@@ -5,7 +5,7 @@ mod json {
     mcp_flow_testkit::suite!(|server| async move { mcp_flow_testkit::memory::connect(&server) });
 }
 
-/// The same messages as CBOR. Frames that are not JSON stay as they are and are refused as such.
+/// The same messages as CBOR. Frames that are not JSON are sent unchanged and rejected as such.
 mod cbor {
     mcp_flow_testkit::suite!(
         |server| async move { mcp_flow_testkit::memory::connect_cbor(&server) }

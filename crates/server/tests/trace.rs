@@ -1,4 +1,4 @@
-//! A trace goes on from a call to what the client is asked for it.
+//! Trace context propagation to requests to the client.
 
 use mcp_flow_proto::Revision;
 use mcp_flow_server::{Context, Server, Tool};
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// MCP-077: `traceparent` and `tracestate` are carried to nested requests; what is malformed is left
-/// out, and no reason to refuse a call.
+/// MCP-077: `traceparent` and `tracestate` are propagated to nested requests; malformed values are
+/// dropped and do not fail the call.
 #[tokio::test]
-async fn a_trace_goes_on_to_what_the_client_is_asked() {
+async fn trace_context_is_propagated_to_client_requests() {
     let ask = |context: Context, _: Value| async move {
         let params = json!({"_meta": {"own": 7}});
         let answer: Value = context.client().request("roots/list", &params).await.unwrap();

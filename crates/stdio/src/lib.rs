@@ -13,19 +13,19 @@ mod pipe;
 
 use std::io;
 
-use mcp_flow_server::{ConnectionInfo, Ended, Principal, Server, Veto};
+use mcp_flow_server::{ConnectionInfo, ConnectionEnd, Principal, Server, Veto};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Serves one client over standard input and output until it leaves, or until the process is asked
 /// to end by SIGTERM or ctrl-c; what runs then may finish within its time.
 ///
 /// For a program that does nothing else: it makes a runtime of its own.
-pub fn run(server: &Server) -> Result<Ended, ServeError> {
+pub fn run(server: &Server) -> Result<ConnectionEnd, ServeError> {
     run_as(server, Principal::local())
 }
 
 /// As [`run`], for a client that speaks for this principal.
-pub fn run_as(server: &Server, principal: Principal) -> Result<Ended, ServeError> {
+pub fn run_as(server: &Server, principal: Principal) -> Result<ConnectionEnd, ServeError> {
     // One client, one thread: a second one would only be woken to be told of the first.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async { serve_as(server, principal, stop_signal()?).await });
@@ -44,7 +44,7 @@ pub fn run_as(server: &Server, principal: Principal) -> Result<Ended, ServeError
 /// # Ok(())
 /// # }
 /// ```
-pub async fn serve(server: &Server) -> Result<Ended, ServeError> {
+pub async fn serve(server: &Server) -> Result<ConnectionEnd, ServeError> {
     serve_until(server, std::future::pending()).await
 }
 
@@ -52,7 +52,7 @@ pub async fn serve(server: &Server) -> Result<Ended, ServeError> {
 pub async fn serve_until(
     server: &Server,
     stop: impl Future<Output = ()>,
-) -> Result<Ended, ServeError> {
+) -> Result<ConnectionEnd, ServeError> {
     serve_as(server, Principal::local(), stop).await
 }
 
@@ -61,7 +61,7 @@ pub async fn serve_as(
     server: &Server,
     principal: Principal,
     stop: impl Future<Output = ()>,
-) -> Result<Ended, ServeError> {
+) -> Result<ConnectionEnd, ServeError> {
     let info = ConnectionInfo { principal, ..ConnectionInfo::new("stdio") };
     let connection = server.connect(info)?;
     let input = pipe::Input::open()?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::frame::{Line, LineDecoder};
-use mcp_flow_server::{Connection, Ended, Segment};
+use mcp_flow_server::{Connection, ConnectionEnd, Segment};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// Carries a connection over a stream until it ends, or drains it when `stop` completes.
@@ -18,10 +18,10 @@ pub async fn drive(
     reader: impl AsyncRead,
     writer: impl AsyncWrite,
     stop: impl Future<Output = ()>,
-) -> io::Result<Ended> {
+) -> io::Result<ConnectionEnd> {
     let (mut reader, mut writer, mut stop) = (pin!(reader), pin!(writer), pin!(stop));
     let mut decoder = LineDecoder::new(connection.limits().frame);
-    let unfinished = connection.unfinished();
+    let unfinished = connection.partial_frames();
     let mut input = vec![0; READ_SIZE];
     let mut sending: Option<Sending> = None;
     let mut reading = true;
@@ -51,9 +51,9 @@ pub async fn drive(
                 let read = read?;
                 decoder.buffer().extend_from_slice(&input[..read]);
                 let is_for_us = receive(connection, &mut decoder, read == 0);
-                let fits = unfinished.may_be(decoder.pending());
+                let fits = unfinished.may_hold(decoder.pending());
                 if !fits {
-                    connection.refuse(RpcError::overloaded());
+                    connection.reject(RpcError::overloaded());
                 }
                 if read == 0 || !fits || !is_for_us {
                     reading = false;
@@ -94,7 +94,7 @@ fn receive(connection: &Connection, decoder: &mut LineDecoder, at_end: bool) -> 
         if is_of_browser(&line) {
             let details = "one message is expected on each line, and this is HTTP; MCP over HTTP \
                            is at another port";
-            connection.refuse(RpcError::invalid_request(details));
+            connection.reject(RpcError::invalid_request(details));
             return false;
         }
         receive_line(connection, &line);
@@ -116,7 +116,7 @@ fn receive_line(connection: &Connection, line: &Line<'_>) {
         Line::Frame(frame) => connection.receive(frame),
         Line::TooLong => {
             let limit = connection.limits().frame;
-            connection.refuse(RpcError::too_large(limit));
+            connection.reject(RpcError::too_large(limit));
         }
     }
 }

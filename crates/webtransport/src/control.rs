@@ -78,7 +78,7 @@ impl Control {
     pub(crate) async fn hold(mut self, service: &Service) -> Over {
         let (connection, streams) = (self.connection.clone(), self.streams.clone());
         self.introduction = Some(Instant::now() + service.options.handshake_time);
-        let unfinished = connection.unfinished();
+        let unfinished = connection.partial_frames();
         let mut told = false;
         // When streams are given up, once nothing else is left.
         let mut deadline: Option<Instant> = None;
@@ -125,7 +125,7 @@ impl Control {
                             if let Err(error) = self.receive(&chunk.bytes) {
                                 return self.refuse(error).await;
                             }
-                            if !unfinished.may_be(self.decoder.pending()) {
+                            if !unfinished.may_hold(self.decoder.pending()) {
                                 return Over::refused("the server holds as much as it may");
                             }
                         }
@@ -210,7 +210,7 @@ impl Control {
 
     /// Answers a frame that cannot be passed over, and ends the session (WT-014).
     async fn refuse(mut self, error: TooLong) -> Over {
-        self.connection.refuse(RpcError::too_large(error.limit));
+        self.connection.reject(RpcError::too_large(error.limit));
         while self.take_output() {}
         let _ = timeout(LAST_MESSAGES, self.send.write_all(&self.outgoing[self.sent..])).await;
         let _ = self.send.finish();
@@ -255,8 +255,8 @@ fn take_up(connection: &Connection, frame: &[u8]) -> bool {
         _ => (refusal.id, refusal.error),
     };
     match id {
-        Some(id) => connection.refuse_request(&id, error),
-        None => connection.refuse(error),
+        Some(id) => connection.reject_request(&id, error),
+        None => connection.reject(error),
     }
     false
 }

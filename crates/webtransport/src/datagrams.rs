@@ -200,7 +200,7 @@ impl Datagrams for SessionDatagrams {
         Ok(())
     }
 
-    fn silence(&self, request: &RequestId) {
+    fn discard(&self, request: &RequestId) {
         if let Some(request) = request_number(request) {
             self.queue().retain(|waiting| waiting.request != request);
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mcp_flow_proto::webtransport::PATH;
-use mcp_flow_server::guard::Guard;
+use mcp_flow_server::access::AccessPolicy;
 use mcp_flow_server::{Server, Verifier};
 use mcp_flow_tls::{Tls, TlsError};
 use rustls::version::TLS13;
@@ -101,7 +101,7 @@ impl Bound {
         self
     }
 
-    /// Lets only those in whose token this knows, such as [`Tokens`](mcp_flow_server::Tokens).
+    /// Lets only those in whose token this knows, such as [`StaticTokens`](mcp_flow_server::StaticTokens).
     /// Without, everyone who reaches the port is `local`.
     #[must_use]
     pub fn verifier(mut self, verifier: Arc<dyn Verifier>) -> Self {
@@ -120,7 +120,7 @@ impl Bound {
         let is_loopback = self.address.ip().is_loopback();
         let service = Arc::new(Service {
             server: server.clone(),
-            guard: Guard::new(is_loopback, hosts, origins, self.verifier),
+            guard: AccessPolicy::new(is_loopback, hosts, origins, self.verifier),
             options: self.options,
             datagram_counts: self.datagram_counts,
             open: AtomicUsize::new(0),
@@ -189,7 +189,7 @@ pub enum BindError {
 pub(crate) struct Service {
     pub(crate) server: Server,
     pub(crate) options: Options,
-    pub(crate) guard: Guard,
+    pub(crate) guard: AccessPolicy,
     pub(crate) datagram_counts: DatagramCounts,
     open: AtomicUsize,
     /// No more is begun, and what runs may finish.

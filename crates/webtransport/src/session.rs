@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mcp_flow_proto::webtransport::{PATH, ServerTransport, agree};
 use mcp_flow_proto::{Params, RpcError};
-use mcp_flow_server::guard::Denied;
+use mcp_flow_server::access::AccessDenied;
 use mcp_flow_server::negotiation::{Agreement, Negotiation};
 use mcp_flow_server::{ConnectionInfo, Principal};
 use serde_json::json;
@@ -63,16 +63,16 @@ async fn admit(service: &Service, request: &ConnectRequest) -> Result<Principal,
     let header =
         |name: &str| request.headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let status = |denied| match denied {
-        Denied::Forbidden(_) | Denied::Insufficient(..) => StatusCode::FORBIDDEN,
-        Denied::Unauthorized(..) => StatusCode::UNAUTHORIZED,
-        Denied::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+        AccessDenied::Forbidden(_) | AccessDenied::Insufficient(..) => StatusCode::FORBIDDEN,
+        AccessDenied::Unauthorized(..) => StatusCode::UNAUTHORIZED,
+        AccessDenied::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
     let host = request.url.authority();
     service.guard.check_origin(Some(host), header("origin")).map_err(status)?;
     // Of two, somebody on the way may have looked at the other.
     let is_doubled = request.headers.get_all("authorization").iter().nth(1).is_some();
     let authorization = if is_doubled { Some("") } else { header("authorization") };
-    service.guard.admit(authorization).await.map_err(status)
+    service.guard.authenticate(authorization).await.map_err(status)
 }
 
 /// Answers with a status, and stays until the client has it: it goes down with the connection.
@@ -98,7 +98,7 @@ async fn hold(service: &Arc<Service>, session: Session, capsules: Capsules, prin
     let handshake = Handshake { streams: options.streams, datagrams: datagrams.clone(), signed };
     let info = ConnectionInfo {
         principal: principal.clone(),
-        carrier: Some(streams.clone()),
+        side_channel: Some(streams.clone()),
         // They are not signed, so where messages are nothing is sent by them.
         datagrams: (!signed).then(|| datagrams.clone() as _),
         negotiation: Some(Arc::new(handshake)),
@@ -121,7 +121,7 @@ async fn hold(service: &Arc<Service>, session: Session, capsules: Capsules, prin
                 over = Box::pin(control.hold(service)) => over,
                 () = Box::pin(strangers::refuse(&session, &connection, &streams, &datagrams)) => Over::Lost,
                 () = Box::pin(datagrams.pump(&connection)) => Over::Lost,
-                () = Box::pin(principal.lapsed()) => Over::refused("the token has ended"),
+                () = Box::pin(principal.invalidated()) => Over::refused("the token has ended"),
                 number = &mut closed => {
                     session.connection().close(code(number), b"");
                     Over::Lost

@@ -12,7 +12,7 @@ use mcp_flow_proto::error::{INVALID_REQUEST, STREAM_INJECTION};
 use mcp_flow_proto::webtransport::{Datagram, HeaderDecoder, StreamError, StreamHeader};
 use mcp_flow_proto::{RequestId, method};
 use mcp_flow_server::Connection;
-use mcp_flow_server::bulk::Carrier;
+use mcp_flow_server::bulk::SideChannel;
 use tokio::time::timeout;
 use web_transport_quinn::quinn::RecvStream;
 

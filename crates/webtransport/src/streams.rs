@@ -15,7 +15,7 @@ use mcp_flow_proto::error::{SHUTTING_DOWN, STREAM_ID_NOT_REPRESENTABLE, STREAM_L
 use mcp_flow_proto::webtransport::{StreamError, StreamHeader, request_number};
 use mcp_flow_proto::{RequestId, RpcError, method};
 use mcp_flow_server::Connection;
-use mcp_flow_server::bulk::{Bulk, CannotCarry, Carried, Carrier, Carrying, Found};
+use mcp_flow_server::bulk::{Bulk, DeliveryRejected, DeliveryRequest, SideChannel, DeliveryFuture, Location};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -192,7 +192,7 @@ impl Streams {
     }
 
     /// A place for one more stream, waited for if not too many others do (C-16).
-    async fn place(&self, request: u32) -> Result<OwnedSemaphorePermit, CannotCarry> {
+    async fn place(&self, request: u32) -> Result<OwnedSemaphorePermit, DeliveryRejected> {
         if let Ok(place) = self.places.clone().try_acquire_owned() {
             return Ok(place);
         }
@@ -205,13 +205,13 @@ impl Streams {
         }
     }
 
-    fn too_many(&self) -> CannotCarry {
+    fn too_many(&self) -> DeliveryRejected {
         let error = RpcError::new(STREAM_LIMIT_EXCEEDED)
             .details("As many streams are open as may be; read or cancel some, then try again.")
             .with("limit", self.most)
             .with("open", self.state().open)
             .with("retryable", true);
-        CannotCarry(error)
+        DeliveryRejected(error)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -219,7 +219,7 @@ impl Streams {
     }
 }
 
-impl Carrier for Streams {
+impl SideChannel for Streams {
     fn is_open(&self, request: &RequestId) -> bool {
         let Some(request) = request_number(request) else { return false };
         let state = self.state();
@@ -227,19 +227,19 @@ impl Carrier for Streams {
             && state.requests.get(&request).is_some_and(|requested| !requested.streams.is_empty())
     }
 
-    fn check(&self, request: &RequestId) -> Result<(), CannotCarry> {
+    fn check(&self, request: &RequestId) -> Result<(), DeliveryRejected> {
         if request_number(request).is_none() {
             return Err(not_representable());
         }
         let connection = self.connection.get().and_then(Weak::upgrade);
         if connection.is_none_or(|connection| connection.is_ending()) {
             let details = "No streams are opened any more; connect again.";
-            return Err(CannotCarry(RpcError::new(SHUTTING_DOWN).details(details)));
+            return Err(DeliveryRejected(RpcError::new(SHUTTING_DOWN).details(details)));
         }
         Ok(())
     }
 
-    fn carry<'a>(&'a self, request: &'a Carried<'a>, bulk: Bulk) -> Carrying<'a> {
+    fn deliver<'a>(&'a self, request: &'a DeliveryRequest<'a>, bulk: Bulk) -> DeliveryFuture<'a> {
         Box::pin(async move {
             let Some(request) = request_number(request.request) else {
                 return Err(not_representable());
@@ -252,7 +252,7 @@ impl Carrier for Streams {
             requested.last_tag += 1;
             let tag = requested.last_tag;
             requested.streams.insert(tag, Stage::Waiting(Box::new(bulk), place));
-            Ok(Found::Stream(tag))
+            Ok(Location::Stream(tag))
         })
     }
 
@@ -310,10 +310,10 @@ impl Stage {
     }
 }
 
-fn not_representable() -> CannotCarry {
+fn not_representable() -> DeliveryRejected {
     let details = "The result is too large for a message, and only requests whose id is a number \
                    from 1 to 4294967295 have streams.";
-    CannotCarry(RpcError::new(STREAM_ID_NOT_REPRESENTABLE).details(details))
+    DeliveryRejected(RpcError::new(STREAM_ID_NOT_REPRESENTABLE).details(details))
 }
 
 /// Counts one that waits.

@@ -55,7 +55,7 @@ async fn localhost_is_found() {
 /// C-46: where tokens are asked for, only those who have one come in, and calls are theirs.
 #[tokio::test]
 async fn a_token_opens_the_door() {
-    let tokens: mcp_flow_server::Tokens = "ada:0123456789abcdef".parse().unwrap();
+    let tokens: mcp_flow_server::StaticTokens = "ada:0123456789abcdef".parse().unwrap();
     let verifier = std::sync::Arc::new(tokens);
     let running = start_with(&Fixture::new().server, |bound| bound.verifier(verifier));
     for token in [None, Some("0123456789abcdee")] {
@@ -75,7 +75,7 @@ async fn a_token_opens_the_door() {
 /// C-46, INT-115: a session ends when its token is taken back.
 #[tokio::test]
 async fn a_session_ends_with_its_token() {
-    let tokens: mcp_flow_server::Tokens = "ada:0123456789abcdef".parse().unwrap();
+    let tokens: mcp_flow_server::StaticTokens = "ada:0123456789abcdef".parse().unwrap();
     let tokens = std::sync::Arc::new(tokens);
     let verifier = tokens.clone();
     let running = start_with(&Fixture::new().server, |bound| bound.verifier(verifier));

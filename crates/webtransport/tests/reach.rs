@@ -192,7 +192,7 @@ async fn a_lost_server_is_reached_again() {
 /// WT-068, MCP-070: who has no token, or comes to another path, is told so by what kind of error.
 #[tokio::test]
 async fn a_refusal_is_told_apart() {
-    let tokens: mcp_flow_server::Tokens = "ada:0123456789abcdef".parse().unwrap();
+    let tokens: mcp_flow_server::StaticTokens = "ada:0123456789abcdef".parse().unwrap();
     let verifier = std::sync::Arc::new(tokens);
     let running = start_with(&Fixture::new().server, |bound| bound.verifier(verifier));
     let token = |token: &str| Settings { token: Some(token.to_owned()), ..running.settings() };

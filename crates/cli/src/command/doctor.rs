@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use mcp_flow::files::Roots;
-use mcp_flow::observability::audit::{Broken, Expected, VerifyError, verify};
+use mcp_flow::observability::audit::{ChainError, Expected, VerifyError, verify};
 use serde::Serialize;
 
 use crate::command::serve::refuse_open;
@@ -210,7 +210,7 @@ fn audit(file: &File) -> Option<Finding> {
         }
         // It goes on from a file that was moved away, or from a server that was killed.
         Err(VerifyError::Broken {
-            broken: Broken::NoBeginning(_) | Broken::Unfinished, ..
+            broken: ChainError::NoBeginning(_) | ChainError::Unfinished, ..
         }) => Some(Finding::ok("audit", format!("{} can be gone on with", path.display()))),
         Err(error) => fail(error.to_string(), "find out who did that; move the file away to go on"),
     }

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use mcp_flow::admin::Admin;
 use mcp_flow::console::Console;
 use mcp_flow::http::{self, Tls};
-use mcp_flow::observability::CallLines;
+use mcp_flow::observability::CallLog;
 use mcp_flow::observability::metrics::Metrics;
 use mcp_flow::{Permissions, Principal, stdio, webtransport};
 use serde_json::{Value, json};
@@ -188,7 +188,7 @@ impl Serve {
             None => server,
         };
         let audit = file.audit.open()?;
-        let server = server.observer(CallLines);
+        let server = server.observer(CallLog);
         let server = match &audit {
             Some(audit) => server.observer(audit.clone()),
             None => server,

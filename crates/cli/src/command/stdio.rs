@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, ValueEnum};
-use mcp_flow::observability::CallLines;
+use mcp_flow::observability::CallLog;
 use mcp_flow::workflow::LookupTools;
-use mcp_flow::{Ended, Revision, ServerBuilder, VersionPolicy};
+use mcp_flow::{ConnectionEnd, Revision, ServerBuilder, VersionPolicy};
 
 use crate::arguments::{Arguments, LogOptions};
 use crate::configuration::File;
@@ -75,7 +75,7 @@ impl Stdio {
             None => server,
         };
         let audit = file.audit.open()?;
-        let server = server.observer(CallLines);
+        let server = server.observer(CallLog);
         let server = match &audit {
             Some(audit) => server.observer(audit.clone()),
             None => server,
@@ -87,7 +87,7 @@ impl Stdio {
             audit.close();
         }
         Ok(match ended? {
-            Ended::Drained | Ended::Exit { after_shutdown: true } => ExitCode::SUCCESS,
+            ConnectionEnd::Drained | ConnectionEnd::Exit { after_shutdown: true } => ExitCode::SUCCESS,
             _ => ExitCode::FAILURE,
         })
     }

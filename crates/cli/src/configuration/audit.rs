@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mcp_flow::observability::audit::{Audit, Full, OpenError};
+use mcp_flow::observability::audit::{Audit, OverflowPolicy, AuditError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,10 +47,10 @@ impl AuditSection {
     }
 
     /// Opens the log, if there is to be one.
-    pub(crate) fn open(&self) -> Result<Option<Audit>, OpenError> {
+    pub(crate) fn open(&self) -> Result<Option<Audit>, AuditError> {
         let full = match self.when_full {
-            WhenFull::Wait => Full::Wait,
-            WhenFull::Drop => Full::Drop,
+            WhenFull::Wait => OverflowPolicy::Reject,
+            WhenFull::Drop => OverflowPolicy::Drop,
         };
         let open = |file: &PathBuf| Audit::open(file, self.key_file.as_deref(), full);
         self.file.as_ref().map(open).transpose()

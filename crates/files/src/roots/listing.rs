@@ -1,4 +1,4 @@
-//! The files of all roots in order, a page at a time.
+//! Listing of the files of all roots, in order and in pages.
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;
@@ -10,22 +10,22 @@ use mcp_flow_proto::model::{Description, ResourceDefinition};
 
 use super::{Root, Roots, mime_type, uri};
 
-/// How far a listing has come: what was looked at last.
+/// The position in a listing: the last entry visited.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ListingPosition {
     root: u16,
     path: PathBuf,
 }
 
-impl Place {
-    /// Encodes the place as a position of the listing.
+impl ListingPosition {
+    /// Encodes the position as bytes.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.root.to_be_bytes().to_vec();
         bytes.extend(self.path.as_os_str().as_bytes());
         bytes
     }
 
-    /// Decodes a position of the listing; the empty one is the beginning.
+    /// Decodes a position; the empty one is the start.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let Some((root, path)) = bytes.split_first_chunk() else { return Self::default() };
         let path = OsString::from_vec(path.to_vec()).into();
@@ -33,52 +33,52 @@ impl Place {
     }
 }
 
-/// What one page of files holds.
+/// One page of files.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     pub(crate) definitions: Vec<ResourceDefinition>,
     /// The directories they are in.
     pub(crate) directories: Vec<PathBuf>,
-    /// Where the next page begins.
-    pub(crate) next: Option<Place>,
+    /// The position of the next page.
+    pub(crate) next: Option<ListingPosition>,
 }
 
 impl Roots {
-    /// The visible files after a place, up to a number. Blocks for as long as the file system does.
+    /// The visible files after a position, up to a number. Blocks on the file system.
     ///
-    /// The work for one page is bounded, so one may hold fewer and still not be the last.
+    /// The work per page is bounded, so a page may be short without being the last.
     pub(crate) fn list(
         &self,
-        after: &Place,
+        after: &ListingPosition,
         most: usize,
         is_visible: &dyn Fn(&str) -> bool,
     ) -> Files {
-        let mut walk =
-            Walk { files: Files::default(), most: most.max(1), left: MOST_LOOKED_AT, is_visible };
+        let mut lister =
+            Lister { files: Files::default(), most: most.max(1), left: MOST_VISITED, is_visible };
         for (number, root) in self.all.iter().enumerate().skip(after.root.into()) {
             let number = u16::try_from(number).unwrap_or(u16::MAX);
             let after = if number == after.root { after.path.as_path() } else { Path::new("") };
             let mut last = after.to_owned();
-            if walk.directory(root, &root.directory, Path::new(""), after, &mut last).is_break() {
-                walk.files.next = Some(Place { root: number, path: last });
+            if lister.directory(root, &root.directory, Path::new(""), after, &mut last).is_break() {
+                lister.files.next = Some(ListingPosition { root: number, path: last });
                 break;
             }
         }
-        walk.files
+        lister.files
     }
 }
 
-struct Walk<'a> {
+struct Lister<'a> {
     files: Files,
     most: usize,
-    /// How many more names may be looked at for this page.
+    /// Remaining names that may be visited for this page.
     left: usize,
     is_visible: &'a dyn Fn(&str) -> bool,
 }
 
-impl Walk<'_> {
-    /// Goes through a directory in order of names, from behind a path. Breaks off when the page is
-    /// full; `last` is then what was looked at last.
+impl Lister<'_> {
+    /// Visits a directory in order of names, after a path. Breaks when the page is full; `last` is
+    /// then the last entry visited.
     fn directory(
         &mut self,
         root: &Root,
@@ -142,7 +142,7 @@ impl Walk<'_> {
         let name = path.file_name()?;
         let metadata = match entry.file_type().ok()? {
             kind if kind.is_file() => entry.metadata(),
-            // A link is resolved from where it is, which may be further down than the root.
+            // A link is resolved from its own directory.
             kind if kind.is_symlink() => {
                 directory.metadata(name).or_else(|_| root.directory.metadata(path))
             }
@@ -162,7 +162,7 @@ impl Walk<'_> {
     }
 }
 
-/// What a directory holds that is not hidden, in order.
+/// The entries of a directory that are not hidden, in order.
 fn names(directory: &Dir) -> Vec<(OsString, DirEntry)> {
     let Ok(entries) = directory.entries() else { return Vec::new() };
     let mut names: Vec<_> = entries
@@ -175,22 +175,22 @@ fn names(directory: &Dir) -> Vec<(OsString, DirEntry)> {
     names
 }
 
-/// Bounds the work for one page.
-const MOST_LOOKED_AT: usize = 20_000;
+/// Bounds the work per page.
+const MOST_VISITED: usize = 20_000;
 
-/// Bounds the memory for one directory; what is beyond is not listed, but can be read.
+/// Bounds the memory per directory; further files are not listed, but can be read.
 const MOST_IN_DIRECTORY: usize = 100_000;
 
-/// Bounds how far down a listing goes.
+/// Bounds the depth of a listing.
 const DEEPEST: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use super::{Place, Roots};
+    use super::{ListingPosition, Roots};
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// PAT-015, PAT-022: pages of any size show every file that is not hidden, once and in order.
+    /// PAT-015, PAT-022: pages of any size show every visible file once and in order.
     #[test]
     fn pages_cover_all_files_once() {
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -207,13 +207,13 @@ mod tests {
         let roots = Roots::directory(one.path()).unwrap();
         let roots = roots.and(Roots::directory(other.path()).unwrap());
         for size in [1, 2, 3, 100] {
-            let (mut seen, mut place) = (Vec::new(), Place::default());
+            let (mut seen, mut place) = (Vec::new(), ListingPosition::default());
             loop {
                 let page = roots.list(&place, size, &|uri| !uri.ends_with("/y"));
                 assert!(page.definitions.len() <= size);
                 seen.extend(page.definitions.into_iter().map(|file| file.description.name));
                 let Some(next) = page.next else { break };
-                place = Place::from_bytes(&next.to_bytes());
+                place = ListingPosition::from_bytes(&next.to_bytes());
                 assert_eq!(place, next);
             }
             assert_eq!(seen, ["x", "c", "b", "g", "in", "z z", "last"], "{size}");

@@ -1,4 +1,4 @@
-//! Paths to URIs and back, by rules stricter than those of URIs.
+//! Conversion between paths and file URIs, stricter than URIs require.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,8 +11,7 @@ pub(super) fn of_path(path: &Path) -> String {
     format!("file://{}", percent_encode(path.as_os_str().as_bytes(), ESCAPED))
 }
 
-/// The path of a file's URI. One that names another host, or could be understood in two ways, has
-/// none.
+/// The path of a file URI; `None` if it names another host or is ambiguous.
 pub(super) fn path_of(uri: &str) -> Option<PathBuf> {
     let rest = uri.strip_prefix("file://")?;
     let (host, path) = rest.split_at(rest.find('/')?);
@@ -25,7 +24,7 @@ pub(super) fn path_of(uri: &str) -> Option<PathBuf> {
     Some(std::ffi::OsString::from_vec(percent_decode_str(path).collect()).into())
 }
 
-/// A path that only goes down, and to nothing hidden; `None` if it is not.
+/// A relative path that neither goes up nor contains hidden names; `None` otherwise.
 pub(super) fn relative(path: &[u8]) -> Option<PathBuf> {
     let is_good = |part: &[u8]| !part.is_empty() && !is_hidden(part);
     let is_plain = !path.iter().any(|byte| b"\0\\".contains(byte));
@@ -33,12 +32,12 @@ pub(super) fn relative(path: &[u8]) -> Option<PathBuf> {
     is_relative.then(|| OsStr::from_bytes(path).into())
 }
 
-/// Whether a name begins with a dot, as those of the directory itself and the one above it do.
+/// Returns whether a name begins with a dot, which includes `.` and `..`.
 pub(super) fn is_hidden(name: &[u8]) -> bool {
     name.starts_with(b".")
 }
 
-/// Whether every escape is one, and none hides what separates names.
+/// Returns whether every percent-encoding is valid and none encodes a separator.
 fn is_well_escaped(path: &str) -> bool {
     path.split('%').skip(1).all(|rest| {
         let digits =
@@ -48,7 +47,7 @@ fn is_well_escaped(path: &str) -> bool {
     })
 }
 
-/// Everything but what a path may hold as it is.
+/// All characters but those allowed unescaped in a path.
 const ESCAPED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -59,9 +58,9 @@ mod tests {
     use std::os::unix::ffi::OsStrExt;
     use std::path::Path;
 
-    /// C-39: every path has one URI, which leads back to it.
+    /// C-39: every path has one URI, which converts back to it.
     #[test]
-    fn a_path_is_found_by_its_uri() {
+    fn paths_and_uris_convert_both_ways() {
         for (path, uri) in [
             (&b"/a/b.txt"[..], "file:///a/b.txt"),
             (b"/a b/%41?#", "file:///a%20b/%2541%3F%23"),

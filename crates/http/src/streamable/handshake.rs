@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderValue};
 use mcp_flow_proto::error::NOT_INITIALIZED;
 use mcp_flow_proto::{Incoming, Message, RpcError};
-use mcp_flow_server::{Connection, Opened, Principal};
+use mcp_flow_server::{Connection, OpenedFrame, Principal};
 
 use super::bad_request;
 use super::headers::{LAST_EVENT, SESSION, check_accepts_events, text};
@@ -21,7 +21,7 @@ pub(super) async fn answer(
     service: &Arc<Service>,
     headers: &HeaderMap,
     incoming: Incoming<'_>,
-    opened: &Opened<'_>,
+    opened: &OpenedFrame<'_>,
     principal: Principal,
 ) -> Answer {
     match (text(headers, SESSION), &incoming) {
@@ -43,7 +43,7 @@ async fn open(
     service: &Arc<Service>,
     headers: &HeaderMap,
     incoming: Incoming<'_>,
-    opened: &Opened<'_>,
+    opened: &OpenedFrame<'_>,
     principal: Principal,
 ) -> Answer {
     let connection = match service.connect("http", principal, headers) {
@@ -94,7 +94,7 @@ async fn exchange(
     service: &Arc<Service>,
     session: Arc<Session>,
     incoming: Incoming<'_>,
-    opened: &Opened<'_>,
+    opened: &OpenedFrame<'_>,
     principal: &Principal,
 ) -> Answer {
     if let Err(error) = session.connection.join(opened) {
@@ -114,7 +114,7 @@ async fn exchange(
         None => tokio::select! {
             biased;
             first = tokio::time::timeout(keep_alive, exchange.output()) => first,
-            () = exchange.closing_asked(), if primes => {
+            () = exchange.close_requested(), if primes => {
                 let stream = session.new_stream();
                 let answer = events(stream.read_after(0, primes, keep_alive));
                 stream.break_off();
@@ -131,7 +131,7 @@ async fn exchange(
             if is_batch && segment.error_code().is_some() {
                 return json(StatusCode::BAD_REQUEST, segment.into_message());
             }
-            return reply_keeping(segment, exchange.take_kept());
+            return reply_keeping(segment, exchange.take_flush_guards());
         }
         Ok(Some(segment)) => Some(segment),
         // Nothing for a while: a stream can show that it is alive, an answer cannot.

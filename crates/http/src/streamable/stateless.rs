@@ -8,7 +8,7 @@ use futures_util::Stream;
 use hyper::StatusCode;
 use hyper::header::HeaderMap;
 use mcp_flow_proto::{Incoming, Message, Revision};
-use mcp_flow_server::{Connection, Opened, Principal, Segment};
+use mcp_flow_server::{Connection, OpenedFrame, Principal, Segment};
 use tokio::time::timeout;
 
 use super::{bad_request, mirror};
@@ -21,7 +21,7 @@ pub(super) async fn answer(
     service: &Arc<Service>,
     headers: &HeaderMap,
     incoming: Incoming<'_>,
-    opened: &Opened<'_>,
+    opened: &OpenedFrame<'_>,
     principal: Principal,
 ) -> Answer {
     let request = match &incoming {

@@ -10,7 +10,7 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{Sink, SinkExt, StreamExt};
 use mcp_flow_proto::RpcError;
 use mcp_flow_server::Connection;
-use mcp_flow_server::connection::Unfinished;
+use mcp_flow_server::connection::PartialFrames;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
@@ -25,7 +25,7 @@ use crate::service::Service;
 pub(super) struct Conversation<S> {
     sink: SplitSink<WebSocketStream<Counted<S>>, Message>,
     stream: SplitStream<WebSocketStream<Counted<S>>>,
-    unfinished: Unfinished,
+    unfinished: PartialFrames,
     connection: Connection,
     limit: usize,
     outgoing: VecDeque<Message>,
@@ -52,13 +52,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
             .max_frame_size(Some(limit))
             .read_buffer_size(BUFFER)
             .write_buffer_size(BUFFER);
-        let stream = Counted::new(stream, connection.unfinished());
+        let stream = Counted::new(stream, connection.partial_frames());
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(settings)).await;
         let (sink, stream) = socket.split();
         Self {
             sink,
             stream,
-            unfinished: connection.unfinished(),
+            unfinished: connection.partial_frames(),
             connection,
             limit,
             outgoing: VecDeque::new(),
@@ -72,7 +72,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     pub(super) async fn hold(mut self, service: &Service) {
         let mut told = false;
         let principal = self.connection.principal().clone();
-        let mut lapsed = pin!(principal.lapsed());
+        let mut lapsed = pin!(principal.invalidated());
         let over = loop {
             self.connection.advance();
             if self.outgoing.is_empty() {
@@ -139,7 +139,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     fn receive(&mut self, message: Option<Result<Message, Error>>) -> Result<(), Over> {
         self.note_sign_of_life();
         // What has come of the next one is little, and counted with it.
-        self.unfinished.may_be(0);
+        self.unfinished.may_hold(0);
         match message {
             Some(Ok(Message::Text(text))) => self.connection.receive(text.as_bytes()),
             Some(Ok(Message::Binary(_))) => {
@@ -157,7 +157,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     fn lost(&mut self, message: Option<Result<Message, Error>>) -> Over {
         match message {
             Some(Err(Error::Capacity(_))) => {
-                self.connection.refuse(RpcError::too_large(self.limit));
+                self.connection.reject(RpcError::too_large(self.limit));
                 self.take_output();
                 let reason = format!("a message may have {} bytes", self.limit);
                 Over::closed(CloseCode::Size, &reason)

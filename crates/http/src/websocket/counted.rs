@@ -4,17 +4,17 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use mcp_flow_server::connection::Unfinished;
+use mcp_flow_server::connection::PartialFrames;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Reads from `inner` as long as the server has memory for what comes.
 pub(super) struct Counted<S> {
     inner: S,
-    unfinished: Unfinished,
+    unfinished: PartialFrames,
 }
 
 impl<S> Counted<S> {
-    pub(super) fn new(inner: S, unfinished: Unfinished) -> Self {
+    pub(super) fn new(inner: S, unfinished: PartialFrames) -> Self {
         Self { inner, unfinished }
     }
 }
@@ -28,7 +28,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         ready!(Pin::new(&mut this.inner).poll_read(context, buffer))?;
-        match this.unfinished.may_grow(buffer.filled().len() - before) {
+        match this.unfinished.may_hold_more(buffer.filled().len() - before) {
             true => Poll::Ready(Ok(())),
             false => Poll::Ready(Err(io::ErrorKind::OutOfMemory.into())),
         }

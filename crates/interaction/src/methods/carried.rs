@@ -5,7 +5,7 @@
 
 use mcp_flow_engine::{EngineError, Standing, Stateless, View};
 use mcp_flow_proto::RpcError;
-use mcp_flow_server::permissions::Kind;
+use mcp_flow_server::permissions::PermissionKind;
 use mcp_flow_server::{Context, Outcome, ServerBuilder};
 use mcp_flow_session::State;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub(super) fn add_to(interaction: &Interaction, server: ServerBuilder) -> Server
 async fn start(interaction: Interaction, context: Context, mut fields: Fields) -> Outcome {
     let start = read(&context, &mut fields)?;
     let flow = start.flow.clone();
-    if !interaction.inner.flows.contains_key(&flow) || !context.may(Kind::Flow, &flow) {
+    if !interaction.inner.flows.contains_key(&flow) || !context.may(PermissionKind::Flow, &flow) {
         return Err(no_such_flow(&context, &flow));
     }
     check_given(&context, &start)?;
@@ -175,13 +175,13 @@ impl Brought {
     /// Refuses a session of a flow that the caller may not use, as if it were none.
     async fn check(&self, interaction: &Interaction, context: &Context) -> Result<(), RpcError> {
         self.check_name(sessions(interaction)?)?;
-        if context.may_all(Kind::Flow) {
+        if context.may_all(PermissionKind::Flow) {
             return Ok(());
         }
         let sessions = sessions(interaction)?;
         let session = sessions.inspect(&self.token, &owner(context)).await;
         let session = session.map_err(|error| self.refused(sessions, &error))?;
-        match context.may(Kind::Flow, &session.summary().flow) {
+        match context.may(PermissionKind::Flow, &session.summary().flow) {
             true => Ok(()),
             false => Err(about(SESSION_NOT_FOUND, &self.name)),
         }

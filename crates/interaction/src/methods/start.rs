@@ -3,7 +3,7 @@
 use mcp_flow_engine::{Engine, EngineError, Standing, Start, View};
 use mcp_flow_proto::error::UNKNOWN_TOOL;
 use mcp_flow_proto::{Raw, RpcError};
-use mcp_flow_server::permissions::Kind;
+use mcp_flow_server::permissions::PermissionKind;
 use mcp_flow_server::{Context, Outcome};
 use mcp_flow_session::event::{Ending, FaultName};
 use mcp_flow_session::{Owner, State, Violation};
@@ -24,7 +24,7 @@ pub(super) async fn start(
 ) -> Outcome {
     let start = read(&context, &mut fields)?;
     let flow = start.flow.clone();
-    let offered = interaction.inner.flows.get(&flow).filter(|_| context.may(Kind::Flow, &flow));
+    let offered = interaction.inner.flows.get(&flow).filter(|_| context.may(PermissionKind::Flow, &flow));
     let Some(offered) = offered else {
         return Err(no_such_flow(&context, &flow));
     };

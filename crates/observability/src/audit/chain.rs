@@ -1,4 +1,4 @@
-//! How lines hold on to each other.
+//! The hash chain of lines.
 
 use std::time::SystemTime;
 
@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 
 use super::entry::{Entry, written};
 
-/// The end of a chain, to which lines are added.
+/// The end of a chain, to which lines are appended.
 #[derive(Debug)]
 pub(super) struct Chain {
     keys: Option<KeyRing>,
-    /// The number of the last line.
+    /// The sequence number of the last line.
     pub(super) sequence: u64,
     /// The hash of the last line.
     pub(super) last: Hash,
 }
 
-/// 32 bytes; in lines 64 hexadecimal digits.
+/// 32 bytes; written as 64 hexadecimal digits.
 pub(super) type Hash = [u8; 32];
 
-/// A line, as far as the chain goes.
+/// The chain fields of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) sequence: u64,
     pub(super) previous: Hash,
     pub(super) hash: Hash,
-    /// The hash of what a killed process has left before this line.
+    /// The hash of an incomplete line that a killed process left before this one.
     pub(super) torn: Option<Hash>,
 }
 
@@ -53,13 +53,13 @@ impl Chain {
         Self { keys, sequence, last }
     }
 
-    /// Writes a line behind what is there.
+    /// Appends a line.
     pub(super) fn add(&mut self, out: &mut Vec<u8>, time: SystemTime, entry: &Entry) {
         let previous = hex(&self.last);
         let line = Line { seq: self.sequence + 1, time: written(time), entry, previous };
         let start = out.len();
         serde_json::to_writer(&mut *out, &line).expect("a line has only texts and numbers");
-        // The brace comes after the hash.
+        // The closing brace follows the hash.
         out.pop();
         self.last = match &self.keys {
             Some(keys) => keys.sign(PURPOSE, &out[start..]),
@@ -73,7 +73,7 @@ impl Chain {
 }
 
 impl Link {
-    /// Reads a line without its line break, if it is as it was written.
+    /// Reads a line without its line break, if its hash is valid.
     pub(super) fn read(line: &[u8], keys: Option<&KeyRing>) -> Option<Self> {
         let length = line.len().checked_sub(HASH.len() + 64 + 2)?;
         let (body, tail) = line.split_at(length);
@@ -107,7 +107,7 @@ pub(super) fn hex(hash: &Hash) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// One spelling per hash: 64 digits, small letters.
+/// One spelling per hash: 64 lowercase digits.
 pub(super) fn unhex(text: &str) -> Option<Hash> {
     let digits = text.as_bytes();
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -121,10 +121,10 @@ pub(super) fn unhex(text: &str) -> Option<Hash> {
     Some(hash)
 }
 
-/// What the first line has for the hash of the one before.
+/// The previous hash of the first line.
 pub(super) const BEGINNING: Hash = [0; 32];
 
-/// Longer than any line that is written: names have 256 bytes at most, each six in JSON.
+/// Longer than any line written: names have at most 256 bytes, each up to six in JSON.
 pub(super) const LONGEST_LINE: usize = 16 * 1024;
 
 const HASH: &[u8] = b",\"hash\":\"";

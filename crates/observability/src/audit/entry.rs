@@ -1,4 +1,4 @@
-//! What a line says, before it is part of the chain.
+//! Entries of the audit log, without the chain.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,30 +8,30 @@ use mcp_flow_server::Observed;
 use mcp_flow_server::observe::Denial;
 use serde::{Serialize, Serializer};
 
-/// What happened.
+/// An entry.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(super) enum Entry {
-    /// A server has begun to write here.
+    /// A server started writing.
     Start { version: &'static str, process: u32 },
-    /// Something was asked for, and answered.
+    /// A request was completed.
     Call(Box<Call>),
-    /// Somebody was not let in.
+    /// A client was rejected.
     Denied(Denied),
-    /// What is between the line before and this one was left by a process that was killed.
+    /// The bytes between the previous line and this one were left by a killed process.
     Mended {
-        /// How long it is, without the line break that was put behind it.
+        /// Their length, without the line break added after them.
         bytes: usize,
         /// Its SHA-256.
         torn: String,
     },
-    /// So many calls are not here, because they came faster than they could be written.
+    /// This many calls are not recorded, because they arrived too fast.
     Lost { calls: u64 },
-    /// The server has ended as it should.
+    /// The server stopped normally.
     Stop {},
 }
 
-/// One request and what came of it.
+/// One request and its outcome.
 #[derive(Debug, Serialize)]
 pub(super) struct Call {
     #[serde(skip)]
@@ -42,7 +42,7 @@ pub(super) struct Call {
     method: Box<str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<Box<str>>,
-    /// `ok`, `failed` if a tool said so itself, or the name of the error.
+    /// `ok`, `failed` if a tool reports failure, or the name of the error.
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<i32>,
@@ -68,7 +68,7 @@ impl Call {
     }
 }
 
-/// Somebody who was not let in.
+/// A rejected client.
 #[derive(Debug, Serialize)]
 pub(super) struct Denied {
     #[serde(skip)]
@@ -77,7 +77,7 @@ pub(super) struct Denied {
     #[serde(skip_serializing_if = "Option::is_none")]
     peer: Option<String>,
     reason: Box<str>,
-    /// How many others were not let in since the line before of this kind.
+    /// Rejections since the previous entry of this kind.
     others: u64,
 }
 
@@ -94,13 +94,13 @@ impl Denied {
 }
 
 fn milliseconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    // Microseconds are as exact as is of use.
+    // Microseconds are precise enough.
     #[expect(clippy::cast_precision_loss, reason = "nothing takes centuries")]
     let milliseconds = time.as_micros() as f64 / 1000.0;
     serializer.serialize_f64(milliseconds)
 }
 
-/// A time as it is written: in UTC, to the microsecond.
+/// Formats a time in UTC, to the microsecond.
 pub(super) fn written(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let micros = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
@@ -108,5 +108,5 @@ pub(super) fn written(time: SystemTime) -> String {
     format!("{time:.6}")
 }
 
-/// How many bytes of a principal's name are kept.
+/// Longest principal name recorded, in bytes.
 const LONGEST_NAME: usize = 256;

@@ -1,4 +1,4 @@
-//! The file: opened for one process alone, gone on with where it ends.
+//! The log file: locked by one process, continued at its end.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use mcp_flow_seal::KeyRing;
 
-use super::OpenError;
+use super::AuditError;
 use super::chain::{BEGINNING, Chain, Hash, LONGEST_LINE, Link, hex, sha256};
 use super::entry::Entry;
 
@@ -20,8 +20,8 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn open(path: &Path, keys: Option<KeyRing>) -> Result<Self, OpenError> {
-        let mut file = take(path)?;
+    pub(super) fn open(path: &Path, keys: Option<KeyRing>) -> Result<Self, AuditError> {
+        let mut file = open_exclusive(path)?;
         let end = end_of(path, &mut file, keys.as_ref())?;
         let mut chain = Chain::new(keys, end.sequence, end.hash);
         let mut lines = Vec::new();
@@ -32,7 +32,7 @@ impl Log {
             let entry = Entry::Mended { bytes: end.torn.len(), torn: hex(&sha256(&end.torn)) };
             chain.add(&mut lines, SystemTime::now(), &entry);
             tracing::warn!(
-                "the audit log {} ended in {} bytes of an unfinished line, which are marked as such",
+                "the audit log {} ended in {} bytes of an incomplete line, which are now marked",
                 path.display(),
                 end.torn.len()
             );
@@ -41,16 +41,16 @@ impl Log {
         Ok(Self { path: path.to_owned(), file, chain })
     }
 
-    /// Opens what has this name by now. A new file goes on with the chain of the old one.
-    pub(super) fn reopen(&mut self) -> Result<(), OpenError> {
+    /// Opens the file that has this name now. A new file continues the chain of the old one.
+    pub(super) fn reopen(&mut self) -> Result<(), AuditError> {
         if is_same(&self.path, &self.file) {
             return Ok(());
         }
-        let file = take(&self.path)?;
+        let file = open_exclusive(&self.path)?;
         let length = file.metadata().map_err(|error| failed(&self.path, error))?.len();
-        // Something else was put there; nothing of ours may follow it.
+        // A foreign file; no line of ours may follow it.
         if length > 0 {
-            return Err(OpenError::Broken { path: self.path.clone() });
+            return Err(AuditError::Broken { path: self.path.clone() });
         }
         self.file = file;
         Ok(())
@@ -70,41 +70,41 @@ impl Log {
 }
 
 /// Opens a file for its owner and this process alone.
-fn take(path: &Path) -> Result<File, OpenError> {
+fn open_exclusive(path: &Path) -> Result<File, AuditError> {
     let failed = |error| failed(path, error);
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    // A pipe would be waited for, so what is there is looked at first.
+    // Opening a pipe would block, so the type is checked first.
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(OpenError::NoFile { path: path.to_owned() });
+        return Err(AuditError::NoFile { path: path.to_owned() });
     }
     let file = options.open(path).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(OpenError::Taken { path: path.to_owned() }),
+        Err(TryLockError::WouldBlock) => return Err(AuditError::Taken { path: path.to_owned() }),
         Err(TryLockError::Error(error)) => return Err(failed(error)),
     }
-    close_to_others(path, &file).map_err(failed)?;
+    restrict_access(path, &file).map_err(failed)?;
     Ok(file)
 }
 
 #[cfg(unix)]
-fn close_to_others(path: &Path, file: &File) -> io::Result<()> {
+fn restrict_access(path: &Path, file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let mut permissions = file.metadata()?.permissions();
     if permissions.mode() & 0o077 != 0 {
-        tracing::warn!("others could read the audit log {}; now they cannot", path.display());
+        tracing::warn!("the audit log {} was readable by others; its access was restricted to the owner", path.display());
         permissions.set_mode(0o600);
         file.set_permissions(permissions)?;
     }
     Ok(())
 }
 
-/// Elsewhere a file belongs to who made it, unless its folder says otherwise.
+/// On other systems a file's access follows its directory.
 #[cfg(not(unix))]
-fn close_to_others(_: &Path, _: &File) -> io::Result<()> {
+fn restrict_access(_: &Path, _: &File) -> io::Result<()> {
     Ok(())
 }
 
@@ -115,23 +115,23 @@ fn is_same(path: &Path, file: &File) -> bool {
     of(std::fs::metadata(path)) == of(file.metadata())
 }
 
-/// Elsewhere an open file cannot be moved away.
+/// On other systems an open file cannot be moved.
 #[cfg(not(unix))]
 fn is_same(path: &Path, _: &File) -> bool {
     path.exists()
 }
 
-/// Where a file ends.
+/// The end of a file.
 struct End {
     sequence: u64,
     hash: Hash,
-    /// What is behind the last good line, if a process was killed while it wrote.
+    /// The bytes after the last valid line, if a process was killed while writing.
     torn: Vec<u8>,
-    /// Whether the line break at the very end is missing.
+    /// Set if the final line break is missing.
     is_unfinished: bool,
 }
 
-fn end_of(path: &Path, file: &mut File, keys: Option<&KeyRing>) -> Result<End, OpenError> {
+fn end_of(path: &Path, file: &mut File, keys: Option<&KeyRing>) -> Result<End, AuditError> {
     let failed = |error| failed(path, error);
     let length = file.metadata().map_err(failed)?.len();
     let from = length.saturating_sub(WINDOW);
@@ -140,7 +140,7 @@ fn end_of(path: &Path, file: &mut File, keys: Option<&KeyRing>) -> Result<End, O
     file.take(WINDOW).read_to_end(&mut tail).map_err(failed)?;
     let is_unfinished = tail.last().is_some_and(|last| *last != b'\n');
     let mut end = if is_unfinished { tail.len() } else { tail.len().saturating_sub(1) };
-    // From the last line backwards, until one is good.
+    // From the last line backwards, to a valid one.
     let whole = end;
     while end > 0 {
         let start = tail[..end].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -148,21 +148,21 @@ fn end_of(path: &Path, file: &mut File, keys: Option<&KeyRing>) -> Result<End, O
             let torn = tail[(end + 1).min(whole)..whole].to_vec();
             return Ok(End { sequence: link.sequence, hash: link.hash, torn, is_unfinished });
         }
-        // Only what is unfinished was torn; a whole line that does not fit was changed.
+        // Only an incomplete line was torn; a complete line that is invalid was changed.
         if !is_unfinished {
-            return Err(OpenError::Broken { path: path.to_owned() });
+            return Err(AuditError::Broken { path: path.to_owned() });
         }
         end = start.saturating_sub(1);
     }
     let has_lines = tail.contains(&b'\n');
     if from > 0 || has_lines {
-        return Err(OpenError::Broken { path: path.to_owned() });
+        return Err(AuditError::Broken { path: path.to_owned() });
     }
     Ok(End { sequence: 0, hash: BEGINNING, torn: tail, is_unfinished })
 }
 
-fn failed(path: &Path, error: io::Error) -> OpenError {
-    OpenError::Io { path: path.to_owned(), error }
+fn failed(path: &Path, error: io::Error) -> AuditError {
+    AuditError::Io { path: path.to_owned(), error }
 }
 
 /// Room for a few of the longest lines.

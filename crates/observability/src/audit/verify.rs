@@ -1,4 +1,4 @@
-//! Whether a log is as it was written.
+//! Verification of an audit log.
 
 use std::fmt;
 use std::fs::File;
@@ -9,9 +9,9 @@ use mcp_flow_seal::KeyRing;
 
 use super::chain::{BEGINNING, Hash, LONGEST_LINE, Link, hex, sha256, unhex};
 
-/// Reads one log, in one file or in several that follow each other, from its beginning to its end.
+/// Verifies one log, in one file or in several that follow each other, from start to end.
 ///
-/// The error names the first line that is not as it was written.
+/// The error names the first invalid line.
 pub fn verify(
     files: &[PathBuf],
     keys: Option<&KeyRing>,
@@ -20,133 +20,133 @@ pub fn verify(
     let bad = |text: &String| unhex(text).ok_or_else(|| VerifyError::NoHash(text.clone()));
     let after = expected.after.as_ref().map(bad).transpose()?;
     let holds = expected.holds.as_ref().map(bad).transpose()?;
-    let mut walk = Walk { keys, after, last: None, entries: 0, mended: 0, wanted: holds };
-    files.iter().try_for_each(|path| walk.file(path))?;
-    if let Some(wanted) = walk.wanted {
+    let mut reader = ChainReader { keys, after, last: None, entries: 0, mended: 0, wanted: holds };
+    files.iter().try_for_each(|path| reader.file(path))?;
+    if let Some(wanted) = reader.wanted {
         return Err(VerifyError::Missing(hex(&wanted)));
     }
-    let last = walk.last.map(|(_, hash)| hex(&hash));
-    Ok(Verified { entries: walk.entries, mended: walk.mended, last })
+    let last = reader.last.map(|(_, hash)| hex(&hash));
+    Ok(Verified { entries: reader.entries, mended: reader.mended, last })
 }
 
-/// What is known of a log besides the log itself.
+/// Facts about a log known from elsewhere.
 #[derive(Clone, Debug, Default)]
 pub struct Expected {
-    /// The hash of the line before the first, if that is in a file which is not here.
+    /// The hash of the line before the first, if that is in a file not given.
     pub after: Option<String>,
-    /// The hash of a line that must be there, noted when it was the last.
+    /// The hash of a line that must exist, recorded when it was the last.
     pub holds: Option<String>,
 }
 
-/// What is known of a good log.
+/// The result of a successful verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// How many lines it has.
+    /// The number of lines.
     pub entries: u64,
-    /// How often a killed process has left an unfinished line.
+    /// The number of incomplete lines left by killed processes.
     pub mended: u64,
-    /// The hash of the last line. Whoever notes it elsewhere will notice when it is cut off.
+    /// The hash of the last line. Recorded elsewhere, it reveals later truncation.
     pub last: Option<String>,
 }
 
-/// Why a log is not good.
+/// Error while verifying a log.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// A line is not as it was written.
+    /// A line is invalid.
     #[error("{}, line {line}: {broken}", path.display())]
-    Broken {
+    ChainError {
         /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: u64,
-        /// What is wrong with it.
-        broken: Broken,
+        /// The reason.
+        broken: ChainError,
     },
-    /// The end was cut off, or this is another log.
-    #[error("no line has the hash {0}: the end was cut off, or this is another log")]
+    /// The log was truncated, or is another log.
+    #[error("no line has the hash {0}: the log was truncated, or is another one")]
     Missing(String),
-    /// What was expected is no hash.
-    #[error("{0:?} is no hash: it has 64 hexadecimal digits, in small letters")]
+    /// An expected hash is malformed.
+    #[error("{0:?} is not a hash: enter 64 lowercase hexadecimal digits")]
     NoHash(String),
     /// A file cannot be read.
     #[error("{} cannot be read", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// The cause.
         #[source]
         error: io::Error,
     },
 }
 
-/// What is wrong with a line.
+/// The reason a line is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
-    /// Its hash is not that of its content.
+pub enum ChainError {
+    /// Its hash does not match its content.
     Changed,
-    /// It is unfinished, and nothing follows.
+    /// It is incomplete, and nothing follows.
     Unfinished,
-    /// It does not follow the line before it.
+    /// Its sequence number does not follow the line before it.
     OutOfPlace {
-        /// The number it has.
+        /// The number found.
         found: u64,
-        /// The number it should have.
+        /// The number expected.
         expected: u64,
     },
-    /// It has the right number, and another line before it than there is.
+    /// Its sequence number is right, but it follows another line.
     OtherPast,
-    /// It is the first, and has lines before it.
+    /// It is the first, but not the start of the chain.
     NoBeginning(u64),
-    /// It says that an unfinished line is before it, and there is none.
+    /// It marks an incomplete line before it, which is missing.
     NothingTorn,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for ChainError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Changed => formatter
                 .write_str("the line was changed, or written with another key or without one"),
             Self::Unfinished => formatter.write_str(
-                "the line is unfinished; a server that goes on with this log will mark it as such",
+                "the line is incomplete; a server that continues this log will mark it",
             ),
             Self::OutOfPlace { found, expected } => write!(
                 formatter,
-                "entry {found} is where entry {expected} should be; lines were taken out, put in \
-                 or moved"
+                "entry {found} is where entry {expected} should be; lines were removed, \
+                 inserted or moved"
             ),
             Self::OtherPast => {
-                formatter.write_str("the line belongs behind another one than the one before it")
+                formatter.write_str("the line follows another line than the one before it")
             }
             Self::NoBeginning(found) => write!(
                 formatter,
-                "it begins with entry {found}; name the file with what is before it first, or \
-                 give the hash of its last line with --after"
+                "the log starts with entry {found}; give the file before it first, or \
+                 the hash of its last line with --after"
             ),
             Self::NothingTorn => {
-                formatter.write_str("it marks an unfinished line that is not there any more")
+                formatter.write_str("it marks an incomplete line that is missing")
             }
         }
     }
 }
 
-struct Walk<'a> {
+struct ChainReader<'a> {
     keys: Option<&'a KeyRing>,
     after: Option<Hash>,
-    /// The number and hash of the last good line.
+    /// The sequence number and hash of the last valid line.
     last: Option<(u64, Hash)>,
     entries: u64,
     mended: u64,
-    /// The hash that was not seen yet.
+    /// An expected hash not seen yet.
     wanted: Option<Hash>,
 }
 
-impl Walk<'_> {
+impl ChainReader<'_> {
     fn file(&mut self, path: &Path) -> Result<(), VerifyError> {
         let failed = |error| VerifyError::Io { path: path.to_owned(), error };
         let mut reader = BufReader::new(File::open(path).map_err(failed)?);
         let broken = |line, broken| VerifyError::Broken { path: path.to_owned(), line, broken };
-        // The lines that are not good so far, from this one on; the next good one may explain them.
+        // Invalid lines so far, from this one on; the next valid line may explain them.
         let mut torn: Option<(u64, Vec<u8>)> = None;
         let (mut number, mut is_finished) = (0, true);
         let mut line = Vec::new();
@@ -167,38 +167,38 @@ impl Walk<'_> {
                 bytes.extend_from_slice(&line);
                 // More than a killed process can leave.
                 if bytes.len() > 4 * LONGEST_LINE {
-                    return Err(broken(*first, Broken::Changed));
+                    return Err(broken(*first, ChainError::Changed));
                 }
                 continue;
             };
             match (torn.take(), link.torn) {
                 (Some((_, bytes)), Some(hash)) if sha256(&bytes) == hash => self.mended += 1,
-                (Some((first, _)), _) => return Err(broken(first, Broken::Changed)),
-                (None, Some(_)) => return Err(broken(number, Broken::NothingTorn)),
+                (Some((first, _)), _) => return Err(broken(first, ChainError::Changed)),
+                (None, Some(_)) => return Err(broken(number, ChainError::NothingTorn)),
                 (None, None) => {}
             }
-            self.follow(&link).map_err(|problem| broken(number, problem))?;
+            self.follow(&link).map_err(|reason| broken(number, reason))?;
         }
         match torn {
             Some((first, _)) if first == number && !is_finished => {
-                Err(broken(first, Broken::Unfinished))
+                Err(broken(first, ChainError::Unfinished))
             }
-            Some((first, _)) => Err(broken(first, Broken::Changed)),
+            Some((first, _)) => Err(broken(first, ChainError::Changed)),
             None => Ok(()),
         }
     }
 
-    /// Whether a line follows the last one.
-    fn follow(&mut self, link: &Link) -> Result<(), Broken> {
+    /// Checks that a line follows the last one.
+    fn follow(&mut self, link: &Link) -> Result<(), ChainError> {
         let found = link.sequence;
         match (self.last, self.after) {
             (Some((last, _)), _) if found != last + 1 => {
-                return Err(Broken::OutOfPlace { found, expected: last + 1 });
+                return Err(ChainError::OutOfPlace { found, expected: last + 1 });
             }
-            (Some((_, hash)), _) if link.previous != hash => return Err(Broken::OtherPast),
-            (None, Some(after)) if link.previous != after => return Err(Broken::OtherPast),
+            (Some((_, hash)), _) if link.previous != hash => return Err(ChainError::OtherPast),
+            (None, Some(after)) if link.previous != after => return Err(ChainError::OtherPast),
             (None, None) if found != 1 || link.previous != BEGINNING => {
-                return Err(Broken::NoBeginning(found));
+                return Err(ChainError::NoBeginning(found));
             }
             _ => {}
         }

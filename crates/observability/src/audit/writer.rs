@@ -1,4 +1,4 @@
-//! The one thread that writes.
+//! The writer thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use super::chain::hex;
 use super::entry::{Call, Denied, Entry};
 use super::file::Log;
 
-/// What the thread is handed.
+/// A job for the writer.
 pub(super) enum Job {
     Call(Box<Call>),
     Denied(Box<Denied>),
@@ -17,31 +17,31 @@ pub(super) enum Job {
     End,
 }
 
-/// What it shares with those who hand it something.
+/// State shared between the writer and its callers.
 #[derive(Default)]
-pub(super) struct Shared {
-    /// Calls that were handed over and are not written yet.
+pub(super) struct WriterState {
+    /// Calls enqueued and not written yet.
     pub(super) waiting: AtomicUsize,
-    /// Calls there was no room for, and that were not told of yet.
+    /// Calls dropped and not reported yet.
     pub(super) lost: AtomicU64,
-    /// Whether nothing is worth waiting for any more.
+    /// Set when the log is closing.
     pub(super) ending: AtomicBool,
-    /// Whether lines cannot be written at the moment.
+    /// Set while writing fails.
     pub(super) failing: AtomicBool,
 }
 
 pub(super) struct Writer {
     log: Log,
-    shared: Arc<Shared>,
-    /// Lines that belong to the chain and are not written yet.
+    shared: Arc<WriterState>,
+    /// Lines in the chain that are not written yet.
     lines: Vec<u8>,
-    /// Since when something is written that might not outlive the machine.
-    unsafe_since: Option<Instant>,
+    /// Time of the first write that is not synced yet.
+    unsynced_since: Option<Instant>,
 }
 
 impl Writer {
-    pub(super) fn new(log: Log, shared: Arc<Shared>) -> Self {
-        Self { log, shared, lines: Vec::new(), unsafe_since: None }
+    pub(super) fn new(log: Log, shared: Arc<WriterState>) -> Self {
+        Self { log, shared, lines: Vec::new(), unsynced_since: None }
     }
 
     pub(super) fn run(mut self, jobs: &Receiver<Job>) {
@@ -50,7 +50,7 @@ impl Writer {
         self.write();
         while let Some(job) = self.next(jobs) {
             let (mut job, mut calls) = (Some(job), 0);
-            // As many as are there are written at once.
+            // All pending entries are written at once.
             while let Some(one) = job.take() {
                 match one {
                     Job::Call(call) => {
@@ -67,7 +67,7 @@ impl Writer {
             }
             let lost = self.shared.lost.swap(0, Ordering::Relaxed);
             if lost > 0 {
-                tracing::warn!(lost, "calls came faster than the audit log could be written");
+                tracing::warn!(lost, "audit entries were dropped");
                 self.add(SystemTime::now(), &Entry::Lost { calls: lost });
             }
             self.write();
@@ -76,11 +76,11 @@ impl Writer {
         self.end();
     }
 
-    /// Waits for something to do; what was written is made safe within a second.
+    /// Waits for a job; writes are synced within a second.
     fn next(&mut self, jobs: &Receiver<Job>) -> Option<Job> {
-        if let Some(since) = self.unsafe_since {
-            match jobs.recv_timeout(UNSAFE_TIME.saturating_sub(since.elapsed())) {
-                Ok(job) if since.elapsed() < UNSAFE_TIME => return Some(job),
+        if let Some(since) = self.unsynced_since {
+            match jobs.recv_timeout(SYNC_INTERVAL.saturating_sub(since.elapsed())) {
+                Ok(job) if since.elapsed() < SYNC_INTERVAL => return Some(job),
                 Ok(job) => {
                     self.sync();
                     return Some(job);
@@ -96,8 +96,8 @@ impl Writer {
         self.log.chain.add(&mut self.lines, time, entry);
     }
 
-    /// Writes all lines, however long that takes: meanwhile requests are refused, or counted as lost. Only
-    /// when everything ends it is given up after a few tries.
+    /// Writes all lines, however long it takes: meanwhile requests are rejected, or counted as
+    /// lost. Only while closing it gives up after a few attempts.
     fn write(&mut self) {
         let (mut written, mut failures) = (0, 0);
         while written < self.lines.len() {
@@ -109,7 +109,7 @@ impl Writer {
                     let error = result.err().map(|error| error.to_string()).unwrap_or_default();
                     let path = self.log.path().display();
                     if failures == 1 {
-                        tracing::error!("the audit log {path} cannot be written: {error}");
+                        tracing::error!("writing the audit log {path} failed: {error}");
                     }
                     if failures >= LAST_TRIES && self.shared.ending.load(Ordering::Acquire) {
                         tracing::error!("the end of the audit log {path} is lost: {error}");
@@ -121,23 +121,23 @@ impl Writer {
         }
         self.shared.failing.store(failures > 0, Ordering::Relaxed);
         if written > 0 {
-            self.unsafe_since.get_or_insert_with(Instant::now);
+            self.unsynced_since.get_or_insert_with(Instant::now);
         }
         self.lines.clear();
     }
 
     fn sync(&mut self) {
         if let Err(error) = self.log.sync() {
-            tracing::error!(%error, "the audit log {} may be lost", self.log.path().display());
+            tracing::error!(%error, "syncing the audit log {} failed", self.log.path().display());
         }
-        self.unsafe_since = None;
+        self.unsynced_since = None;
     }
 
     fn reopen(&mut self) {
         self.write();
         self.sync();
         if let Err(error) = self.log.reopen() {
-            tracing::error!("the audit log goes on in the old file: {error}");
+            tracing::error!("the audit log was not reopened, and continues in the old file: {error}");
         }
     }
 
@@ -155,13 +155,13 @@ impl Writer {
     }
 }
 
-/// How many bytes are written at once.
+/// Most bytes written at once.
 const AT_ONCE: usize = 256 * 1024;
 
-/// How long what was written may wait to be made safe against a loss of power.
-const UNSAFE_TIME: Duration = Duration::from_secs(1);
+/// Time until a write is synced.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How often the last lines are tried to be written when everything ends.
+/// Attempts to write the last lines while closing.
 const LAST_TRIES: u32 = 6;

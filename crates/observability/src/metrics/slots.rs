@@ -1,12 +1,12 @@
-//! A bounded number of names with something for each, without a lock.
+//! A bounded lock-free map from static names to values.
 
 use std::sync::OnceLock;
 
-/// A name takes the first place that is free; past the last one all share one.
+/// Assigns each name the first free slot; once all are taken, further names share one.
 pub(super) struct Slots<T, const N: usize> {
     slots: [Slot<T>; N],
     other: T,
-    /// Whether the shared one is in use.
+    /// Set if the shared value is in use.
     has_other: OnceLock<()>,
 }
 
@@ -28,7 +28,7 @@ impl<T, const N: usize> Slots<T, N> {
         }
     }
 
-    /// What is in use, by name.
+    /// The slots in use, by name.
     pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, &T)> {
         let named = self.slots.iter().filter_map(|slot| Some((*slot.name.get()?, &slot.value)));
         named.chain(self.has_other.get().map(|()| ("more", &self.other)))
@@ -48,13 +48,13 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
-    fn names_past_the_last_share_one() {
+    fn names_beyond_the_capacity_share_a_slot() {
         let slots = Slots::<AtomicU64, 2>::default();
         for name in ["a", "b", "a", "c", "d"] {
             slots.of(name).fetch_add(1, Ordering::Relaxed);
         }
-        let told: Vec<_> =
+        let counts: Vec<_> =
             slots.each().map(|(name, count)| (name, count.load(Ordering::Relaxed))).collect();
-        assert_eq!(told, [("a", 2), ("b", 1), ("more", 2)]);
+        assert_eq!(counts, [("a", 2), ("b", 1), ("more", 2)]);
     }
 }

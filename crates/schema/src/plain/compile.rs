@@ -1,4 +1,4 @@
-//! Schemas into checks, as far as they are of the plain kind.
+//! Compiler of schemas in the supported subset.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{forms, member};
 
-/// Compiles a schema and all that references in it lead to; the schema itself comes first.
+/// Compiles a schema and all targets of its references; the root comes first.
 pub(super) fn compile(schema: &Value, formats: bool) -> Result<Vec<Check>, String> {
     let (places, definitions) = (HashMap::new(), Vec::new());
     let mut compiler = Compiler { root: schema, formats, places, definitions, depth: 0 };
@@ -27,15 +27,15 @@ pub(super) fn compile(schema: &Value, formats: bool) -> Result<Vec<Check>, Strin
 struct Compiler<'s> {
     root: &'s Value,
     formats: bool,
-    /// The positions of definitions, by where they are in the schema.
+    /// The indices of definitions, by location in the schema.
     places: HashMap<String, usize>,
     definitions: Vec<Check>,
-    /// How many schemas are being compiled inside each other.
+    /// The nesting depth of schemas being compiled.
     depth: usize,
 }
 
 impl Compiler<'_> {
-    /// Compiles what is at a place, once. One that is being compiled already has its position.
+    /// Compiles the schema at a location, once. One being compiled already has its index.
     fn definition(&mut self, place: &str) -> Result<usize, String> {
         if let Some(position) = self.places.get(place) {
             return Ok(*position);
@@ -152,7 +152,8 @@ impl Compiler<'_> {
             "maxProperties" => check.object().length.maximum = Some(count(value, place)?),
             "$ref" => {
                 let target = value.as_str().ok_or_else(|| bad(place, "a text"))?;
-                // Names in other documents, anchors and encoded characters are left alone.
+                // References to other documents, anchors and percent-encoded ones are not
+                // supported.
                 let inside = target.strip_prefix('#').filter(|inside| !inside.contains('%'));
                 let inside = inside.filter(|inside| inside.is_empty() || inside.starts_with('/'));
                 let inside = inside.ok_or_else(|| unsupported(place, "this reference"))?;
@@ -169,7 +170,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// A list of schemas, which may not be empty.
+    /// A non-empty list of schemas.
     fn schemas(&mut self, value: &Value, place: &str) -> Result<Vec<Check>, String> {
         let schemas = array(value, place)?;
         if schemas.is_empty() {
@@ -208,7 +209,7 @@ impl Check {
             .without(Types::OBJECT, self.object.is_some())
     }
 
-    /// Returns whether this is no more than the one text it allows.
+    /// Returns whether this allows exactly one constant text and nothing else.
     fn is_fixed_text(&self) -> bool {
         let Some(rest) = &self.rest else { return false };
         let is_more = rest.reference.is_some() || !rest.all.is_empty() || !rest.forms.is_empty();
@@ -229,7 +230,7 @@ impl Object {
 }
 
 impl Forms {
-    /// Sets up the forms that these sources, references resolved, were compiled to.
+    /// Builds the alternatives from their checks and sources, references resolved.
     fn new(checks: Vec<Check>, sources: &[&Value], exactly_one: bool, place: &str) -> Self {
         let mut names = Vec::new();
         let mut position = |name: &str| {
@@ -256,7 +257,7 @@ impl Forms {
             form.get("const")?.as_str().filter(|_| check.is_fixed_text()).map(str::to_owned)
         };
         let texts: Option<Vec<String>> = checks.iter().zip(sources).map(text).collect();
-        // One that is there twice fits two forms.
+        // A duplicate would match two alternatives.
         let distinct =
             |texts: &Vec<String>| texts.iter().collect::<HashSet<_>>().len() == texts.len();
         let place = place.to_owned();
@@ -334,7 +335,7 @@ fn array<'a>(value: &'a Value, place: &str) -> Result<&'a Vec<Value>, String> {
     value.as_array().ok_or_else(|| bad(place, "a list"))
 }
 
-/// Returns whether a keyword only describes, and is used as it should be.
+/// Returns whether a keyword is an annotation with a valid value.
 fn is_annotation(keyword: &str, value: &Value, place: &str, formats: bool) -> bool {
     match keyword {
         "default" => true,
@@ -362,5 +363,5 @@ fn shown(place: &str) -> &str {
     if place.is_empty() { "the whole of it" } else { place }
 }
 
-/// How many schemas may be inside each other, references followed.
+/// Deepest nesting of schemas, references followed.
 const DEEPEST: usize = 96;

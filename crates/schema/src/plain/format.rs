@@ -1,4 +1,4 @@
-//! The formats that forms of the protocol have.
+//! The formats that forms of the protocol use.
 
 use std::net::Ipv6Addr;
 
@@ -37,7 +37,7 @@ impl Format {
     }
 }
 
-/// An address as people have them: neither quoted nor at an IP address.
+/// Common addresses: neither quoted nor at an IP address.
 fn is_email(text: &str) -> bool {
     let Some((local, domain)) = text.split_once('@') else { return false };
     let atom = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte);
@@ -48,7 +48,7 @@ fn is_email(text: &str) -> bool {
             && label.bytes().all(good)
             && !label.starts_with('-')
             && !label.ends_with('-')
-            // Only encoded international names have two hyphens there, and those have rules.
+            // Only punycode labels have two hyphens there, and those have further rules.
             && label.get(2..4) != Some("--")
     };
     local.len() <= 64
@@ -94,8 +94,8 @@ fn is_authority(text: &str) -> bool {
     host && has_only(user, ":") && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns whether a text has only encoded bytes, these characters and those a URI may have
-/// anywhere.
+/// Returns whether a text has only percent-encoded bytes, these characters, and those allowed
+/// anywhere in a URI.
 fn has_only(text: &str, more: &str) -> bool {
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {
@@ -154,13 +154,13 @@ fn is_date_time(text: &str) -> bool {
         },
         _ => return false,
     };
-    // A leap second is the last of a day at Greenwich.
+    // A leap second is the last second of a UTC day.
     let in_time = second < 60
         || second == 60 && (hour * 60 + minute + offset).rem_euclid(24 * 60) == 24 * 60 - 1;
     is_date(date) && hour < 24 && minute < 60 && in_time
 }
 
-/// The numbers in a text that looks like a model, where a zero stands for any digit.
+/// The numbers in a text of this form, where a zero stands for any digit.
 fn numbers<const N: usize>(text: &str, model: &[u8]) -> Option<[i32; N]> {
     let fits = |(byte, model): (u8, &u8)| match model {
         b'0' => byte.is_ascii_digit(),
@@ -181,9 +181,9 @@ mod tests {
     use super::Format;
     use serde_json::json;
 
-    /// Both verdicts agree on what people write, and ours is never the laxer one.
+    /// Both implementations agree on common values, and ours is never more permissive.
     #[test]
-    fn formats_are_judged_as_the_jsonschema_crate_judges_them() {
+    fn formats_agree_with_the_jsonschema_crate() {
         for (format, good, bad) in [
             (
                 Format::Email,

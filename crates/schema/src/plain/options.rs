@@ -1,4 +1,4 @@
-//! Fixed values: `enum` and `const`.
+//! Constant values: `enum` and `const`.
 
 use mcp_flow_proto::{Kind, Raw};
 use serde_json::Value;
@@ -24,7 +24,7 @@ impl Options {
         self.values().iter().any(|option| option.as_str() == Some(text))
     }
 
-    /// Returns whether an encoded value is known to be one of them; lists and objects never are.
+    /// Returns whether an encoded value is known to be one of them; arrays and objects never are.
     pub(super) fn accept(&self, value: Raw<'_>) -> bool {
         match value.kind() {
             Kind::String => value.as_text().is_some_and(|text| self.hold_text(&text)),

@@ -1,14 +1,14 @@
-//! Patterns of JSON Schema in the dialect of the regex crate, which runs in linear time.
+//! JSON Schema patterns translated to the regex crate, which runs in linear time.
 
 use regex::RegexBuilder;
 
 use super::Pattern;
 
-/// The reason a pattern cannot be used.
+/// Error in a pattern.
 pub(super) enum PatternError {
-    /// It might mean something else in this dialect.
+    /// It might have another meaning in the regex crate.
     Unsupported,
-    /// It is not a pattern, or too large a one.
+    /// It is invalid or too large.
     Bad(regex::Error),
 }
 
@@ -22,7 +22,7 @@ impl Pattern {
     }
 }
 
-/// Translates what differs between the dialects; `None` if that takes more than replacing classes.
+/// Translates character classes; `None` if more than that would be needed.
 fn translate(source: &str) -> Option<String> {
     let mut translated = String::with_capacity(source.len());
     let mut characters = source.chars().peekable();
@@ -35,7 +35,7 @@ fn translate(source: &str) -> Option<String> {
                 let class = class(escaped.to_ascii_lowercase());
                 match (class, escaped.is_ascii_uppercase()) {
                     (Some(class), false) if in_set => {
-                        // Whether a hyphen then makes a range is seen differently.
+                        // The engines differ on whether a hyphen then forms a range.
                         let mut rest = characters.clone();
                         if rest.next() == Some('-') && rest.next() != Some(']') {
                             return None;
@@ -57,7 +57,7 @@ fn translate(source: &str) -> Option<String> {
                 if characters.next_if_eq(&'^').is_some() {
                     translated.push('^');
                 }
-                // What an empty set means is seen differently.
+                // The engines differ on the meaning of an empty set.
                 if characters.peek() == Some(&']') {
                     return None;
                 }
@@ -81,7 +81,7 @@ fn translate(source: &str) -> Option<String> {
     (!in_set).then_some(translated)
 }
 
-/// The characters of a class, as they stand in a set.
+/// The members of a class, as written inside a set.
 fn class(letter: char) -> Option<&'static str> {
     match letter {
         'd' => Some("0-9"),
@@ -91,14 +91,14 @@ fn class(letter: char) -> Option<&'static str> {
     }
 }
 
-/// White space and ends of lines, as ECMA-262 defines them.
+/// White space and line terminators of ECMA-262.
 const WHITE_SPACE: &str =
     r"\t-\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}";
 
-/// Returns whether a character that is escaped means the same in both dialects.
+/// Returns whether an escaped character means the same in both dialects.
 fn is_plain_escape(character: char) -> bool {
     r"tnr.*+?^$()[]{}|\/-".contains(character)
 }
 
-/// How many bytes a compiled pattern may take.
+/// Largest compiled pattern, in bytes.
 const LARGEST: usize = 1024 * 1024;

@@ -1,4 +1,4 @@
-//! The check of encoded arguments, without building them in memory.
+//! Check of encoded arguments, without decoding them.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,9 +10,9 @@ use super::{Bound, Check, Forms, List, Object, Others, Plain, Rest, Side, Text, 
 /// One pass over encoded arguments.
 pub(super) struct Scan<'p> {
     plain: &'p Plain,
-    /// How many bytes may still be read more than once, for forms.
+    /// Remaining bytes that may be read more than once, for alternatives.
     bytes: usize,
-    /// How many references may still be followed inside each other.
+    /// Remaining depth of references.
     depth: usize,
 }
 
@@ -22,7 +22,7 @@ impl<'p> Scan<'p> {
         Self { plain, bytes, depth: DEEPEST }
     }
 
-    /// Returns whether a value is known to be good.
+    /// Returns whether a value is known to be valid.
     pub(super) fn accepts(&mut self, check: &'p Check, value: Raw<'_>) -> bool {
         self.accept(check, value).is_ok()
     }
@@ -36,7 +36,7 @@ impl<'p> Scan<'p> {
         match kind {
             Kind::String => return self.accept_text(check, value).map(drop),
             Kind::Number => accept_number(check, value)?,
-            // Something JSON cannot say is good where anything is.
+            // A value that JSON cannot represent is valid where anything is.
             Kind::Other => return known(check.free == Types::ALL),
             Kind::Null | Kind::Boolean | Kind::Array | Kind::Object => {
                 known(check.types.has(types))?;
@@ -53,7 +53,7 @@ impl<'p> Scan<'p> {
         }
     }
 
-    /// A text that is known to be good.
+    /// A text that is known to be valid.
     fn accept_text<'a>(
         &mut self,
         check: &'p Check,
@@ -77,7 +77,7 @@ impl<'p> Scan<'p> {
             let check = list.prefix.get(count).or(list.items.as_ref());
             count += 1;
             match check {
-                // What makes two other values the same is left to the walk.
+                // Equality of other values is left to the exact check.
                 Some(check) if list.unique => known(seen.is_new(self.accept_text(check, element)?)),
                 None if list.unique => known(seen.is_new(element.as_text().ok_or(NotKnown)?)),
                 Some(check) => self.accept(check, element),
@@ -89,7 +89,7 @@ impl<'p> Scan<'p> {
 
     fn accept_object(&mut self, object: &'p Object, value: Raw<'_>) -> Result<(), NotKnown> {
         let required = object.required_bits.ok_or(NotKnown)?;
-        // Names of members are not looked into here, and those given twice not counted.
+        // Member names are not inspected here, and duplicates not counted.
         let is_counted = object.length.minimum.or(object.length.maximum).is_some();
         known(object.patterns.is_empty() && !is_counted)?;
         let mut seen = 0u64;
@@ -133,7 +133,7 @@ impl<'p> Scan<'p> {
         if let [only] = candidates.as_slice() {
             return self.accept(&forms.checks[*only], value);
         }
-        // Not known to be good is not known to be bad, so a second candidate is left to the walk.
+        // Unknown is not invalid, so a second candidate is left to the exact check.
         known(!forms.exactly_one)?;
         let depth = self.depth;
         for position in candidates {
@@ -148,10 +148,10 @@ impl<'p> Scan<'p> {
 }
 
 impl Forms {
-    /// The forms that are not ruled out at a glance.
+    /// The alternatives that cheap tests do not rule out.
     fn candidates(&self, value: Raw<'_>) -> Result<Vec<usize>, NotKnown> {
         let kind = value.kind();
-        // A form that takes integers alone may be the one for any number.
+        // An alternative for integers may match any number.
         let types = match kind {
             Kind::Number => Types::NUMBER.with(Types::INTEGER),
             Kind::Other => return Err(NotKnown),
@@ -179,7 +179,7 @@ impl Forms {
     }
 }
 
-/// The type that a value of this kind is of, whether or not a number is whole.
+/// The type of a kind of value, without regard to whether a number is an integer.
 fn types_of(kind: Kind) -> Types {
     match kind {
         Kind::Null => Types::NULL,
@@ -199,7 +199,7 @@ fn accept_number(check: &Check, value: Raw<'_>) -> Result<(), NotKnown> {
     }
     known(is_any || check.types.has(Types::INTEGER))?;
     let number = value.as_number().ok_or(NotKnown)?;
-    // Where floats are not exact, the walk decides.
+    // Where floats are not exact, the exact check decides.
     known(number.abs() < 9.0e15 && (is_any || number.fract() == 0.0))?;
     known(check.bounds.iter().all(|bound| bound.holds_float(number)))
 }
@@ -223,7 +223,7 @@ impl Text {
     }
 }
 
-/// The texts of a list so far. A few are compared one by one, which is quicker than to hash them.
+/// The texts of an array so far. A few are compared one by one, which is faster than hashing.
 #[derive(Default)]
 struct Seen<'a> {
     few: Vec<Cow<'a, str>>,
@@ -243,7 +243,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// The value is bad, or not of the kind this check can tell.
+/// The value is invalid, or this check cannot decide.
 #[derive(Debug)]
 struct NotKnown;
 
@@ -259,11 +259,11 @@ fn known(good: bool) -> Result<(), NotKnown> {
 
 const FEW: usize = 16;
 
-/// How many times arguments may be read for forms inside forms.
+/// Most times that arguments may be read for nested alternatives.
 const READINGS: usize = 16;
 
-/// How many bytes may be read more than once whatever the size of the arguments.
+/// Bytes that may be read repeatedly, whatever the size of the arguments.
 const FREE_BYTES: usize = 4096;
 
-/// How many references may be followed inside each other.
+/// Deepest nesting of references.
 const DEEPEST: usize = 128;

@@ -1,4 +1,4 @@
-//! The plain check beside the jsonschema crate.
+//! The built-in check compared with the jsonschema crate.
 
 mod derived;
 mod random;
@@ -8,10 +8,10 @@ use crate::{Violation, complete};
 use mcp_flow_proto::{Encoding, Raw};
 use serde_json::{Map, Value, json};
 
-/// PAT-030: scan, walk and the jsonschema crate agree on every pair of a schema and a value here,
-/// in both encodings, and the walk says the same about what is wrong.
+/// PAT-030: scan, exact check and the jsonschema crate agree on every pair of schema and value
+/// here, in both encodings, and the exact check reports the same violations.
 #[test]
-fn the_plain_check_judges_as_the_complete_one_does() {
+fn the_built_in_check_agrees_with_the_complete_one() {
     let mut accepted = 0;
     for schema in plain_schemas() {
         let judge = Judge::new(&schema);
@@ -23,7 +23,7 @@ fn the_plain_check_judges_as_the_complete_one_does() {
 }
 
 #[test]
-fn patterns_mean_the_same_as_to_the_complete_check() {
+fn patterns_agree_with_the_complete_check() {
     let mut supported = 0;
     for pattern in PATTERNS {
         let schema = json!({"type": "string", "pattern": pattern});
@@ -43,8 +43,8 @@ fn patterns_mean_the_same_as_to_the_complete_check() {
 }
 
 #[test]
-fn what_is_not_understood_is_named_with_its_place() {
-    for (schema, told) in [
+fn unsupported_keywords_are_reported_with_their_location() {
+    for (schema, expected) in [
         (
             json!({"type": "object", "propertyNames": {"maxLength": 1}}),
             "/propertyNames: this keyword",
@@ -82,7 +82,7 @@ fn what_is_not_understood_is_named_with_its_place() {
         (json!(7), "the whole of it must be a schema"),
     ] {
         let error = Plain::compile(&schema, false).expect_err(&schema.to_string());
-        assert!(error.contains(told), "{schema}: {error}");
+        assert!(error.contains(expected), "{schema}: {error}");
         let is_limit = error.contains("is not supported");
         assert_eq!(error.contains("enable the feature \"json-schema\""), is_limit, "{error}");
     }
@@ -113,8 +113,7 @@ fn objects_may_have_any_number_of_members() {
     }
 }
 
-/// Alternatives inside alternatives double the work with each level; what takes too long is
-/// refused.
+/// Nested alternatives double the work with each level; what takes too long is rejected.
 #[test]
 fn the_work_for_hostile_values_is_bounded() {
     let part = json!({"type": "array", "items": {"$ref": "#/$defs/a"}});
@@ -122,17 +121,17 @@ fn the_work_for_hostile_values_is_bounded() {
         json!({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [part, part, {"type": "string"}]}}});
     let plain = Plain::compile(&schema, false).unwrap();
     let deep = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
-    for (levels, told) in [(5, "must be"), (100, "too many steps")] {
+    for (levels, expected) in [(5, "must be"), (100, "too many steps")] {
         let value = deep(levels);
         assert!(!plain.accepts(Raw::Json(&value.to_string())));
         assert!(!plain.fits(&schema, &value));
         let violations = plain.violations(&schema, &value);
-        assert!(violations[0].sentence.contains(told), "{violations:?}");
+        assert!(violations[0].sentence.contains(expected), "{violations:?}");
     }
 }
 
-/// Deep values fit a schema that refers to itself; deeper ones are refused, and none needs more than
-/// the stack of a thread.
+/// Deep values match a recursive schema; deeper ones are rejected, and none exceeds the stack of a
+/// thread.
 #[test]
 fn deep_values_are_checked_within_the_stack() {
     let inner = json!({"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}]});
@@ -145,7 +144,7 @@ fn deep_values_are_checked_within_the_stack() {
     assert_eq!(judge.judge(&deep(30, json!(7)).to_string()), 0);
     let violations = judge.plain.violations(&schema, &deep(126, json!(7)));
     assert!(violations[0].sentence.contains("too many steps"), "{violations:?}");
-    // Too deep to be decoded, so that the walk never sees it.
+    // Too deep to be decoded, so that the exact check never sees it.
     let deeper = "[".repeat(100_000) + &"]".repeat(100_000);
     let plain = Plain::compile(&json!({"items": {"$ref": "#"}}), false).unwrap();
     assert!(!plain.accepts(Raw::Json(&deeper)));
@@ -171,7 +170,7 @@ impl Judge {
         Self { schema: schema.clone(), plain, complete }
     }
 
-    /// Compares all verdicts on a value; tells in how many encodings the scan accepts it.
+    /// Compares all verdicts on a value; returns the number of encodings the scan accepts.
     fn judge(&self, text: &str) -> usize {
         let Self { schema, plain, complete } = self;
         let value: Value = serde_json::from_str(text).unwrap();
@@ -180,7 +179,7 @@ impl Judge {
         assert_eq!(violations.is_empty(), is_valid, "{schema} on {text}: {violations:?}");
         assert_eq!(plain.fits(schema, &value), is_valid, "{schema} on {text}");
         let expected = complete::violations(complete, schema, &value);
-        assert_eq!(told(violations), told(expected), "{schema} on {text}");
+        assert_eq!(sorted(violations), sorted(expected), "{schema} on {text}");
         let cbor = Encoding::Cbor.encode(&value).unwrap();
         let accepts = [Raw::Json(text), Raw::Cbor(&cbor)].map(|raw| plain.accepts(raw));
         assert!(is_valid || accepts == [false, false], "{schema} does not allow {text}");
@@ -188,12 +187,12 @@ impl Judge {
     }
 }
 
-/// Violations in an order that does not depend on the order of keywords.
-fn told(violations: Vec<Violation>) -> Vec<String> {
-    let mut told: Vec<_> =
+/// Violations in an order independent of the order of keywords.
+fn sorted(violations: Vec<Violation>) -> Vec<String> {
+    let mut lines: Vec<_> =
         violations.into_iter().map(|one| format!("{} {}", one.pointer, one.sentence)).collect();
-    told.sort();
-    told
+    lines.sort();
+    lines
 }
 
 fn plain_schemas() -> Vec<Value> {
@@ -371,7 +370,7 @@ const PATTERNS: [&str; 33] = [
     "a{1,2}?",
     "^[a-z&]+$",
     "[\\]\\\\^]",
-    // Those that are left to the complete check:
+    // Left to the complete check:
     "^[\\w-z]$",
     "^[a-z--b]$",
     "[[a]]",

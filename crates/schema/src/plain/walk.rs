@@ -1,4 +1,4 @@
-//! The check of values in memory: an exact verdict, and every violation.
+//! Check of decoded values: an exact verdict, and every violation.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -17,16 +17,16 @@ use crate::{MOST_VIOLATIONS, Violation, forms, member};
 pub(super) struct Walk<'p> {
     plain: &'p Plain,
     source: &'p Value,
-    /// Where the value is.
+    /// The location in the value.
     place: Vec<Step<'p>>,
     violations: Vec<Violation>,
-    /// Whether only the verdict counts, so that the first violation ends the walk.
+    /// Set if only the verdict counts, so that the first violation ends the check.
     is_trial: bool,
-    /// How many steps may still be taken.
+    /// Remaining steps.
     steps: usize,
-    /// How many checks may still be inside each other.
+    /// Remaining nesting depth.
     depth: usize,
-    /// Whether steps or depth ran out.
+    /// Set if steps or depth ran out.
     is_exhausted: bool,
 }
 
@@ -36,7 +36,7 @@ enum Step<'p> {
     Item(usize),
 }
 
-/// Ends the walk, or a trial: there is a violation, and no need to look for more.
+/// Ends the check, or a trial: there is a violation, and no need to look for more.
 type Flow = ControlFlow<()>;
 
 impl<'p> Walk<'p> {
@@ -53,16 +53,16 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// Returns whether a value keeps to the schema.
+    /// Returns whether a value conforms to the schema.
     pub(super) fn fits(mut self, value: &'p Value) -> bool {
         let plain = self.plain;
         self.try_check(&plain.definitions[ROOT], value) && !self.is_exhausted
     }
 
-    /// Lists how a value breaks the schema.
+    /// Lists the violations of the schema.
     pub(super) fn violations(mut self, value: &'p Value) -> Vec<Violation> {
         let plain = self.plain;
-        // The flow only says whether the walk ended early.
+        // The flow only tells whether the check ended early.
         let _ = self.check(&plain.definitions[ROOT], value);
         if self.is_exhausted {
             return vec![at("", "takes too many steps to check; give fewer or flatter values")];
@@ -194,7 +194,7 @@ impl<'p> Walk<'p> {
         members: &'p Map<String, Value>,
         value: &'p Value,
     ) -> Flow {
-        // First, because that tells most forms apart.
+        // First, because this distinguishes most alternatives.
         for name in object.required.iter().filter(|name| !members.contains_key(*name)) {
             self.violation(|place| required(place, name))?;
         }
@@ -286,7 +286,7 @@ impl<'p> Walk<'p> {
         let place = self.pointer();
         let explained = forms::explain(&sources, value, &place, |index| {
             let others = std::mem::take(&mut self.violations);
-            // The flow only says whether the walk ended early.
+            // The flow only tells whether the check ended early.
             let _ = self.check(&forms.checks[index], value);
             std::mem::replace(&mut self.violations, others)
         });
@@ -306,7 +306,7 @@ impl<'p> Walk<'p> {
         self.go_on()
     }
 
-    /// Where the value is, as a JSON Pointer.
+    /// The location as a JSON Pointer.
     fn pointer(&self) -> String {
         self.place.iter().fold(String::new(), |place, step| match step {
             Step::Member(name) => member(&place, name),
@@ -354,7 +354,7 @@ impl Bound {
 }
 
 impl Forms {
-    /// Returns whether a form does not fit, seen at a glance.
+    /// Returns whether cheap tests rule out an alternative.
     fn rule_out(&self, mark: &super::Mark, value: &Value) -> bool {
         let Value::Object(members) = value else { return !has_type(mark.types, value) };
         let member = |position: usize| members.get(&self.names[position]);
@@ -379,16 +379,16 @@ fn has_type(types: Types, value: &Value) -> bool {
     }
 }
 
-/// In the words of the jsonschema crate.
+/// The wording of the jsonschema crate.
 const TWO_FORMS: &str =
     "value is valid under more than one of the schemas listed in the 'oneOf' keyword";
 
-/// How many steps a walk may take, several for every value there may be.
+/// Most steps of a check, several for each value allowed.
 const MOST_STEPS: usize = 4 * 1024 * 1024;
 
-/// How many bytes are looked at in one step.
+/// Bytes inspected per step.
 const BYTES_A_STEP: usize = 16;
 
-/// How many checks may be inside each other, several for every level of a value. Without optimisation
-/// each takes over 3 KB of a thread's 2 MiB stack.
+/// Deepest nesting of checks, several for each level of a value. Unoptimised, each takes over 3 KB
+/// of a thread's 2 MiB stack.
 const DEEPEST: usize = 256;

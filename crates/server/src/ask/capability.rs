@@ -1,4 +1,4 @@
-//! What clients declare they can do.
+//! Client capabilities that questions depend on.
 
 use std::fmt;
 
@@ -6,24 +6,24 @@ use serde_json::{Value, json};
 
 use crate::identity::Peer;
 
-/// Something a client may be able to do.
+/// A client capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Capability {
-    /// Asking its model.
+    /// Sampling: the client's model.
     Sampling,
-    /// Asking its model and offering it tools.
+    /// Sampling with tools.
     SamplingTools,
-    /// Having a person fill in a form.
+    /// Elicitation by form.
     ElicitationForm,
-    /// Sending a person to a URL.
+    /// Elicitation by URL.
     ElicitationUrl,
-    /// Listing its roots.
+    /// Roots.
     Roots,
 }
 
 impl Capability {
-    /// Whether the client has said so, in a revision that has it.
+    /// Returns whether the client declared it, in a revision that has it.
     pub(super) fn is_declared_by(self, peer: &Peer) -> bool {
         let (declared, features) = (&peer.capabilities, peer.revision.features());
         match self {
@@ -39,7 +39,7 @@ impl Capability {
         }
     }
 
-    /// The capabilities of a client that declares this and nothing else.
+    /// The capabilities object of a client that declares this and nothing else.
     pub fn declaration(self) -> Value {
         match self.path() {
             (name, None) => json!({name: {}}),
@@ -47,7 +47,7 @@ impl Capability {
         }
     }
 
-    /// Its name, and that of a part of it which has to be declared by name.
+    /// Its name, and that of the sub-capability to declare.
     pub(super) fn path(self) -> (&'static str, Option<&'static str>) {
         match self {
             Self::Sampling => ("sampling", None),

@@ -1,58 +1,58 @@
-//! Why a question has no answer.
+//! Errors of questions to the client.
 
 use mcp_flow_proto::model::{BadForm, Unsayable};
 
 use super::Capability;
 use crate::context::ClientError;
 
-/// Why a question has no answer.
+/// Error of a question to the client.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// The client did not declare that it can do this. Do without, or fail.
+    /// The client did not declare the capability. Do without, or fail.
     #[error("the client did not declare the capability {0}")]
     Missing(Capability),
-    /// The client, or the person behind it, would not answer (C-33).
+    /// The client, or its user, declined (C-33).
     #[error("the client refused: {message}")]
     Refused {
-        /// The number it gave; -1 is what the official text has for a person who says no.
+        /// The error code; the official text has -1 for a user who declines.
         code: Option<i64>,
-        /// The reason it gave.
+        /// The reason given.
         message: String,
     },
-    /// The client's answer is not what was asked for.
+    /// The client's answer does not match the question.
     #[error("the client's answer cannot be used: {0}")]
     Unusable(String),
-    /// What was answered is not what is asked now. Questions must read the same each time.
+    /// The stored answer belongs to another question. Questions must read the same in each run.
     #[error(
         "the question {0:?} is not the one that was answered; it must read the same each time the \
          function runs. Call again"
     )]
     Changed(String),
-    /// The type asked for is no form.
+    /// The type asked for is not a form.
     #[error(transparent)]
     Form(#[from] BadForm),
-    /// The client's revision has no words for the form.
+    /// The client's revision cannot express the form.
     #[error(transparent)]
     Unsayable(#[from] Unsayable),
-    /// There is nowhere to send the person to.
-    #[error("{0:?} is no URL; it must begin with https:// and have no spaces")]
+    /// The URL is invalid.
+    #[error("{0:?} is not a URL; it must begin with https:// and have no spaces")]
     NotAUrl(String),
-    /// What is to be asked cannot be written as JSON.
+    /// The params cannot be encoded as JSON.
     #[error("the question cannot be written: {0}")]
     Unwritable(String),
-    /// The method that is served is not one during which a client can be asked.
+    /// The client cannot be asked during this method.
     #[error("the client cannot be asked anything while this method is served")]
     NotHere,
-    /// The client will be asked once the function returns, whatever it returns. Only functions
-    /// that block see this.
+    /// The client will be asked once the function returns, whatever it returns. Only blocking
+    /// functions see this.
     #[error("the client will be asked when this call returns")]
     Suspended,
-    /// The client was asked and did not answer.
+    /// The request to the client failed.
     #[error(transparent)]
     Client(ClientError),
-    /// The system has no randomness.
-    #[error("the system has no randomness")]
+    /// The system's random number generator failed.
+    #[error("the system's random number generator failed")]
     Randomness(#[source] getrandom::Error),
 }
 
@@ -70,16 +70,16 @@ impl From<ClientError> for AskError {
     }
 }
 
-/// The person was asked and did not agree.
+/// The user did not accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAccepted {
-    /// They said no.
+    /// The user declined.
     #[error("the user declined")]
     Declined,
-    /// They went away without saying either.
+    /// The user dismissed the question.
     #[error("the user cancelled")]
     Cancelled,
 }
 
-/// How many characters of a client's reason are kept.
+/// Longest reason kept, in characters.
 const LONGEST_REASON: usize = 1000;

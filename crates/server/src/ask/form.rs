@@ -1,4 +1,4 @@
-//! Forms that know the type of their answer.
+//! Elicitation forms with a typed answer.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,10 +11,10 @@ use serde_json::{Map, Value};
 use super::NotAccepted;
 use crate::tool::answer::form_schema;
 
-/// A form for a person to fill in, answered by a `T`.
+/// An elicitation form whose answer is a `T`.
 ///
-/// `T` is a struct of simple fields: text, numbers, booleans, enums without data, and lists of
-/// such enums. Comments on its fields become their descriptions.
+/// `T` is a struct of simple fields: text, numbers, booleans, enums without data, and lists of such
+/// enums. Doc comments of its fields become their descriptions.
 #[must_use]
 pub struct Form<T = Map<String, Value>> {
     message: String,
@@ -23,14 +23,14 @@ pub struct Form<T = Map<String, Value>> {
 }
 
 impl<T: DeserializeOwned + JsonSchema> Form<T> {
-    /// A form derived from a type, with a sentence that says why it is to be filled in.
+    /// Derives a form from a type, with a message that says why it is to be filled in.
     pub fn new(message: impl Into<String>) -> Self {
         Self::with_schema(message, FormSchema::from_schema(&form_schema::<T>()))
     }
 }
 
 impl Form {
-    /// A form of these fields, for what is not known before the program runs.
+    /// Builds a form of these fields, for what is known only at run time.
     ///
     /// ```
     /// use mcp_flow_server::Form;
@@ -73,19 +73,19 @@ impl<T> fmt::Debug for Form<T> {
     }
 }
 
-/// What a person did when asked.
+/// The user's response to an elicitation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Elicited<T> {
-    /// They agreed, and this is what they said.
+    /// The user accepted, with this answer.
     Accepted(T),
-    /// They said no.
+    /// The user declined.
     Declined,
-    /// They went away without saying either.
+    /// The user dismissed the question.
     Cancelled,
 }
 
 impl<T> Elicited<T> {
-    /// What they said; an error if they did not agree.
+    /// The answer; an error if the user did not accept.
     pub fn accepted(self) -> Result<T, NotAccepted> {
         match self {
             Self::Accepted(answer) => Ok(answer),

@@ -1,4 +1,4 @@
-//! The way of a question to the client, by revision.
+//! Delivery of a question to the client, by revision.
 
 use mcp_flow_proto::method;
 use mcp_flow_proto::model::InputRequest;
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::{Ask, AskError, Capability};
 use crate::context::Context;
-use crate::input::{Fate, random};
+use crate::input::{AskOutcome, random};
 
 impl Ask<'_> {
-    /// Makes sure that the client has declared something.
+    /// Requires that the client declares a capability.
     pub(super) fn need(self, capability: Capability) -> Result<(), AskError> {
         if self.context.client_can(capability) {
             return Ok(());
@@ -22,7 +22,7 @@ impl Ask<'_> {
         Err(AskError::Missing(capability))
     }
 
-    /// Asks, and reads the answer.
+    /// Sends the question and decodes the answer.
     pub(super) async fn send<T: DeserializeOwned>(
         self,
         method: &'static str,
@@ -44,35 +44,35 @@ impl Ask<'_> {
     }
 }
 
-/// Finds the answer among what the client brought. If it is not there, this never returns: the
-/// call is answered with a request for it, and what runs is dropped.
+/// Takes the answer from what the client sent along. If there is none, this never returns: the call
+/// is answered with a request for input, and its future is dropped.
 async fn input(context: &Context, key: &str, request: InputRequest) -> Result<Value, AskError> {
-    let fate = match context.round() {
+    let outcome = match context.round() {
         Some(mut round) => round.ask(key, request),
         None => return Err(AskError::NotHere),
     };
-    match fate {
-        Fate::Answered(answer) => Ok(answer),
-        Fate::Changed(key) => Err(AskError::Changed(key)),
-        Fate::AskedInVain => Err(AskError::Suspended),
-        Fate::Refused => {
+    match outcome {
+        AskOutcome::Answered(answer) => Ok(answer),
+        AskOutcome::Changed(key) => Err(AskError::Changed(key)),
+        AskOutcome::Suspended => Err(AskError::Suspended),
+        AskOutcome::Refused => {
             let message = "the call was tried again without the answer".to_owned();
             Err(AskError::Refused { code: None, message })
         }
-        Fate::Asked(key) => {
-            let _asked = Asked { context, key };
+        AskOutcome::Asked(key) => {
+            let _asked = PendingQuestion { context, key };
             std::future::pending().await
         }
     }
 }
 
-/// A question somebody waits for the answer of.
-struct Asked<'a> {
+/// A pending question; withdrawn when dropped.
+struct PendingQuestion<'a> {
     context: &'a Context,
     key: String,
 }
 
-impl Drop for Asked<'_> {
+impl Drop for PendingQuestion<'_> {
     fn drop(&mut self) {
         if let Some(mut round) = self.context.round() {
             round.withdraw(&self.key);
@@ -80,7 +80,7 @@ impl Drop for Asked<'_> {
     }
 }
 
-/// The key of questions that were not given one.
+/// The key of questions without one.
 fn automatic_key(method: &str) -> &'static str {
     match method {
         method::SAMPLING_CREATE_MESSAGE => "sampling",
@@ -89,7 +89,7 @@ fn automatic_key(method: &str) -> &'static str {
     }
 }
 
-/// A name nobody can guess.
+/// An unguessable identifier.
 pub(super) fn fresh_id() -> Result<String, getrandom::Error> {
     let bytes: [u8; 16] = random()?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

@@ -1,4 +1,4 @@
-//! Reading piece by piece, one piece ahead.
+//! Reader of payloads in pieces, one piece ahead.
 
 use std::fs::File;
 use std::io;
@@ -12,18 +12,17 @@ use futures_util::Stream;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::task::JoinHandle;
 
-/// The pieces of something that is read, as a stream of bytes.
+/// The pieces of a payload, as a stream of bytes.
 ///
-/// No more than two pieces are in memory: the one that was taken last, and the one that is read
-/// meanwhile.
+/// At most two pieces are in memory: the one taken last, and the one being read ahead.
 pub struct BulkReader {
     from: From,
-    promised: Option<Promised>,
+    expected: Option<Expected>,
 }
 
-/// Announced size, and the number of bytes that have come.
+/// The announced size, and the number of bytes read.
 #[derive(Clone, Copy)]
-struct Promised {
+struct Expected {
     size: u64,
     read: u64,
 }
@@ -48,17 +47,17 @@ impl BulkReader {
     }
 
     fn new(from: From) -> Self {
-        Self { from, promised: None }
+        Self { from, expected: None }
     }
 
-    /// Holds the source to a size that its reader was told: with fewer or more bytes it fails, so
-    /// that a part is never taken for the whole.
+    /// Requires an exact size: with fewer or more bytes reading fails, so that a truncated payload
+    /// is never taken for the whole.
     pub(super) fn exactly(mut self, size: u64) -> Self {
-        self.promised = Some(Promised { size, read: 0 });
+        self.expected = Some(Expected { size, read: 0 });
         self
     }
 
-    /// The reader behind it, where there is one.
+    /// The underlying reader, if there is one.
     pub(super) fn into_stream(self) -> Option<Pin<Box<dyn AsyncRead + Send>>> {
         match self.from {
             From::Stream { reader, .. } => Some(reader),
@@ -73,22 +72,22 @@ impl Stream for BulkReader {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         let piece = ready!(this.from.poll_piece(context));
-        let Some(promised) = &mut this.promised else { return Poll::Ready(piece) };
+        let Some(expected) = &mut this.expected else { return Poll::Ready(piece) };
         let checked = match piece {
-            Some(Ok(piece)) => Some(promised.check(piece)),
+            Some(Ok(piece)) => Some(expected.check(piece)),
             Some(Err(error)) => Some(Err(error)),
-            None => promised.missing().map(Err),
+            None => expected.missing().map(Err),
         };
         if !matches!(checked, Some(Ok(_))) {
-            // One failure is enough.
-            this.promised = None;
+            // Fails only once.
+            this.expected = None;
         }
         Poll::Ready(checked)
     }
 }
 
-impl Promised {
-    /// Passes a piece on unless it is too much.
+impl Expected {
+    /// Passes a piece on unless it exceeds the size.
     fn check(&mut self, piece: Bytes) -> io::Result<Bytes> {
         self.read += piece.len() as u64;
         if self.read > self.size {
@@ -98,7 +97,7 @@ impl Promised {
         Ok(piece)
     }
 
-    /// The error of a source that ends here, if that is too early.
+    /// The error of a source that ends early.
     fn missing(self) -> Option<io::Error> {
         let Self { size, read } = self;
         let what = || format!("truncated: it ended after {read} of {size} bytes");
@@ -120,13 +119,13 @@ impl From {
                 *next = None;
                 match piece {
                     Ok(piece) if piece.is_empty() => {
-                        // Nothing more is there, though there may have been before.
+                        // The file has been truncated.
                         left.start = left.end;
                         Poll::Ready(None)
                     }
                     Ok(piece) => {
                         left.start += piece.len() as u64;
-                        // Read ahead while this one is on its way.
+                        // Reads ahead while this piece is being sent.
                         *next = read_piece(file, left);
                         Poll::Ready(Some(Ok(piece.into())))
                     }
@@ -157,7 +156,7 @@ impl From {
     }
 }
 
-/// Begins to read the next piece where reading may block.
+/// Starts reading the next piece on a blocking thread.
 fn read_piece(file: &Arc<File>, left: &Range<u64>) -> Option<JoinHandle<io::Result<Vec<u8>>>> {
     let size = usize::try_from(left.end.checked_sub(left.start)?).unwrap_or(usize::MAX);
     if size == 0 {
@@ -167,8 +166,8 @@ fn read_piece(file: &Arc<File>, left: &Range<u64>) -> Option<JoinHandle<io::Resu
     Some(tokio::task::spawn_blocking(move || {
         let mut piece = Vec::with_capacity(size);
         loop {
-            let place = rustix::buffer::spare_capacity(&mut piece);
-            match rustix::io::pread(&file, place, start) {
+            let buffer = rustix::buffer::spare_capacity(&mut piece);
+            match rustix::io::pread(&file, buffer, start) {
                 Ok(_) => break,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -194,10 +193,10 @@ impl std::fmt::Debug for BulkReader {
     }
 }
 
-/// Large enough that handing a piece over costs little beside reading it.
+/// Large enough that passing a piece on costs little compared with reading it.
 const FILE_PIECE: usize = 256 * 1024;
 
-/// What a reader is asked for at once; it seldom has more.
+/// Buffer size for readers, which seldom yield more at once.
 const STREAM_PIECE: usize = 64 * 1024;
 
 #[cfg(test)]
@@ -207,7 +206,7 @@ mod tests {
     use std::io::Write;
     use std::sync::Arc;
 
-    /// MCP-079: any part of a file comes as it is, in pieces of limited size.
+    /// MCP-079: any range of a file is read unchanged, in pieces of limited size.
     #[tokio::test]
     async fn a_file_is_read_in_pieces() {
         let mut file = tempfile::tempfile().unwrap();
@@ -223,14 +222,14 @@ mod tests {
                 assert!(!piece.is_empty() && piece.len() <= FILE_PIECE);
                 read.extend_from_slice(&piece);
             }
-            let place = |place: u64| usize::try_from(place.min(length)).unwrap();
-            assert!(read == bytes[place(range.start)..place(range.end)], "{range:?}");
+            let offset = |offset: u64| usize::try_from(offset.min(length)).unwrap();
+            assert!(read == bytes[offset(range.start)..offset(range.end)], "{range:?}");
         }
     }
 
     /// WT-049: a source that is shorter or longer than announced fails at its end, once.
     #[tokio::test]
-    async fn a_source_is_held_to_its_size() {
+    async fn a_source_must_have_its_announced_size() {
         for (size, expected) in
             [(5, None), (6, Some("5 of 6 bytes")), (4, Some("4 bytes announced"))]
         {
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_is_read_after_what_was_read_before() {
+    async fn a_reader_continues_after_the_bytes_read_so_far() {
         let reader = Box::pin(&b"world"[..]);
         let mut pieces = BulkReader::stream("hello ".into(), reader);
         assert_eq!(pieces.next().await.unwrap().unwrap(), "hello ");

@@ -60,27 +60,27 @@ impl Shared {
 
 /// How much of a frame a transport holds that is not whole yet.
 #[derive(Debug)]
-pub struct Unfinished(Arc<Shared>);
+pub struct PartialFrames(Arc<Shared>);
 
 impl Connection {
     /// For a transport to say how much it holds of frames that are not whole yet.
-    pub fn unfinished(&self) -> Unfinished {
-        Unfinished(self.shared.clone())
+    pub fn partial_frames(&self) -> PartialFrames {
+        PartialFrames(self.shared.clone())
     }
 }
 
-impl Unfinished {
+impl PartialFrames {
     /// Whether there is memory for frames of which so much has come. If not, the transport should
     /// read no more of them.
-    pub fn may_be(&self, bytes: usize) -> bool {
-        self.0.unfinished.set(bytes);
+    pub fn may_hold(&self, bytes: usize) -> bool {
+        self.0.partial_frames.set(bytes);
         self.0.server.load().has_room_for(bytes, self.0.limits.memory)
     }
 
     /// The same when so much more has come.
-    pub fn may_grow(&self, bytes: usize) -> bool {
-        self.0.unfinished.add(bytes);
-        self.0.server.load().has_room_for(self.0.unfinished.bytes(), self.0.limits.memory)
+    pub fn may_hold_more(&self, bytes: usize) -> bool {
+        self.0.partial_frames.add(bytes);
+        self.0.server.load().has_room_for(self.0.partial_frames.bytes(), self.0.limits.memory)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mcp_flow_proto::{Message, Raw, Request, RpcError, method, write};
 
-use super::exchange::Kept;
+use super::exchange::FlushGuard;
 use super::{Route, Shared};
 
 /// Gathers the replies of one batch until all are there.
@@ -18,11 +18,11 @@ struct Gathered {
     replies: Vec<Vec<u8>>,
     missing: usize,
     /// What is dropped when the whole has left.
-    kept: Vec<Kept>,
+    kept: Vec<FlushGuard>,
 }
 
 impl BatchReply {
-    pub(super) fn keep(&self, kept: Kept) {
+    pub(super) fn keep(&self, kept: FlushGuard) {
         self.gathered.lock().unwrap_or_else(PoisonError::into_inner).kept.push(kept);
     }
 }

@@ -17,11 +17,11 @@ use mcp_flow_proto::{
 use super::calls::{Parked, ParkedWork, Stage, Waiting};
 use super::{Route, Shared};
 use crate::context::Context;
-use crate::event::Event;
+use crate::event::ConnectionEvent;
 use crate::handler::Handler;
 use crate::identity::Peer;
 use crate::input;
-use crate::observe::Begun;
+use crate::observe::Observation;
 use crate::tool::{Tool, direct};
 
 impl Shared {
@@ -81,7 +81,7 @@ impl Shared {
     }
 
     fn take_up_request(self: &Arc<Self>, request: Request<'_>, frame: &[u8], route: Route) {
-        if self.info.carrier.as_ref().is_some_and(|carrier| carrier.is_open(&request.id)) {
+        if self.info.side_channel.as_ref().is_some_and(|side_channel| side_channel.is_open(&request.id)) {
             let error = RpcError::new(DUPLICATE_ID)
                 .details("This id belongs to a request whose streams are still open; use another.");
             return self.take_up_fault(Some(&request.id), error, &route);
@@ -178,12 +178,12 @@ impl Shared {
         };
         let trace = || meta.as_ref().ok()?.as_ref()?.trace.clone();
         let tool = |name: &str| self.server.find_tool(name);
-        let begun = Begun::new(self.server.detail(), &method, known, tool, params, trace, size);
+        let observation = Observation::new(self.server.detail(), &method, known, tool, params, trace, size);
         let refuse = |peer: Option<&Peer>, revision, error: &RpcError| {
             self.reply_now(&route, &id, revision, error);
-            if let Some(begun) = &begun {
+            if let Some(observation) = &observation {
                 let (observers, principal) = (self.server.observers(), self.principal_of(&route));
-                begun.tell(observers, &self.info, principal, peer, &id, Err(error));
+                observation.report(observers, &self.info, principal, peer, &id, Err(error));
             }
         };
         let (peer, meta) = match self.identify(&method, params, meta) {
@@ -191,7 +191,7 @@ impl Shared {
             Err((error, revision)) => return refuse(None, revision, &error),
         };
         let revision = peer.as_ref().map_or(Revision::BASE, |peer| peer.revision);
-        if !self.principal_of(&route).is_good() {
+        if !self.principal_of(&route).is_valid() {
             return refuse(peer.as_deref(), revision, &lapsed());
         }
         if let Err(error) = self.admit(&method, &route) {
@@ -201,7 +201,7 @@ impl Shared {
             Ok(handler) => handler,
             Err(error) => return refuse(peer.as_deref(), revision, &error),
         };
-        let context = Context::new(self.clone(), id, route, peer, meta, size, begun);
+        let context = Context::new(self.clone(), id, route, peer, meta, size, observation);
         match handler {
             Found::Handler(handler) => self.run(&context, |context| {
                 input::serve(context, &method, params, |context| handler.call(context, params))
@@ -314,10 +314,10 @@ impl Shared {
             method::SHUTDOWN_NOTIFICATION => self.shut_down(None),
             method::EXIT => self.exit(),
             method::STREAM_ERROR => {
-                if let Some(carrier) = &self.info.carrier
+                if let Some(side_channel) = &self.info.side_channel
                     && let Some(error) = StreamError::from_params(notification.params)
                 {
-                    carrier.failed(&error);
+                    side_channel.failed(&error);
                 }
             }
             _ => {}
@@ -328,11 +328,11 @@ impl Shared {
     fn cancel(&self, cancel: &CancelParams, answer: bool) {
         self.stop(cancel, answer);
         // What travels beside the messages may be under way long after the reply.
-        if let Some(carrier) = &self.info.carrier {
-            carrier.cancelled(&cancel.request_id);
+        if let Some(side_channel) = &self.info.side_channel {
+            side_channel.cancelled(&cancel.request_id);
         }
         if let Some(datagrams) = &self.info.datagrams {
-            datagrams.silence(&cancel.request_id);
+            datagrams.discard(&cancel.request_id);
         }
     }
 
@@ -400,7 +400,7 @@ impl Shared {
             Message::Notification(notification) => Some(&*notification.method),
             Message::Response(_) => None,
         };
-        let _ = self.server.raise(&self.info, &Event::Message { method });
+        let _ = self.server.raise(&self.info, &ConnectionEvent::Message { method });
     }
 }
 

@@ -14,7 +14,7 @@ use super::batch::BatchReply;
 use super::outbound::{Hint, Outbound};
 use super::{Connection, Segment, Shared};
 use crate::identity::Principal;
-use crate::signing::Opened;
+use crate::signing::OpenedFrame;
 
 /// The replies to one frame, and what is sent about them before they are complete.
 ///
@@ -34,7 +34,7 @@ impl Connection {
     pub fn exchange(
         &self,
         incoming: Incoming<'_>,
-        opened: &Opened<'_>,
+        opened: &OpenedFrame<'_>,
         principal: &Principal,
     ) -> Exchange {
         let lane = Arc::new(Lane::new(&self.shared.outbound));
@@ -84,14 +84,14 @@ impl Exchange {
 
     /// Completes when a handler asks that what carries the exchange be closed for now. To be
     /// awaited by one task only.
-    pub async fn closing_asked(&self) {
+    pub async fn close_requested(&self) {
         self.lane.closing.notified().await;
     }
 
-    /// What [`Context::keep_until_replied`](crate::Context::keep_until_replied) left here. A
+    /// What [`Context::hold_until_flushed`](crate::Context::hold_until_flushed) left here. A
     /// transport that knows when the replies have really left drops it then; by itself the exchange
     /// drops it at its own end.
-    pub fn take_kept(&self) -> Vec<Kept> {
+    pub fn take_flush_guards(&self) -> Vec<FlushGuard> {
         std::mem::take(&mut *self.lane.kept())
     }
 }
@@ -99,12 +99,12 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.lane.abandoned.store(true, Ordering::Release);
-        drop(self.take_kept());
+        drop(self.take_flush_guards());
     }
 }
 
 /// Something that is dropped when a reply has left.
-pub type Kept = Box<dyn Any + Send>;
+pub type FlushGuard = Box<dyn Any + Send>;
 
 /// A way out of a connection for the messages of one exchange.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ pub(crate) struct Lane {
     /// Nobody will take anything out any more.
     abandoned: AtomicBool,
     /// What is dropped when everything has left.
-    kept: Mutex<Vec<Kept>>,
+    kept: Mutex<Vec<FlushGuard>>,
 }
 
 impl Lane {
@@ -132,7 +132,7 @@ impl Lane {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn kept(&self) -> MutexGuard<'_, Vec<FlushGuard>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -190,7 +190,7 @@ impl Route {
     }
 
     /// Asks for what carries the exchange to be closed for now, where something does.
-    pub(crate) fn ask_for_closing(&self) {
+    pub(crate) fn request_close(&self) {
         if let Some(lane) = &self.lane {
             lane.closing.notify_one();
         }
@@ -208,7 +208,7 @@ impl Route {
 
     /// Keeps something until what is sent next by this route has left; gives it back where that is
     /// as soon as it is sent.
-    pub(crate) fn keep(&self, kept: Kept) -> Option<Kept> {
+    pub(crate) fn keep(&self, kept: FlushGuard) -> Option<FlushGuard> {
         match (&self.batch, &self.lane) {
             (Some(batch), _) => batch.keep(kept),
             (None, Some(lane)) => lane.kept().push(kept),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use mcp_flow_proto::Encoding;
 
-use crate::bulk::Carrier;
+use crate::bulk::SideChannel;
 use crate::datagram::Datagrams;
 use crate::extensions::Extensions;
 use crate::identity::Principal;
@@ -24,7 +24,7 @@ pub struct ConnectionInfo {
     /// How its messages are written, until something else is agreed on.
     pub encoding: Encoding,
     /// What carries results that are too large for a message, if the transport has such a way.
-    pub carrier: Option<Arc<dyn Carrier>>,
+    pub side_channel: Option<Arc<dyn SideChannel>>,
     /// What carries that which may be lost, if the transport has such a way.
     pub datagrams: Option<Arc<dyn Datagrams>>,
     /// What the transport has to agree on with the client, if anything.
@@ -45,7 +45,7 @@ impl ConnectionInfo {
             transport,
             principal: Principal::local(),
             encoding: Encoding::Json,
-            carrier: None,
+            side_channel: None,
             datagrams: None,
             negotiation: None,
             in_order: true,

@@ -8,7 +8,7 @@ use tokio::sync::SetOnce;
 use tokio::time::Instant;
 
 use crate::context::Context;
-use crate::event::Event;
+use crate::event::ConnectionEvent;
 use crate::identity::Peer;
 
 use super::Shared;
@@ -22,7 +22,7 @@ pub(crate) struct Lifecycle {
     /// Set once the client may be sent what it did not ask for (C-21).
     ready: Arc<SetOnce<()>>,
     ending: Option<Ending>,
-    ended: Option<Ended>,
+    ended: Option<ConnectionEnd>,
 }
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ struct Ending {
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum ConnectionEnd {
     /// Everything was answered: after the end of input or a `shutdown`.
     Drained,
     /// The client sent `exit`, after a `shutdown` or without one.
@@ -100,7 +100,7 @@ impl Lifecycle {
         self.ending.is_some() || self.ended.is_some()
     }
 
-    pub(crate) fn ended(&self) -> Option<Ended> {
+    pub(crate) fn ended(&self) -> Option<ConnectionEnd> {
         self.ended
     }
 
@@ -162,15 +162,15 @@ impl Shared {
         let mut state = self.state();
         let after_shutdown =
             state.lifecycle.ending.as_ref().is_some_and(|ending| ending.shutdown_requested);
-        state.lifecycle.ended.get_or_insert(Ended::Exit { after_shutdown });
+        state.lifecycle.ended.get_or_insert(ConnectionEnd::Exit { after_shutdown });
         drop(state);
         self.stop_everything();
     }
 
     pub(super) fn client_is_ready(&self) {
         let Some(peer) = self.state().lifecycle.peer().cloned() else { return };
-        if self.server.raise(&self.info, &Event::Initialized(&peer)).is_err() {
-            self.state().lifecycle.ended.get_or_insert(Ended::Vetoed);
+        if self.server.raise(&self.info, &ConnectionEvent::Initialized(&peer)).is_err() {
+            self.state().lifecycle.ended.get_or_insert(ConnectionEnd::Vetoed);
             return self.stop_everything();
         }
         self.state().lifecycle.set_ready();
@@ -188,7 +188,7 @@ impl Shared {
             return;
         }
         let shutdown = ending.shutdown.take();
-        state.lifecycle.ended.get_or_insert(Ended::Drained);
+        state.lifecycle.ended.get_or_insert(ConnectionEnd::Drained);
         drop(state);
         if !idle {
             tracing::warn!("calls were still running when the time to drain ended");
@@ -228,8 +228,8 @@ impl Shared {
     }
 
     /// The transport lets go. Returns how the connection ended.
-    pub(super) fn close(&self) -> Ended {
-        let ended = *self.state().lifecycle.ended.get_or_insert(Ended::Lost);
+    pub(super) fn close(&self) -> ConnectionEnd {
+        let ended = *self.state().lifecycle.ended.get_or_insert(ConnectionEnd::Lost);
         self.stop_everything();
         self.tasks.close();
         ended

@@ -7,7 +7,7 @@ use mcp_flow_seal::envelope::{Channel, Refused};
 
 use super::{Connection, Route, Shared};
 use crate::server::Server;
-use crate::signing::{Opened, Signing, now, refusal};
+use crate::signing::{OpenedFrame, Signing, now, refusal};
 
 /// What a connection knows of signatures, where messages are signed.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Signed {
     }
 
     /// Binds the connection to the client's end, or says that it is bound to another.
-    fn join(&self, opened: &Opened<'_>) -> Result<(), Refused> {
+    fn join(&self, opened: &OpenedFrame<'_>) -> Result<(), Refused> {
         let Some(channel) = opened.channel() else { return Ok(()) };
         let own = self.channel.get_or_init(|| channel.clone());
         if Arc::ptr_eq(own, channel) { Ok(()) } else { Err(Refused::Foreign) }
@@ -59,12 +59,12 @@ impl Signed {
 impl Connection {
     /// Opens a frame that came by this connection. One that is refused is answered here; after one
     /// that somebody has touched a connection that keeps messages in order comes to its end.
-    pub fn open_frame<'a>(&self, frame: &'a [u8]) -> Option<Opened<'a>> {
-        self.shared.open(frame).map(Opened::plain)
+    pub fn open_frame<'a>(&self, frame: &'a [u8]) -> Option<OpenedFrame<'a>> {
+        self.shared.open(frame).map(OpenedFrame::plain)
     }
 
     /// Says whether a frame that [`Server::open_frame`] has opened may be taken up by this connection.
-    pub fn join(&self, opened: &Opened<'_>) -> Result<(), RpcError> {
+    pub fn join(&self, opened: &OpenedFrame<'_>) -> Result<(), RpcError> {
         let Some(signed) = &self.shared.signed else { return Ok(()) };
         signed.join(opened).map_err(refusal)
     }
@@ -93,10 +93,10 @@ impl Shared {
 impl Server {
     /// Opens a frame before it is known to which connection it belongs, where messages come in any
     /// order. A connection takes it up after [`Connection::join`].
-    pub fn open_frame<'a>(&self, frame: &'a [u8]) -> Result<Opened<'a>, RpcError> {
+    pub fn open_frame<'a>(&self, frame: &'a [u8]) -> Result<OpenedFrame<'a>, RpcError> {
         match self.signing() {
             Some(signing) => signing.open(frame).map_err(refusal),
-            None => Ok(Opened::plain(frame)),
+            None => Ok(OpenedFrame::plain(frame)),
         }
     }
 }

@@ -19,7 +19,7 @@ use super::dispatch::shutting_down;
 use super::{Route, Shared};
 use crate::context::Context;
 use crate::handler::Outcome;
-use crate::permissions::Kind;
+use crate::permissions::PermissionKind;
 use crate::resource::subscribers::Subscription;
 
 /// Who listens on one connection, and what they have not been told yet.
@@ -267,7 +267,7 @@ impl Shared {
 
     /// Tells those who have subscribed to a resource that it has changed, if they still may.
     fn tell_update(&self, subscriptions: &Subscriptions, uri: &str) {
-        if !self.may(Kind::Resource, uri) {
+        if !self.may(PermissionKind::Resource, uri) {
             return;
         }
         if subscriptions.resources.contains_key(uri) {

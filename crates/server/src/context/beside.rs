@@ -89,21 +89,21 @@ impl Context {
     }
 
     /// Notes that something of the result travels beside it.
-    pub(crate) fn note_carried(&self) {
-        self.call.carried.store(true, Ordering::Release);
+    pub(crate) fn use_side_channel(&self) {
+        self.call.uses_side_channel.store(true, Ordering::Release);
     }
 
     /// Tells what carries parts of the result that the reply has left, or never will.
-    pub(super) fn tell_carrier(&self, is_result: bool) {
-        if self.call.carried.load(Ordering::Acquire)
-            && let Some(carrier) = self.carrier()
+    pub(super) fn notify_side_channel(&self, is_result: bool) {
+        if self.call.uses_side_channel.load(Ordering::Acquire)
+            && let Some(side_channel) = self.side_channel()
         {
-            carrier.replied(self.id(), is_result);
+            side_channel.replied(self.id(), is_result);
         }
     }
 
     /// Settles which error a failure of this call is answered with. The first one counts.
-    pub(crate) fn refuse_with(&self, error: RpcError) {
+    pub(crate) fn fail_with(&self, error: RpcError) {
         let _ = self.call.refusal.set(error);
     }
 

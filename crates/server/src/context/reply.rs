@@ -126,11 +126,11 @@ impl Context {
 
     fn within_limit(&self, payload: Payload) -> Outcome {
         let (size, limit) = (payload.bytes.len(), self.limits().result_bytes);
-        if size <= limit { Ok(payload) } else { self.refuse_result(size, limit) }
+        if size <= limit { Ok(payload) } else { self.reject_result(size, limit) }
     }
 
     #[cold]
-    fn refuse_result(&self, size: usize, limit: usize) -> Outcome {
+    fn reject_result(&self, size: usize, limit: usize) -> Outcome {
         tracing::warn!(size, limit, "a tool's result was too large to be sent");
         self.encode_output(&ToolOutput::failure(format!(
             "The result is {size} bytes long and was not sent, because this server sends at most \

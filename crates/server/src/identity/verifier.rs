@@ -1,5 +1,4 @@
-//! Checking credentials: the seam between transports, which have a token, and those who know what
-//! it stands for.
+//! The verifier of bearer tokens: the interface between transports and token issuers.
 
 use std::fmt;
 use std::pin::Pin;
@@ -7,38 +6,37 @@ use std::sync::Arc;
 
 use super::Principal;
 
-/// Says whom a bearer token stands for. Every transport that carries tokens asks one.
+/// Verifies bearer tokens. Every transport that carries tokens uses one.
 ///
-/// It gives out one principal for each token and keeps it for as long as somebody else does, so
-/// that taking it back by [`Principal::revoke`] reaches all connections that were let in by it.
+/// It returns the same principal for a token for as long as anyone holds it, so that
+/// [`Principal::revoke`] reaches all connections authenticated with that token.
 pub trait Verifier: fmt::Debug + Send + Sync + 'static {
-    /// Whom a token stands for. Asked with every request, so it should know by heart what it has
-    /// seen before.
-    fn verify<'a>(&'a self, token: &'a str) -> Verifying<'a>;
+    /// Verifies a token. Called for every request, so results should be cached.
+    fn verify<'a>(&'a self, token: &'a str) -> Verification<'a>;
 
-    /// Whether a principal it gave out is surely what it would give for the same token again, so
-    /// that a connection on which the same token comes again and again need not ask.
-    fn still_stands(&self, _principal: &Principal) -> bool {
+    /// Returns whether verifying the same token again would surely give this principal, so that a
+    /// connection need not verify it with every request.
+    fn is_still_valid(&self, _principal: &Principal) -> bool {
         false
     }
 
-    /// What clients without a token, or with too little of one, are told.
-    fn terms(&self) -> Arc<Terms> {
+    /// The requirements reported to clients whose token is missing or insufficient.
+    fn requirements(&self) -> Arc<TokenRequirements> {
         Arc::default()
     }
 }
 
-/// A verdict, or what it takes to come to one.
-pub enum Verifying<'a> {
-    /// It is known.
-    Now(Result<Principal, Refused>),
-    /// Something has to be waited for, such as the keys of an issuer.
-    Later(Pin<Box<dyn Future<Output = Result<Principal, Refused>> + Send + 'a>>),
+/// A verification: its result, or a future of it.
+pub enum Verification<'a> {
+    /// The result.
+    Now(Result<Principal, TokenRejected>),
+    /// A future of the result, for example while an issuer's keys are fetched.
+    Later(Pin<Box<dyn Future<Output = Result<Principal, TokenRejected>> + Send + 'a>>),
 }
 
-impl Verifying<'_> {
-    /// Waits for the verdict.
-    pub async fn verdict(self) -> Result<Principal, Refused> {
+impl Verification<'_> {
+    /// Waits for the result.
+    pub async fn result(self) -> Result<Principal, TokenRejected> {
         match self {
             Self::Now(verdict) => verdict,
             Self::Later(verdict) => verdict.await,
@@ -46,7 +44,7 @@ impl Verifying<'_> {
     }
 }
 
-impl fmt::Debug for Verifying<'_> {
+impl fmt::Debug for Verification<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Now(verdict) => formatter.debug_tuple("Now").field(verdict).finish(),
@@ -55,34 +53,34 @@ impl fmt::Debug for Verifying<'_> {
     }
 }
 
-/// Why a token is not enough. What is said of it helps who has the token and nobody else.
+/// Rejection of a token. The texts help the holder of the token and reveal nothing to others.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
-    /// It is not one that is known, or not one that holds.
+pub enum TokenRejected {
+    /// Unknown, or not validly signed.
     #[error("The token is not known here.")]
     Unknown,
-    /// It has ended, or has not begun.
+    /// Expired, or not valid yet.
     #[error("The token has expired, or is not good yet.")]
     Expired,
-    /// It was made for another server.
+    /// Issued for another audience.
     #[error("The token was made for another server.")]
     Audience,
-    /// It is good, but lacks scopes.
+    /// Valid, but without a required scope.
     #[error("The token lacks a scope that this server needs: {}.", .0.join(" "))]
     Scope(Vec<String>),
-    /// It cannot be checked at the moment.
+    /// Not verifiable at the moment.
     #[error("The token cannot be checked at the moment; try again later.")]
     Unavailable,
 }
 
-/// How one gets a token that is good here.
+/// The requirements on tokens, as protected resource metadata reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
-    /// Who gives out tokens, by the URLs of the issuers.
+pub struct TokenRequirements {
+    /// The issuers of tokens, by URL.
     pub authorization_servers: Vec<String>,
-    /// The scopes a token needs to be let in at all.
+    /// The scopes every token needs.
     pub required_scopes: Vec<String>,
-    /// The scopes that mean something here.
+    /// All scopes that this server uses.
     pub scopes: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The end of a round: the handler's answer, or a request for input in its place.
+//! End of a round: the handler's outcome, or a request for input in its place.
 
 use std::sync::MutexGuard;
 use std::task::Waker;
@@ -11,10 +11,10 @@ use crate::context::Context;
 use crate::handler::Outcome;
 use crate::revision::add_server_info;
 
-/// What becomes of a handler's outcome.
+/// Replaces a handler's outcome where needed.
 ///
-/// One that fails after it asked for something its client cannot do has failed for that; and where
-/// a handler cannot be left waiting, what it returned does not count as long as it needs input.
+/// A handler that fails after asking for an undeclared capability failed because of that. A handler
+/// that cannot wait has its outcome discarded while it needs input.
 pub(super) fn settle(
     context: &Context,
     outcome: Outcome,
@@ -30,8 +30,8 @@ pub(super) fn settle(
     }
 }
 
-/// The request for input a waiting handler has to be answered with, if it waits for that. If not,
-/// it is woken when it does.
+/// The request for input to reply with, if the waiting handler needs input. Otherwise the task is
+/// woken once it does.
 pub(super) fn demanded(
     context: &Context,
     waker: Option<&Waker>,

@@ -1,4 +1,4 @@
-//! Whether a request or a question is the same as before.
+//! Fingerprints that tell whether a request or question is the same as before.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,14 +7,12 @@ use mcp_flow_proto::{Params, Raw};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What something looked like, in 16 bytes.
-///
-/// Two that say the same have the same one, in whatever order their members come.
+/// A 16-byte digest of a canonical form, independent of the order of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint([u8; 16]);
 
 impl Fingerprint {
-    /// That of a request without what changes from one round to the next.
+    /// The fingerprint of a request, without what changes between rounds.
     pub(super) fn of_request(method: &str, params: Params<'_>) -> Self {
         let salient = params.members(["name", "uri", "arguments"]).unwrap_or_default();
         let parts = salient.map(|part| part.map(canonical).unwrap_or_default());
@@ -22,7 +20,7 @@ impl Fingerprint {
         Self::of(&[b"request", method.as_bytes(), name, uri, arguments])
     }
 
-    /// That of what a client is asked.
+    /// The fingerprint of a question.
     pub(super) fn of_question(request: &InputRequest) -> Self {
         let mut params = Vec::new();
         write_sorted(&mut params, &request.params);
@@ -52,8 +50,7 @@ impl<'de> Deserialize<'de> for Fingerprint {
     }
 }
 
-/// A value in one way of writing it. What is too much to be built in memory stands for itself, and
-/// is the same only if it comes byte by byte.
+/// The canonical form of a value. A value too large to decode is taken byte by byte.
 fn canonical(raw: Raw<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let value = if raw.count() <= MOST_VALUES { raw.decode::<Value>().ok() } else { None };
@@ -94,7 +91,7 @@ fn write_plain(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     serde_json::to_writer(out, value).expect("memory can be written to");
 }
 
-/// How many values are put in order.
+/// Most values that are brought into canonical form.
 const MOST_VALUES: usize = 256 * 1024;
 
 #[cfg(test)]
@@ -103,9 +100,9 @@ mod tests {
     use mcp_flow_proto::{Encoding, Params, Raw};
     use serde_json::{Value, json};
 
-    /// C-06: a request is the same whatever the order of its members and whatever it brings along.
+    /// C-06: a fingerprint does not depend on member order or on state sent along.
     #[test]
-    fn what_says_the_same_is_the_same() {
+    fn equivalent_requests_have_one_fingerprint() {
         let first = of(r#"{"name":"a","arguments":{"x":1,"y":{"p":[1,2],"q":null}}}"#);
         for same in [
             r#"{"arguments":{"y":{"q":null,"p":[1, 2]},"x":1},"name":"a"}"#,
@@ -134,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_written_and_read() {
+    fn fingerprints_survive_serialization() {
         let print = of("{}");
         let written = serde_json::to_value(print).unwrap();
         assert_eq!(serde_json::from_value::<Fingerprint>(written).unwrap(), print);

@@ -1,4 +1,4 @@
-//! For handlers that keep the state of a conversation themselves.
+//! Requests for input by handlers that keep their own state between rounds.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use crate::context::Context;
 use crate::handler::Outcome;
 use crate::tool::{IntoToolOutput, ToolOutput};
 
-/// An answer that asks for input (2026-07-28): what the client is to find out, and what it carries.
+/// A reply that asks the client for input (2026-07-28), with state for the next round.
 ///
 /// A tool returns it; a handler of another method [replies](Self::reply) with it. In the next round
 /// the handler runs again and finds [`Context::carried`] and [`Context::input_response`]. Most
-/// tools ask through [`Context::elicit`] and the like instead, which works in every revision.
+/// tools ask through [`Context::elicit`] and its siblings instead, which work in every revision.
 ///
 /// ```
 /// use mcp_flow_server::input::InputRequired;
@@ -38,27 +38,27 @@ pub struct InputRequired {
 }
 
 impl InputRequired {
-    /// Asks for nothing yet. A client that is asked for nothing tries again at once.
+    /// Asks nothing yet. A client that is asked nothing retries at once.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks for something under a key. Whoever asks makes sure that the client can do it.
+    /// Adds a question under a key. The caller checks that the client has the capability.
     pub fn ask(mut self, key: impl Into<String>, request: InputRequest) -> Self {
         self.requests.insert(key.into(), request);
         self
     }
 
-    /// Has the client carry something, sealed, to the next round.
+    /// Has the client carry a sealed value to the next round.
     pub fn carry(mut self, value: impl Into<Value>) -> Self {
         self.carried = Some(value.into());
         self
     }
 
-    /// Answers a request with it. An error where the revision or the method has no such answer.
+    /// Replies to a request with it. Fails where the revision or method does not allow it.
     pub fn reply(self, context: &Context) -> Outcome {
         let Some(mut round) = context.round() else {
-            tracing::error!("a request cannot be answered by asking for input");
+            tracing::error!("this method or revision cannot reply with a request for input");
             return Err(RpcError::internal());
         };
         for (key, request) in self.requests {
@@ -66,14 +66,14 @@ impl InputRequired {
         }
         round.carry(self.carried);
         round.is_over = true;
-        // Replaced by the request for input, which is put together where the request is known.
+        // Replaced by the request for input, which is built where the params are available.
         Err(RpcError::internal())
     }
 }
 
 impl IntoToolOutput for InputRequired {
     fn into_tool_output(self) -> ToolOutput {
-        ToolOutput::failure("This tool asks for input in a way that this client does not know.")
+        ToolOutput::failure("This tool asks for input in a way that this client does not support.")
     }
 
     fn reply(self, context: &Context) -> Outcome {
@@ -82,18 +82,18 @@ impl IntoToolOutput for InputRequired {
 }
 
 impl Context {
-    /// What [`InputRequired::carry`] left for this round.
+    /// The value that [`InputRequired::carry`] left for this round.
     pub fn carried(&self) -> Option<Value> {
         self.begun_round()?.carried().cloned()
     }
 
-    /// What the client found out under a key it was asked by [`InputRequired::ask`]. It is an
-    /// object, and otherwise whatever the client says.
+    /// The client's answer to the question with this key, asked by [`InputRequired::ask`]. It is an
+    /// object, otherwise unchecked.
     pub fn input_response(&self, key: &str) -> Option<Value> {
         self.begun_round()?.response(key).cloned()
     }
 
-    /// Whether the request can be answered with [`InputRequired`].
+    /// Returns whether the request can be answered with [`InputRequired`].
     pub fn takes_rounds(&self) -> bool {
         self.round().is_some()
     }

@@ -1,4 +1,4 @@
-//! One round of a request: what was answered before, and what is asked now.
+//! One round of a request: earlier answers, and new questions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::task::Waker;
@@ -12,49 +12,49 @@ use super::fingerprint::Fingerprint;
 use super::state::{Answer, Asked, State};
 use crate::context::Context;
 
-/// What a call knows of earlier rounds, and what it asks in this one.
+/// The state of a call in one round.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
-    /// As the last round left it.
+    /// The state left by the last round.
     before: State,
-    /// The client's answers to what it was asked in the last round, by key.
+    /// The client's answers to the questions of the last round, by key.
     responses: Map<String, Value>,
-    /// What is still to be found out, by key.
+    /// Unanswered questions, by key.
     needed: BTreeMap<String, InputRequest>,
-    /// What the handler wants to find again.
+    /// The handler's own state for the next round.
     carried: Option<Value>,
-    /// Whether the handler itself has said that this round is over.
+    /// Set when the handler itself ends the round.
     pub(super) is_over: bool,
-    /// How often each key was asked for.
+    /// Uses of each key in this run.
     uses: HashMap<String, usize>,
-    /// Who is to be woken when something is needed.
+    /// Woken when input is needed.
     pub(super) waker: Option<Waker>,
-    /// Whether whoever asks cannot be left waiting.
+    /// Set if the handler cannot be left pending.
     pub(crate) never_waits: bool,
-    /// What the client would have to be able to do.
+    /// Capabilities the client would have to declare.
     missing: Map<String, Value>,
 }
 
-/// What becomes of a question.
+/// The outcome of asking a question.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Fate {
-    /// It was answered.
+pub(crate) enum AskOutcome {
+    /// The answer is available.
     Answered(Value),
     /// The client will be asked, under this key.
     Asked(String),
-    /// As above, and whoever asks has to return.
-    AskedInVain,
-    /// The client would not answer.
+    /// As `Asked`, but the function has to return first.
+    Suspended,
+    /// The client declined to answer.
     Refused,
-    /// What was answered under this key was another question.
+    /// The answer under this key belongs to another question.
     Changed(String),
 }
 
 impl Round {
-    /// Goes on where the last round ended.
+    /// Resumes from the sealed state of the last round.
     ///
-    /// Only what the sealed state says was asked can be answered: whatever else the client brings is
-    /// ignored, so that nobody agrees to a question before it was put (C-62).
+    /// Only questions recorded in the sealed state can be answered; other answers are ignored, so
+    /// that nobody consents to a question before it is asked (C-62).
     pub(super) fn resume(
         context: &Context,
         input: InputParams<'_>,
@@ -65,16 +65,16 @@ impl Round {
             None => State::default(),
         };
         let mut responses = input.responses;
-        if !context.server().takes_unasked_answers() {
+        if !context.server().accepts_unsolicited_answers() {
             responses.retain(|key, _| before.asked.contains_key(key));
         }
         Ok(Self { before, responses, ..Self::default() })
     }
 
-    /// Looks for the answer to a question, and asks it if there is none.
+    /// Returns the answer to a question, or asks it.
     ///
-    /// A key that is used again in one run is another key, so that a question can be repeated.
-    pub(crate) fn ask(&mut self, key: &str, request: InputRequest) -> Fate {
+    /// A key used again in one run becomes another key, so that a question can be repeated.
+    pub(crate) fn ask(&mut self, key: &str, request: InputRequest) -> AskOutcome {
         let uses = self.uses.entry(key.to_owned()).or_default();
         *uses += 1;
         let key = if *uses == 1 { key.to_owned() } else { format!("{key}-{uses}") };
@@ -83,27 +83,27 @@ impl Round {
             |earlier: Option<Fingerprint>| earlier.is_some_and(|print| print != question);
         if let Some(answer) = self.before.answers.get(&key) {
             return match is_other(answer.question) {
-                true => Fate::Changed(key),
-                false => Fate::Answered(answer.value.clone()),
+                true => AskOutcome::Changed(key),
+                false => AskOutcome::Answered(answer.value.clone()),
             };
         }
         let asked = self.before.asked.get(&key);
         if let Some(value) = self.responses.remove(&key) {
             if is_other(asked.map(|asked| asked.question)) {
-                return Fate::Changed(key);
+                return AskOutcome::Changed(key);
             }
             let answer = Answer { question: Some(question), value: value.clone() };
             self.before.answers.insert(key, answer);
-            return Fate::Answered(value);
+            return AskOutcome::Answered(value);
         }
         if asked.is_some_and(|asked| asked.silence_refuses) {
-            return Fate::Refused;
+            return AskOutcome::Refused;
         }
         self.need(key.clone(), request);
-        if self.never_waits { Fate::AskedInVain } else { Fate::Asked(key) }
+        if self.never_waits { AskOutcome::Suspended } else { AskOutcome::Asked(key) }
     }
 
-    /// Notes that something is needed.
+    /// Records that input is needed.
     pub(super) fn need(&mut self, key: String, request: InputRequest) {
         self.needed.insert(key, request);
         if let Some(waker) = self.waker.take() {
@@ -111,7 +111,7 @@ impl Round {
         }
     }
 
-    /// Nobody waits for this any more.
+    /// Withdraws a question nobody waits for.
     pub(crate) fn withdraw(&mut self, key: &str) {
         self.needed.remove(key);
     }
@@ -120,7 +120,7 @@ impl Round {
         self.carried = value;
     }
 
-    /// What the handler left there for itself in the last round.
+    /// The state the handler left in the last round.
     pub(super) fn carried(&self) -> Option<&Value> {
         self.before.carried.as_ref()
     }
@@ -129,7 +129,7 @@ impl Round {
         self.responses.get(key)
     }
 
-    /// Notes what the client would have to be able to do, and a part of it.
+    /// Records a missing client capability and sub-capability.
     pub(crate) fn lacks(&mut self, capability: &str, part: Option<&str>) {
         let parts = self.missing.entry(capability).or_insert_with(|| Map::new().into());
         if let (Some(parts), Some(part)) = (parts.as_object_mut(), part) {
@@ -137,7 +137,7 @@ impl Round {
         }
     }
 
-    /// -32021, if the call has asked for something its client did not declare.
+    /// Error -32021, if the call asked for an undeclared capability.
     pub(crate) fn missing_capability(&self) -> Option<RpcError> {
         if self.missing.is_empty() {
             return None;
@@ -148,16 +148,16 @@ impl Round {
         Some(error.with("requiredCapabilities", Value::Object(self.missing.clone())))
     }
 
-    /// Whether the client is to be asked something.
+    /// Returns whether the client is to be asked something.
     pub(super) fn needs_input(&self) -> bool {
         !self.needed.is_empty() || self.is_over
     }
 
-    /// Ends the round: what the client is asked, and what it carries.
+    /// Ends the round: returns the questions and the state to seal.
     pub(super) fn end(&mut self, request: Fingerprint) -> (BTreeMap<String, InputRequest>, State) {
         let needed = std::mem::take(&mut self.needed);
         let asked = needed.iter().map(|(key, request)| {
-            // Whoever is asked by a form can say no; whoever's model is asked can only say nothing.
+            // A form can be declined explicitly; sampling can only be left unanswered.
             let silence_refuses = request.method == method::SAMPLING_CREATE_MESSAGE;
             let question = Fingerprint::of_question(request);
             (key.clone(), Asked { question, silence_refuses })

@@ -1,4 +1,4 @@
-//! The server's keys.
+//! The server's sealing keys.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -7,8 +7,7 @@ use mcp_flow_seal::{Key, KeyRing, Seal};
 
 use crate::server::{Server, ServerBuilder};
 
-/// The keys of a server: those it was given, or one of its own that dies with it, made when first
-/// needed.
+/// The sealing keys of a server: those configured, or an ephemeral one generated when first needed.
 #[derive(Debug, Default)]
 pub(crate) struct Sealing(RwLock<Option<Arc<KeyRing>>>);
 
@@ -28,10 +27,10 @@ impl Sealing {
 }
 
 impl ServerBuilder {
-    /// Seals what clients carry for the server with these keys.
+    /// Sets the keys that seal state carried by clients.
     ///
-    /// Without them it makes one for itself: what it has sealed opens nowhere else, and not after
-    /// it was started again. Servers that stand in for one another share theirs.
+    /// Without them the server generates a key: its seals open nowhere else, and not after a
+    /// restart. Servers behind one load balancer share their keys.
     ///
     /// ```
     /// use mcp_flow_seal::{Key, KeyRing};
@@ -52,12 +51,12 @@ impl Server {
         self.sealing().set(keys);
     }
 
-    /// The keys; an error only where the system has no randomness to make one of.
+    /// The keys; an error only if the random number generator fails.
     pub fn sealing_keys(&self) -> Result<Arc<KeyRing>, getrandom::Error> {
         self.sealing().keys()
     }
 
-    /// Seals something as text with fresh randomness.
+    /// Seals content as text with a fresh nonce.
     pub(crate) fn seal(
         &self,
         seal: Seal<'_>,
@@ -66,7 +65,7 @@ impl Server {
     ) -> Result<String, RpcError> {
         let sealed = || Ok(self.sealing_keys()?.seal(seal, expires, content, random()?));
         sealed().map_err(|error: getrandom::Error| {
-            tracing::error!(%error, "the system has no randomness");
+            tracing::error!(%error, "the system's random number generator failed");
             RpcError::internal()
         })
     }

@@ -1,4 +1,4 @@
-//! What a client carries from one round to the next, and cannot read.
+//! The sealed state that a client carries between rounds.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,13 +14,13 @@ use crate::context::Context;
 /// The state of a request between two rounds.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct State {
-    /// Which request it belongs to.
+    /// Fingerprint of the request it belongs to.
     pub(super) request: Option<Fingerprint>,
-    /// What was asked last, by key.
+    /// Questions of the last round, by key.
     pub(super) asked: BTreeMap<String, Asked>,
-    /// What was answered so far, by key.
+    /// Answers so far, by key.
     pub(super) answers: BTreeMap<String, Answer>,
-    /// What the handler keeps there for itself.
+    /// The handler's own state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) carried: Option<Value>,
 }
@@ -28,7 +28,7 @@ pub(super) struct State {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Asked {
     pub(super) question: Fingerprint,
-    /// Whether a client that brings no answer has refused to give one (C-33).
+    /// Set if a missing answer counts as declined (C-33).
     pub(super) silence_refuses: bool,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Answer {
 }
 
 impl State {
-    /// Seals the state for the caller to carry.
+    /// Seals the state for the caller.
     pub(super) fn seal(&self, context: &Context) -> Result<String, RpcError> {
         let server = context.server();
         let (limits, content) = (server.limits(), serde_json::to_vec(self));
@@ -55,8 +55,8 @@ impl State {
         server.seal(request_state(context), Some(expires), &content)
     }
 
-    /// Opens what a caller has brought back; what is not its own, not of this request or too old
-    /// is refused.
+    /// Opens a state sent by a caller. Rejects one of another caller or request, or one that has
+    /// expired.
     pub(super) fn open(
         context: &Context,
         text: &str,
@@ -65,8 +65,8 @@ impl State {
         let keys = context.server().sealing_keys().map_err(|_| RpcError::internal())?;
         let content = keys.open(request_state(context), now(), text).map_err(refuse)?;
         let state: Self = serde_json::from_slice(&content).map_err(|error| {
-            // It was sealed here, by a version that wrote it in another way.
-            tracing::warn!(%error, "a request state cannot be read");
+            // Sealed by another version, which encodes it differently.
+            tracing::warn!(%error, "a request state cannot be decoded");
             refuse(Unsealed::UnknownKey)
         })?;
         if state.request != Some(request) {
@@ -83,20 +83,19 @@ fn request_state(context: &Context) -> Seal<'_> {
     Seal { purpose: "request-state", bound_to: context.principal().name().as_bytes() }
 }
 
-/// Says what is wrong with a state, and no more than its bearer may know: who was given it is not
-/// for others to learn.
+/// The error for a rejected state. It does not reveal whose state it was.
 fn refuse(reason: Unsealed) -> RpcError {
     let what = match reason {
         Unsealed::Expired => "requestState has expired",
-        _ => "requestState is not what this server gave this caller",
+        _ => "requestState was not issued to this caller by this server",
     };
     RpcError::invalid_params(format!(
         "{what}; begin again with the request alone, without requestState and inputResponses"
     ))
 }
 
-/// The time in seconds since 1970.
+/// Seconds since the Unix epoch.
 fn now() -> u64 {
-    // A clock before 1970 is wrong; everything is new then.
+    // A clock before 1970 is wrong; treat everything as new.
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs())
 }

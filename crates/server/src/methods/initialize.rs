@@ -6,15 +6,15 @@ use mcp_flow_proto::{Params, RpcError};
 use serde_json::json;
 
 use crate::context::Context;
-use crate::event::Event;
+use crate::event::ConnectionEvent;
 use crate::handler::{Outcome, Payload, Reply};
 use crate::identity::Peer;
 
 pub(super) fn initialize(context: &Context, params: Params<'_>) -> Reply {
-    Reply::Ready(answer(context, params))
+    Reply::Ready(negotiate(context, params))
 }
 
-fn answer(context: &Context, params: Params<'_>) -> Outcome {
+fn negotiate(context: &Context, params: Params<'_>) -> Outcome {
     let server = context.server();
     let shared = context.shared();
     if shared.state().lifecycle.peer().is_some() {
@@ -34,7 +34,7 @@ fn answer(context: &Context, params: Params<'_>) -> Outcome {
     };
     tracing::debug!(client = peer.name(), %revision, "initialize");
     server
-        .raise(&shared.info, &Event::Initialize(&peer))
+        .raise(&shared.info, &ConnectionEvent::Initialize(&peer))
         .map_err(|veto| RpcError::new(ACCESS_DENIED).details(veto.to_string()))?;
     shared.state().lifecycle.initialize(peer).map_err(|_| already_initialized())?;
     shared.join_listeners();

@@ -1,4 +1,4 @@
-//! `logging/setLevel`: how severe log messages must be to be sent on a connection.
+//! `logging/setLevel`: sets the minimum severity of log messages sent on a connection.
 
 use mcp_flow_proto::model::{LogLevel, SetLevelParams, UnknownLevel};
 use mcp_flow_proto::{Params, RpcError};
@@ -8,10 +8,10 @@ use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 
 pub(super) fn set_level(context: &Context, params: Params<'_>) -> Reply {
-    Reply::Ready(answer(context, params))
+    Reply::Ready(update_level(context, params))
 }
 
-fn answer(context: &Context, params: Params<'_>) -> Outcome {
+fn update_level(context: &Context, params: Params<'_>) -> Outcome {
     let level: LogLevel = match params.decode::<SetLevelParams>() {
         Ok(params) => params.level,
         Err(_) => return Err(RpcError::invalid_params(UnknownLevel.to_string())),

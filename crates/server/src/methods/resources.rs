@@ -1,4 +1,4 @@
-//! `resources/list`, `resources/templates/list`, `resources/read`, and subscribing to one resource.
+//! `resources/list`, `resources/templates/list`, `resources/read` and resource subscriptions.
 
 use mcp_flow_proto::error::PAYLOAD_TOO_LARGE;
 use mcp_flow_proto::model::{
@@ -9,7 +9,7 @@ use mcp_flow_proto::{Params, RpcError, method};
 use serde_json::json;
 
 use super::{bad_cursor, standing};
-use crate::bulk::{Bulk, CannotCarry, DOWNLOAD, Delivery, DeliveryError, text_of};
+use crate::bulk::{Bulk, DeliveryRejected, DOWNLOAD, Delivery, DeliveryError, text_of};
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 use crate::resource::Contents;
@@ -29,7 +29,7 @@ pub(super) fn list(context: &Context, params: Params<'_>) -> Reply {
     Reply::Blocking(Box::new(move || list_page(&context, cursor.as_deref())))
 }
 
-/// One page: what is registered first, then what providers have.
+/// Lists one page: registered resources first, then those of providers.
 fn list_page(context: &Context, cursor: Option<&str>) -> Outcome {
     let (server, revision) = (context.server(), context.revision());
     let (catalog, most) = (server.catalog(), server.limits().page.max(1));
@@ -100,7 +100,7 @@ fn list_cursor(
     Ok(cursor)
 }
 
-/// Who may share a list: everyone, unless it may be another for another caller.
+/// The cache scope of a list: public unless it differs between callers.
 fn scope(context: &Context) -> &'static str {
     let server = context.server();
     let is_same_for_all = !server.catalog().has_access_rules() && server.permissions().is_none();
@@ -140,14 +140,14 @@ pub(super) fn subscribe(context: &Context, params: Params<'_>) -> Reply {
 }
 
 pub(super) fn unsubscribe(context: &Context, params: Params<'_>) -> Reply {
-    // Whether there was a subscription says nothing that could not be known before.
+    // An unknown subscription is not reported: it would reveal nothing new.
     Reply::Ready(subscribed_uri(context, method::RESOURCES_UNSUBSCRIBE, params).and_then(|uri| {
         context.shared().unsubscribe(&uri);
         context.reply(&json!({}))
     }))
 }
 
-/// Reads the URI of a subscription, on a server that has declared subscriptions.
+/// Reads the URI of a subscription, on a server that declares subscriptions.
 fn subscribed_uri(context: &Context, method: &str, params: Params<'_>) -> Result<String, RpcError> {
     if !context.server().dialect().has_subscriptions() {
         return Err(RpcError::method_not_found(method));
@@ -162,7 +162,7 @@ fn named_uri(context: &Context, method: &str, params: Params<'_>) -> Result<Stri
     uri_from_params(params).map(Into::into).map_err(RpcError::invalid_params)
 }
 
-/// Answers with the contents of a resource, each entry in the message if that can hold it.
+/// Replies with the contents of a resource, each entry inline if it is small enough.
 async fn reply(context: &Context, uri: &str, contents: Contents) -> Outcome {
     let entries = match contents {
         Contents::Bulk(bulk) => vec![deliver(context, uri, bulk).await?],
@@ -175,7 +175,7 @@ async fn reply(context: &Context, uri: &str, contents: Contents) -> Outcome {
         }
     };
     let revision = context.revision();
-    // What it says is the resource's own business, and may be another for another caller.
+    // Contents may differ between callers.
     let standing = standing(context, "private");
     let standing =
         standing.map(|standing| mcp_flow_proto::model::Standing { ttl_ms: 0, ..standing });
@@ -184,13 +184,13 @@ async fn reply(context: &Context, uri: &str, contents: Contents) -> Outcome {
     if size > limit { Err(too_large(uri, Some(size as u64), limit)) } else { Ok(payload) }
 }
 
-/// An entry that is in memory goes beside the message if it is large and there is a way.
+/// Delivers an entry in memory by the side channel if it is large and there is one.
 async fn deliver_entry(
     context: &Context,
     uri: &str,
     entry: ResourceContents,
 ) -> Result<ResourceContents, RpcError> {
-    if context.carrier().is_none() || entry.body.len() <= context.limits().inline_bytes {
+    if context.side_channel().is_none() || entry.body.len() <= context.limits().inline_bytes {
         return Ok(entry);
     }
     let bytes = match entry.body {
@@ -203,11 +203,11 @@ async fn deliver_entry(
     deliver(context, uri, bulk).await
 }
 
-/// Finds out how the contents of a resource travel.
+/// Chooses how the contents of a resource are delivered.
 async fn deliver(context: &Context, uri: &str, bulk: Bulk) -> Result<ResourceContents, RpcError> {
     let delivery = context.route_bulk(bulk).await.map_err(|error| match error {
         DeliveryError::TooLarge { size, limit, .. } => too_large(uri, size, limit),
-        DeliveryError::Carry(CannotCarry(error)) => error,
+        DeliveryError::Rejected(DeliveryRejected(error)) => error,
         error => refuse(uri, ReadError::Failed(error.to_string())),
     })?;
     Ok(match delivery {
@@ -227,8 +227,8 @@ async fn deliver(context: &Context, uri: &str, bulk: Bulk) -> Result<ResourceCon
     })
 }
 
-/// What stands for contents that are to be fetched elsewhere: a list of one URI (RFC 2483), so that
-/// no program takes it for the contents themselves, and the same in `_meta`.
+/// The stand-in for contents to be downloaded: a list of one URI (RFC 2483), so that no program
+/// mistakes it for the contents, and the same in `_meta`.
 fn linked(uri: &str, link: &ResourceLink) -> ResourceContents {
     let size = link.size.map_or_else(|| "large".to_owned(), |size| format!("{size} bytes long"));
     let text = format!("# {uri} is {size}; download it from here:\r\n{}\r\n", link.uri);
@@ -248,7 +248,7 @@ fn linked(uri: &str, link: &ResourceLink) -> ResourceContents {
     }
 }
 
-/// PAT-024: more than is sent at once.
+/// PAT-024: the contents exceed the result limit.
 fn too_large(uri: &str, size: Option<u64>, limit: usize) -> RpcError {
     let error = RpcError::new(PAYLOAD_TOO_LARGE)
         .message(format!("Resource too large: the limit is {limit} bytes"))

@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: being told of changes without a handshake.
+//! `subscriptions/listen`: change notifications without a handshake.
 
 use mcp_flow_proto::model::SubscriptionFilter;
 use mcp_flow_proto::{Params, RpcError};
@@ -8,7 +8,8 @@ use crate::handler::Reply;
 
 pub(super) fn listen(context: &Context, params: Params<'_>) -> Reply {
     match SubscriptionFilter::from_params(params) {
-        // Only what can happen is agreed to; which resources there are is looked up when it begins.
+        // Only topics that can change are acknowledged; resources are looked up when listening
+        // begins.
         Ok(filter) => Reply::Listen(SubscriptionFilter {
             topics: filter.topics.intersection(context.server().topics()),
             resources: filter.resources,

@@ -48,7 +48,7 @@ pub(super) fn call(context: &Context, params: Params<'_>) -> Reply {
         Ok(call) => call,
         Err(details) => return Reply::Ready(Err(RpcError::invalid_params(details))),
     };
-    // Taken out of the list before it is called: a tool may add and remove tools.
+    // Cloned out of the list before the call: a tool may add and remove tools.
     let tool = server.tools().find(&call.name).cloned();
     match tool.filter(|tool| context.may_call(tool)) {
         Some(tool) => context.call_tool(tool, call.arguments),

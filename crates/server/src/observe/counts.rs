@@ -1,19 +1,18 @@
-//! How many connections there are, by transport.
+//! Counters of connections by transport.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::event::Event;
+use crate::event::ConnectionEvent;
 
-/// Counts connections by the kind of transport, of which there are a handful; a hook tells it of
-/// them.
+/// Counts connections by kind of transport. A hook feeds it.
 ///
 /// ```
-/// use mcp_flow_server::Event;
+/// use mcp_flow_server::ConnectionEvent;
 /// use mcp_flow_server::observe::ConnectionCounts;
 ///
 /// let counts = ConnectionCounts::default();
-/// counts.note("stdio", &Event::Connected);
+/// counts.note("stdio", &ConnectionEvent::Connected);
 /// assert_eq!(counts.open(), 1);
 /// ```
 #[derive(Debug, Default)]
@@ -23,12 +22,12 @@ pub struct ConnectionCounts {
 
 /// The connections of one transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Count {
-    /// Which transport.
+pub struct ConnectionCount {
+    /// The transport.
     pub transport: &'static str,
-    /// How many are open.
+    /// Connections open now.
     pub open: u64,
-    /// How many there have been.
+    /// Connections opened so far.
     pub opened: u64,
 }
 
@@ -40,34 +39,34 @@ struct Kind {
 }
 
 impl ConnectionCounts {
-    /// Takes note of a connection that begins or ends; other events are of no interest.
-    pub fn note(&self, transport: &'static str, event: &Event<'_>) {
-        if !matches!(event, Event::Connected | Event::Closed(_)) {
+    /// Records that a connection opened or closed; ignores other events.
+    pub fn note(&self, transport: &'static str, event: &ConnectionEvent<'_>) {
+        if !matches!(event, ConnectionEvent::Connected | ConnectionEvent::Closed(_)) {
             return;
         }
-        // A kind takes the first place that is free; past the last one nothing is counted.
-        let mut places = self.kinds.iter();
-        let kind = places.find(|kind| *kind.name.get_or_init(|| transport) == transport);
+        // A kind claims the first free slot; once all are taken, further kinds are not counted.
+        let mut slots = self.kinds.iter();
+        let kind = slots.find(|kind| *kind.name.get_or_init(|| transport) == transport);
         let Some(kind) = kind else { return };
         match event {
-            Event::Connected => kind.opened.fetch_add(1, Ordering::Relaxed),
+            ConnectionEvent::Connected => kind.opened.fetch_add(1, Ordering::Relaxed),
             _ => kind.closed.fetch_add(1, Ordering::Relaxed),
         };
     }
 
-    /// How many are open.
+    /// The number of open connections.
     pub fn open(&self) -> u64 {
         self.each().map(|count| count.open).sum()
     }
 
-    /// What there is of each kind.
-    pub fn each(&self) -> impl Iterator<Item = Count> {
+    /// The counts of each transport.
+    pub fn each(&self) -> impl Iterator<Item = ConnectionCount> {
         self.kinds.iter().filter_map(|kind| {
             let transport = *kind.name.get()?;
             // Read in this order, so that none is counted as closed before it was opened.
             let closed = kind.closed.load(Ordering::Acquire);
             let opened = kind.opened.load(Ordering::Acquire);
-            Some(Count { transport, open: opened.saturating_sub(closed), opened })
+            Some(ConnectionCount { transport, open: opened.saturating_sub(closed), opened })
         })
     }
 }
@@ -76,21 +75,21 @@ const KINDS: usize = 8;
 
 #[cfg(test)]
 mod tests {
-    use super::{ConnectionCounts, Count};
-    use crate::connection::Ended;
-    use crate::event::Event;
+    use super::{ConnectionCounts, ConnectionCount};
+    use crate::connection::ConnectionEnd;
+    use crate::event::ConnectionEvent;
 
     #[test]
-    fn connections_are_counted_by_kind_and_no_further_than_there_is_room() {
+    fn connections_are_counted_by_kind_up_to_the_number_of_slots() {
         let counts = ConnectionCounts::default();
         for transport in ["http", "http", "stdio", "a", "b", "c", "d", "e", "f", "g"] {
-            counts.note(transport, &Event::Connected);
+            counts.note(transport, &ConnectionEvent::Connected);
         }
-        counts.note("http", &Event::Closed(Ended::Drained));
-        counts.note("g", &Event::Closed(Ended::Drained));
+        counts.note("http", &ConnectionEvent::Closed(ConnectionEnd::Drained));
+        counts.note("g", &ConnectionEvent::Closed(ConnectionEnd::Drained));
         assert_eq!(counts.open(), 8);
-        let told: Vec<_> = counts.each().collect();
-        assert_eq!(told[0], Count { transport: "http", open: 1, opened: 2 });
-        assert!(told.iter().all(|count| count.transport != "g"));
+        let counted: Vec<_> = counts.each().collect();
+        assert_eq!(counted[0], ConnectionCount { transport: "http", open: 1, opened: 2 });
+        assert!(counted.iter().all(|count| count.transport != "g"));
     }
 }

@@ -1,42 +1,43 @@
-//! Telling of those who are not let in, without their filling a log.
+//! Rate-limited reports of rejected clients, so that they cannot flood a log.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Somebody was not let in by a transport, before there was a connection of theirs.
+/// A client that a transport rejected before it had a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Denial<'a> {
     /// The kind of transport.
     pub transport: &'static str,
-    /// Where they came from, if that is known.
+    /// The client's address, if known.
     pub peer: Option<SocketAddr>,
-    /// What was wrong, in a word or two; nothing they have sent.
+    /// The reason, in a word or two; nothing the client sent.
     pub reason: &'a str,
-    /// How many others were not let in since the last one that was told of.
+    /// Rejections since the last reported one.
     pub others: u64,
 }
 
-/// Those who were not let in; one in a second is told of, with the number of the others.
+/// Counts rejections and reports at most one per second.
 #[derive(Debug, Default)]
 pub(crate) struct Denials(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     last: Option<Instant>,
-    untold: u64,
+    unreported: u64,
 }
 
 impl Denials {
-    /// Counts one. If it is to be told of, how many were not.
+    /// Counts one. Returns the number left out since the last report, if this one is to be
+    /// reported.
     pub(crate) fn count(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.last.is_some_and(|last| now.saturating_duration_since(last) < PAUSE) {
-            state.untold += 1;
+            state.unreported += 1;
             return None;
         }
         state.last = Some(now);
-        Some(std::mem::take(&mut state.untold))
+        Some(std::mem::take(&mut state.unreported))
     }
 }
 
@@ -48,12 +49,12 @@ mod tests {
 
     use super::Denials;
 
-    /// INT-111: whoever is not let in is told of, and cannot fill the log.
+    /// INT-111: rejected clients are reported, and cannot flood the log.
     #[test]
-    fn one_in_a_second_is_told_of() {
+    fn one_rejection_a_second_is_reported() {
         let (denials, start) = (Denials::default(), Instant::now());
-        let told = [0, 1, 999, 1000, 1001, 5000]
+        let reported = [0, 1, 999, 1000, 1001, 5000]
             .map(|milliseconds| denials.count(start + Duration::from_millis(milliseconds)));
-        assert_eq!(told, [Some(0), None, None, Some(2), None, Some(1)]);
+        assert_eq!(reported, [Some(0), None, None, Some(2), None, Some(1)]);
     }
 }

@@ -1,4 +1,4 @@
-//! Names by pattern.
+//! Sets of names, by pattern.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -6,34 +6,34 @@ use std::collections::HashSet;
 use percent_encoding::percent_decode_str;
 use wildmatch::WildMatchPattern;
 
-/// Names, where `*` stands for any characters and `!` takes out again.
+/// A set of names, where `*` matches any characters and a leading `!` excludes.
 ///
-/// Patterns of URIs are compared without their escapes, so that no other spelling of one passes.
+/// URIs are compared unescaped, so that no other spelling bypasses a pattern.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     all: bool,
     exact: HashSet<Box<str>>,
-    /// What comes before the only `*` of patterns that end in it: most do, and with every call it is
-    /// asked whether a tool is among them.
-    beginnings: Vec<Box<str>>,
+    /// Prefixes of patterns whose only `*` is at the end: most are such, and they are checked with
+    /// every call.
+    prefixes: Vec<Box<str>>,
     wild: Vec<Pattern>,
     not: Vec<Pattern>,
 }
 
-/// `?` means itself: it is part of URIs.
+/// `?` matches itself: it is part of URIs.
 type Pattern = WildMatchPattern<'*', '\0'>;
 
 impl Names {
-    /// Those that match one of these patterns and none that begins with `!`.
+    /// The names that match one of these patterns and none that begins with `!`.
     pub fn new<T: AsRef<str>>(patterns: impl IntoIterator<Item = T>) -> Self {
         let mut names = Self::default();
         for pattern in patterns {
             let pattern = without_escapes(pattern.as_ref());
-            let beginning = pattern.strip_suffix('*').filter(|rest| !rest.contains('*'));
-            match (pattern.strip_prefix('!'), beginning) {
+            let prefix = pattern.strip_suffix('*').filter(|rest| !rest.contains('*'));
+            match (pattern.strip_prefix('!'), prefix) {
                 (Some(not), _) => names.not.push(Pattern::new(not)),
                 (None, Some("")) => names.all = true,
-                (None, Some(beginning)) => names.beginnings.push(beginning.into()),
+                (None, Some(prefix)) => names.prefixes.push(prefix.into()),
                 (None, None) if pattern.contains('*') => names.wild.push(Pattern::new(&pattern)),
                 (None, None) => _ = names.exact.insert(pattern.into()),
             }
@@ -46,28 +46,28 @@ impl Names {
         Self { all: true, ..Self::default() }
     }
 
-    /// Whether a name is among them.
+    /// Returns whether a name is in the set.
     pub fn have(&self, name: &str) -> bool {
         let is_in = self.all
             || self.exact.contains(name)
-            || self.beginnings.iter().any(|beginning| name.starts_with(&**beginning))
+            || self.prefixes.iter().any(|prefix| name.starts_with(&**prefix))
             || self.wild.iter().any(|pattern| pattern.matches(name));
         is_in && !self.not.iter().any(|pattern| pattern.matches(name))
     }
 
-    /// Whether every name is among them.
+    /// Returns whether every name is in the set.
     pub fn are_all(&self) -> bool {
         self.all && self.not.is_empty()
     }
 
-    /// Whether no name can be among them.
+    /// Returns whether the set is empty.
     pub fn are_none(&self) -> bool {
-        let is_any = self.all || !self.exact.is_empty() || !self.beginnings.is_empty();
+        let is_any = self.all || !self.exact.is_empty() || !self.prefixes.is_empty();
         !is_any && self.wild.is_empty()
     }
 }
 
-/// A URI with every character as itself.
+/// A URI with percent-encoding removed.
 pub(super) fn without_escapes(uri: &str) -> Cow<'_, str> {
     percent_decode_str(uri).decode_utf8_lossy()
 }
@@ -76,9 +76,9 @@ pub(super) fn without_escapes(uri: &str) -> Cow<'_, str> {
 mod tests {
     use super::Names;
 
-    /// MCP-091: `*` stands for any characters wherever it is, and for none.
+    /// MCP-091: `*` matches any characters at any position, including none.
     #[test]
-    fn a_star_stands_for_anything() {
+    fn a_star_matches_any_characters() {
         for (pattern, name, is_in) in [
             ("", "", true),
             ("", "a", false),

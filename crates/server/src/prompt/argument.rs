@@ -1,4 +1,4 @@
-//! What a prompt is filled with.
+//! Arguments of prompts.
 
 use mcp_flow_proto::model::PromptArgument;
 
@@ -23,12 +23,12 @@ pub struct Argument {
 }
 
 impl Argument {
-    /// One the prompt cannot do without.
+    /// A required argument.
     pub fn required(name: impl Into<String>) -> Self {
         Self::new(name.into(), true)
     }
 
-    /// One that may be left out.
+    /// An optional argument.
     pub fn optional(name: impl Into<String>) -> Self {
         Self::new(name.into(), false)
     }
@@ -38,13 +38,13 @@ impl Argument {
         Self { definition, completer: None, secret: false }
     }
 
-    /// A name for people.
+    /// Sets the display name.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.definition.title = Some(title.into());
         self
     }
 
-    /// What it is.
+    /// Sets the description.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.definition.description = Some(description.into());
         self
@@ -52,21 +52,21 @@ impl Argument {
 
     /// Marks a value that no message may show, such as a password (PAT-045).
     ///
-    /// A template that would show it is refused when it is built. In what a function returns it is
-    /// replaced.
+    /// A template that would show it is rejected when it is built. In the output of a function it
+    /// is redacted.
     pub fn secret(mut self) -> Self {
         self.secret = true;
         self
     }
 
-    /// Suggests values out of a list while it is typed. Others can be given all the same.
+    /// Sets a list of completions. Other values are allowed too.
     pub fn complete_from<T: Into<String>>(mut self, values: impl IntoIterator<Item = T>) -> Self {
         self.completer = Some(Completer::list(values));
         self
     }
 
-    /// Suggests values while it is typed, by a function of what there is of it and of the
-    /// arguments that are settled already. The function may block.
+    /// Sets a function that completes values from the text typed so far and the arguments already
+    /// given. It may block.
     ///
     /// ```
     /// use mcp_flow_server::prompt::Argument;

@@ -1,4 +1,4 @@
-//! Describing a prompt, and the four ways to finish it.
+//! Builder of a prompt, finished by a template or one of three kinds of function.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use super::template::Template;
 use super::{Argument, Function, IntoPromptOutput, Prompt};
 use crate::context::Context;
 use crate::handler::Reply;
-use crate::tool::{argument_schema, is_good_name};
+use crate::tool::{argument_schema, is_valid_name};
 
-/// A prompt being described; finished by [`template`](Self::template), [`get`](Self::get),
+/// Builds a prompt; finished by [`template`](Self::template), [`get`](Self::get),
 /// [`quick`](Self::quick) or [`blocking`](Self::blocking).
 #[derive(Debug)]
 #[must_use]
@@ -30,41 +30,41 @@ impl PromptBuilder {
         Self { definition, arguments: Vec::new() }
     }
 
-    /// A name for people.
+    /// Sets the display name.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.definition.title = Some(title.into());
         self
     }
 
-    /// What the prompt is for.
+    /// Sets the description.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.definition.description = Some(description.into());
         self
     }
 
-    /// Adds a picture to show beside it.
+    /// Adds an icon.
     pub fn icon(mut self, icon: Icon) -> Self {
         self.definition.icons.push(icon);
         self
     }
 
-    /// Adds something else that is listed with it, under `_meta`.
+    /// Adds a member of the listed `_meta`.
     pub fn meta(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.definition.meta.insert(name.into(), value.into());
         self
     }
 
-    /// Adds an argument, or says more of one that the type of the arguments has anyway.
+    /// Adds an argument, or details of one derived from the type of the arguments.
     pub fn argument(mut self, argument: Argument) -> Self {
         self.arguments.push(argument);
         self
     }
 
-    /// Finishes the prompt with a text that becomes one message of the person's. `{name}` stands
-    /// for the argument of that name, `{{` and `}}` for braces.
+    /// Finishes the prompt with a template of one user message. `{name}` stands for the argument of
+    /// that name, `{{` and `}}` for braces.
     ///
-    /// What is filled in is not looked at again: braces in a value stay braces, and nothing in it
-    /// can begin another message.
+    /// Values are not expanded again: braces in a value stay braces, and no value can begin another
+    /// message.
     ///
     /// ```
     /// use mcp_flow_server::Prompt;
@@ -100,9 +100,9 @@ impl PromptBuilder {
         Ok(Prompt { shape: Arc::new(shape), function })
     }
 
-    /// Finishes the prompt with an async function. Its arguments come as the type it takes, each
-    /// read out of the text it is on the wire: numbers, enums and `Option` as one would write
-    /// them, anything deeper as JSON.
+    /// Finishes the prompt with an async function. Its arguments are decoded into the type it
+    /// takes, each from its text on the wire: numbers, enums and `Option` in plain notation, nested
+    /// values as JSON.
     ///
     /// ```
     /// use mcp_flow_server::proto::model::PromptMessage;
@@ -147,8 +147,8 @@ impl PromptBuilder {
         }))
     }
 
-    /// Finishes the prompt with a function that returns at once. It runs where messages are read,
-    /// so it must not block or compute for long.
+    /// Finishes the prompt with a function that returns immediately. It runs on the task that reads
+    /// messages, so it must not block or compute for long.
     pub fn quick<T, R, F>(self, function: F) -> Result<Prompt, BadPrompt>
     where
         T: DeserializeOwned + JsonSchema + Send + 'static,
@@ -162,7 +162,7 @@ impl PromptBuilder {
         }))
     }
 
-    /// Finishes the prompt with a function that may block; it runs on a thread for such.
+    /// Finishes the prompt with a blocking function, run on a blocking thread.
     pub fn blocking<T, R, F>(self, function: F) -> Result<Prompt, BadPrompt>
     where
         T: DeserializeOwned + JsonSchema + Send + 'static,
@@ -188,21 +188,21 @@ impl PromptBuilder {
     }
 }
 
-/// Whether clients and templates can use a name.
+/// Checks that clients and templates can use a name.
 pub(super) fn check_name(name: &str) -> Result<(), BadPrompt> {
-    if is_good_name(name) { Ok(()) } else { Err(BadPrompt::Name(name.to_owned())) }
+    if is_valid_name(name) { Ok(()) } else { Err(BadPrompt::Name(name.to_owned())) }
 }
 
-/// Why a prompt cannot be used.
+/// Error in a prompt.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadPrompt {
-    /// A name has characters that not every client takes.
+    /// A name has characters that not every client accepts.
     #[error(
         "the name {0:?} of a prompt or argument must be 1 to 128 letters, digits, '_', '-' or '.'"
     )]
     Name(String),
-    /// Two arguments have one name.
+    /// Two arguments have the same name.
     #[error("the prompt {name} has two arguments called {argument}; rename one of them")]
     Twice {
         /// The prompt.
@@ -210,12 +210,12 @@ pub enum BadPrompt {
         /// The argument.
         argument: String,
     },
-    /// A template cannot be filled in.
+    /// A template is invalid.
     #[error("the template of prompt {name} cannot be used: {reason}")]
     Template {
         /// The prompt.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A secret would be shown.
@@ -229,12 +229,12 @@ pub enum BadPrompt {
         /// The argument.
         argument: String,
     },
-    /// The type of the arguments has a schema that cannot be used.
+    /// The type of the arguments has an invalid schema.
     #[error("the arguments of prompt {name} cannot be used: {reason}")]
     Schema {
         /// The prompt.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }
@@ -243,9 +243,10 @@ pub enum BadPrompt {
 mod tests {
     use crate::prompt::{Argument, Prompt};
 
-    /// MCP-082, PAT-045: what could not be filled in or would tell a secret is refused when built.
+    /// MCP-082, PAT-045: invalid templates, and those that would show a secret, are rejected when
+    /// built.
     #[test]
-    fn what_no_client_could_use_is_refused_when_it_is_built() {
+    fn invalid_prompts_are_rejected_when_built() {
         let one = || vec![Argument::required("a")];
         let secret = || vec![Argument::required("a").secret()];
         let suggested = || vec![Argument::required("a").secret().complete_from(["x"])];

@@ -1,4 +1,4 @@
-//! All the prompts of a server, and who may use them.
+//! The prompts of a server, with access rules.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -8,7 +8,7 @@ use mcp_flow_proto::error::ACCESS_DENIED;
 
 use super::{AddPromptsError, BadPrompt, IntoPrompts, Prompt};
 use crate::context::Context;
-use crate::permissions::Kind;
+use crate::permissions::PermissionKind;
 use crate::registry::{Entry, Registry};
 use crate::resource::Access;
 
@@ -17,65 +17,64 @@ use crate::resource::Access;
 pub(crate) struct PromptCatalog {
     prompts: RwLock<Registry<Prompt>>,
     access: Option<Box<PromptAccess>>,
-    /// Set with the first prompt; what a server has once offered it does not take back.
+    /// Set with the first prompt and never cleared: a declared capability is not withdrawn.
     is_offered: AtomicBool,
-    /// Set with the first prompt that suggests values.
+    /// Set with the first prompt that has completions.
     has_completions: AtomicBool,
 }
 
-/// Says what a caller may do with the prompt of a name.
+/// Decides what a caller may do with a prompt.
 pub(crate) type PromptAccess = dyn Fn(&Context, &str) -> Access + Send + Sync;
 
 impl PromptCatalog {
-    /// Adds prompts: all of them, or none. Returns whether there were any.
+    /// Adds all prompts or none. Returns whether there were any.
     pub(crate) fn add(&self, prompts: Vec<Prompt>) -> Result<bool, AddPromptsError> {
         if prompts.is_empty() {
             return Ok(false);
         }
         let completes = prompts.iter().any(Prompt::has_completions);
         let added = self.prompts_mut().add(prompts);
-        // Those not taken are dropped here, where no lock is held.
+        // Rejected ones are dropped here, where no lock is held.
         added.map_err(|(error, _unused)| error)?;
         self.is_offered.store(true, Ordering::Release);
         self.has_completions.fetch_or(completes, Ordering::AcqRel);
         Ok(true)
     }
 
-    /// Takes out a prompt. Returns whether there was one.
+    /// Removes a prompt. Returns whether it existed.
     pub(crate) fn remove(&self, name: &str) -> bool {
-        // Dropped after the lock is released: what a prompt holds may reach for the server again.
+        // Dropped after the lock is released: dropping a prompt may call the server again.
         let removed = self.prompts_mut().remove(name);
         removed.is_some()
     }
 
-    /// Whether there are or were prompts.
+    /// Returns whether there are or were prompts.
     pub(crate) fn is_offered(&self) -> bool {
         self.is_offered.load(Ordering::Acquire)
     }
 
-    /// Whether there are or were prompts that suggest values.
+    /// Returns whether there are or were prompts with completions.
     pub(crate) fn has_completions(&self) -> bool {
         self.has_completions.load(Ordering::Acquire)
     }
 
-    /// What a caller may do with a prompt: what the application allows, if the rules of the server
-    /// do not forbid it.
+    /// The caller's access to a prompt: what the application allows, unless the server's rules
+    /// forbid it.
     pub(crate) fn access(&self, caller: &Context, name: &str) -> Access {
-        if !caller.may(Kind::Prompt, name) {
+        if !caller.may(PermissionKind::Prompt, name) {
             return Access::None;
         }
         self.access.as_ref().map_or(Access::Read, |access| access(caller, name))
     }
 
-    /// Whether the application has a say in who may do what.
+    /// Returns whether the application decides on access.
     pub(crate) fn has_access_rules(&self) -> bool {
         self.access.is_some()
     }
 
-    /// The prompt of this name, if the caller may use it. One it may not see is as unknown as one
-    /// that does not exist.
+    /// The prompt with this name, if the caller may use it. A hidden one is reported as unknown.
     pub(crate) fn find(&self, caller: &Context, name: &str) -> Result<Arc<Prompt>, RpcError> {
-        // Taken out of the list first: the rules are the application's, and may change the list.
+        // Cloned out of the list first: the application's rules may change the list.
         let found = self.prompts().find(name).cloned();
         let prompt = found.ok_or_else(|| RpcError::unknown_prompt(name))?;
         match self.access(caller, name) {
@@ -108,7 +107,7 @@ impl Entry for Prompt {
     }
 }
 
-/// The prompts of a server that is being put together.
+/// The prompts of a server being built.
 #[derive(Default)]
 pub(crate) struct PromptList {
     prompts: Vec<Prompt>,

@@ -1,9 +1,9 @@
-//! One prompt or many, wherever prompts are asked for.
+//! Conversion into lists of prompts.
 
 use super::{BadPrompt, Prompt};
 use crate::collection::collection;
 
-/// What prompts can be added from: one prompt, several, or something that has prompts.
+/// A source of prompts: one prompt, several, or a type with prompts.
 ///
 /// Implemented for [`Prompt`], for what `prompts![…]` lists, and for tuples, lists and results of
 /// those.
@@ -22,7 +22,7 @@ use crate::collection::collection;
     note = "functions are listed by name: `.prompts(prompts![review, explain])`"
 )]
 pub trait IntoPrompts {
-    /// The prompts, in the order they are to be listed.
+    /// The prompts, in listing order.
     fn into_prompts(self) -> Result<Vec<Prompt>, BadPrompt>;
 }
 

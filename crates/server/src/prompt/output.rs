@@ -1,4 +1,4 @@
-//! What a prompt gives back.
+//! Output of prompts.
 
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::{PAYLOAD_TOO_LARGE, PROMPT_FAILED};
@@ -11,34 +11,34 @@ use crate::output_filter::{each_text, strip};
 use crate::revision::{add_server_info, result_type};
 use crate::tool::{Failure, IntoFailure};
 
-/// A prompt, filled in, before it takes the shape of a revision.
+/// The messages of a prompt, independent of the revision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PromptOutput {
-    /// What it is for; that of the prompt itself if none is given.
+    /// The description; that of the prompt itself if `None`.
     pub description: Option<String>,
-    /// What it says.
+    /// The messages.
     pub messages: Vec<PromptMessage>,
-    /// Anything else.
+    /// Additional metadata.
     pub meta: Meta,
 }
 
 impl PromptOutput {
-    /// These messages.
+    /// Creates an output of these messages.
     pub fn new(messages: impl Into<Vec<PromptMessage>>) -> Self {
         Self { messages: messages.into(), ..Self::default() }
     }
 
-    /// Says what it is for, other than the prompt itself does.
+    /// Sets another description than the prompt's own.
     #[must_use]
     pub fn described(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// Encodes it as the caller's revision has it.
+    /// Encodes it in the form of the caller's revision.
     ///
-    /// Arguments of the caller are part of it, and it is shown to people and given to models, so what
-    /// a terminal would obey is taken out (PAT-043).
+    /// It contains arguments of the caller and is shown to people and models, so terminal escape
+    /// sequences are removed (PAT-043).
     pub(super) fn reply(mut self, context: &Context, description: Option<&str>) -> Outcome {
         self.each_text(strip);
         let (server, revision) = (context.server(), context.revision());
@@ -63,9 +63,9 @@ impl PromptOutput {
     }
 }
 
-/// The error for a prompt that is too long to be sent.
+/// The error for a prompt that exceeds the result limit.
 pub(super) fn too_large(size: usize, limit: usize) -> RpcError {
-    tracing::warn!(size, limit, "a prompt was too large to be sent");
+    tracing::warn!(size, limit, "a prompt exceeds the result limit");
     let details = format!(
         "The prompt is {size} bytes long and was not sent, because this server sends at most \
          {limit} bytes. Give shorter arguments."
@@ -73,7 +73,7 @@ pub(super) fn too_large(size: usize, limit: usize) -> RpcError {
     RpcError::new(PAYLOAD_TOO_LARGE).message("Prompt too large").details(details)
 }
 
-/// Replaces values that nobody may see in what a function returned, then answers with it.
+/// Redacts secret values in a function's output, then encodes it.
 pub(super) fn reply(
     context: &Context,
     output: Result<PromptOutput, Failure>,
@@ -100,10 +100,10 @@ pub(super) fn reply(
     }
 }
 
-/// What stands where a secret was.
+/// Replacement for a secret.
 const HIDDEN: &str = "[secret]";
 
-/// What a prompt's function may return.
+/// Types that a prompt's function may return.
 #[diagnostic::on_unimplemented(
     message = "a prompt cannot return `{Self}`",
     label = "no messages",
@@ -111,7 +111,7 @@ const HIDDEN: &str = "[secret]";
     note = "return a failure as `Result<_, E>` where `E` is any error, or `Failure`"
 )]
 pub trait IntoPromptOutput {
-    /// Makes it messages, or says why there are none.
+    /// Converts it into messages, or a failure.
     fn into_prompt_output(self) -> Result<PromptOutput, Failure>;
 }
 
@@ -139,28 +139,28 @@ impl IntoPromptOutput for PromptMessage {
     }
 }
 
-/// One message of the person's.
+/// One user message.
 impl IntoPromptOutput for Content {
     fn into_prompt_output(self) -> Result<PromptOutput, Failure> {
         PromptMessage::user(self).into_prompt_output()
     }
 }
 
-/// One message of the person's.
+/// One user message.
 impl IntoPromptOutput for String {
     fn into_prompt_output(self) -> Result<PromptOutput, Failure> {
         PromptMessage::user(self).into_prompt_output()
     }
 }
 
-/// One message of the person's.
+/// One user message.
 impl IntoPromptOutput for &str {
     fn into_prompt_output(self) -> Result<PromptOutput, Failure> {
         PromptMessage::user(self).into_prompt_output()
     }
 }
 
-/// A failure is an error: there is no prompt that could say so.
+/// A failure is an error: no prompt result can express it.
 impl<T: IntoPromptOutput, E: IntoFailure> IntoPromptOutput for Result<T, E> {
     fn into_prompt_output(self) -> Result<PromptOutput, Failure> {
         self.map_err(IntoFailure::into_failure)?.into_prompt_output()

@@ -1,4 +1,4 @@
-//! What a server can do with prompts.
+//! Registration of prompts with a server.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use mcp_flow_proto::model::Topics;
 use super::{BadPrompt, IntoPrompts, Prompt};
 use crate::connections::Change;
 use crate::context::Context;
-use crate::permissions::Kind;
+use crate::permissions::PermissionKind;
 use crate::registry::RegisterError;
 use crate::resource::Access;
 use crate::server::{Server, ServerBuilder};
 
 impl Server {
-    /// Adds prompts while the server runs, all of them or none. Clients that want to know are
-    /// told, once for all that changes within a moment.
+    /// Adds prompts while the server runs, all of them or none. Subscribed clients are notified,
+    /// once for all changes within a short interval.
     ///
     /// ```
     /// use mcp_flow_server::{Prompt, Server};
@@ -28,37 +28,37 @@ impl Server {
         let names: Vec<_> = prompts.iter().map(|prompt| prompt.definition().name.clone()).collect();
         if self.prompts().add(prompts)? {
             let names = names.iter().map(String::as_str).collect();
-            self.announce(&Change { topics: PROMPTS, names: Some((Kind::Prompt, names)) });
+            self.announce(&Change { topics: PROMPTS, names: Some((PermissionKind::Prompt, names)) });
         }
         Ok(())
     }
 
-    /// Removes a prompt while the server runs. Returns whether there was one.
+    /// Removes a prompt while the server runs. Returns whether it existed.
     pub fn remove_prompt(&self, name: &str) -> bool {
         let removed = self.prompts().remove(name);
         if removed {
-            self.announce(&Change { topics: PROMPTS, names: Some((Kind::Prompt, vec![name])) });
+            self.announce(&Change { topics: PROMPTS, names: Some((PermissionKind::Prompt, vec![name])) });
         }
         removed
     }
 
-    /// The prompt of this name, if there is one.
+    /// The prompt with this name, if it exists.
     pub fn find_prompt(&self, name: &str) -> Option<Arc<Prompt>> {
         self.prompts().prompts().find(name).cloned()
     }
 }
 
 impl ServerBuilder {
-    /// Adds prompts: one, or several in a tuple or list. They are listed in the order they are
-    /// added. What is wrong with one is told by [`build`](Self::build).
+    /// Adds prompts: one, or several in a tuple or list, listed in this order.
+    /// [`build`](Self::build) reports errors.
     pub fn prompts(mut self, prompts: impl IntoPrompts) -> Self {
         self.prompts.add(prompts);
         self
     }
 
-    /// Sets who may see and use which prompts. Without, everyone may use all of them.
+    /// Sets which callers may see and use which prompts. By default everyone may use all of them.
     ///
-    /// It is asked before prompts are listed, got or completed, and should answer quickly.
+    /// It is called before prompts are listed, got or completed, and should return quickly.
     ///
     /// ```
     /// use mcp_flow_server::resource::Access;
@@ -83,14 +83,14 @@ impl ServerBuilder {
     }
 }
 
-/// Why prompts cannot be added.
+/// Error while adding prompts.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddPromptsError {
-    /// One of them cannot be used.
+    /// A prompt is invalid.
     #[error(transparent)]
     Bad(#[from] BadPrompt),
-    /// Two of them collide.
+    /// Two prompts have the same name.
     #[error(transparent)]
     Collision(#[from] RegisterError),
 }

@@ -1,8 +1,8 @@
-//! Everything about a prompt but its function.
+//! A prompt's definition and argument decoding.
 
 use mcp_flow_proto::model::{PromptArgument, PromptDefinition};
 use mcp_flow_proto::{DecodeError, Raw};
-use mcp_flow_schema::{Fault, Schema};
+use mcp_flow_schema::{CheckError, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -13,13 +13,13 @@ use crate::completion::Completer;
 use crate::tool::Violation;
 use crate::tool::arguments::decode;
 
-/// How a prompt is listed, and how its arguments are read.
+/// A prompt's definition, and the rules for decoding its arguments.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) definition: PromptDefinition,
     /// One for each argument, in the same order.
     rules: Vec<Rule>,
-    /// What the arguments must keep to beside being there, if they become a type.
+    /// The schema of the arguments, if they are decoded into a type.
     schema: Option<Schema>,
 }
 
@@ -31,7 +31,7 @@ struct Rule {
 }
 
 impl Shape {
-    /// Puts together what the type of the arguments says of them and what the author says.
+    /// Merges the arguments derived from a type with those the author describes.
     pub(super) fn new(
         mut definition: PromptDefinition,
         said: Vec<Argument>,
@@ -46,7 +46,7 @@ impl Shape {
                 return Err(BadPrompt::Twice { name: definition.name, argument });
             }
             match arguments.iter_mut().find(|(known, _)| known.definition.name == *name) {
-                Some((known, _)) => say_more(known, argument),
+                Some((known, _)) => merge(known, argument),
                 None => arguments.push((argument.clone(), Reading::TEXT)),
             }
         }
@@ -73,7 +73,7 @@ impl Shape {
         self.definition.description.as_deref()
     }
 
-    /// Where in the list the argument of this name is.
+    /// The position of the argument with this name.
     pub(super) fn position(&self, name: &str) -> Option<usize> {
         self.definition.arguments.iter().position(|argument| argument.name == name)
     }
@@ -95,7 +95,7 @@ impl Shape {
         self.definition.arguments.iter().map(|argument| argument.name.as_str()).collect()
     }
 
-    /// Reads the arguments of a request as the texts they are.
+    /// Reads the arguments of a request as texts.
     pub(super) fn read(&self, arguments: Raw<'_>) -> Result<Vec<Option<String>>, Vec<Violation>> {
         let texts = texts::read(arguments, &self.names())?;
         let missing: Vec<_> = self
@@ -109,8 +109,8 @@ impl Shape {
         if missing.is_empty() { Ok(texts) } else { Err(missing) }
     }
 
-    /// Reads texts as the type a function takes.
-    pub(super) fn decode<T: DeserializeOwned>(&self, texts: &[Option<String>]) -> Result<T, Fault> {
+    /// Decodes texts into the type a function takes.
+    pub(super) fn decode<T: DeserializeOwned>(&self, texts: &[Option<String>]) -> Result<T, CheckError> {
         let named = self.definition.arguments.iter().zip(&self.rules).zip(texts);
         let json = to_json(named.map(|((argument, rule), text)| {
             (argument.name.as_str(), rule.reading, text.as_deref())
@@ -120,35 +120,35 @@ impl Shape {
         checked.and_then(|()| decode(raw)).map_err(|fault| self.without_secrets(fault))
     }
 
-    /// The values that nobody may see.
+    /// The values of secret arguments.
     pub(super) fn secrets(&self, texts: Vec<Option<String>>) -> Vec<String> {
         let secret = self.rules.iter().zip(texts).filter(|(rule, _)| rule.secret);
         secret.filter_map(|(_, text)| text.filter(|text| !text.is_empty())).collect()
     }
 
-    /// The same fault, telling no value of a secret argument.
+    /// The fault without values of secret arguments.
     fn without_secrets(&self, fault: Fault) -> Fault {
         let has_secrets = self.rules.iter().any(|rule| rule.secret);
         match fault {
-            Fault::Violations(mut violations) => {
+            CheckError::Violations(mut violations) => {
                 for one in &mut violations {
                     let name = one.pointer.split('/').nth(1).unwrap_or_default();
                     if self.position(name).is_some_and(|position| self.is_secret(position)) {
                         one.sentence = format!("{name} cannot be used");
                     }
                 }
-                Fault::Violations(violations)
+                CheckError::Violations(violations)
             }
-            Fault::Unreadable(_) if has_secrets => {
+            CheckError::Unreadable(_) if has_secrets => {
                 let details = "one of them is not what it must be".to_owned();
-                Fault::Unreadable(DecodeError::Shape(details))
+                CheckError::Unreadable(DecodeError::Shape(details))
             }
-            fault @ Fault::Unreadable(_) => fault,
+            fault @ CheckError::Unreadable(_) => fault,
         }
     }
 }
 
-/// The arguments a type has, as its schema tells.
+/// The arguments derived from a schema.
 fn derived(schema: &Value) -> Vec<(Argument, Reading)> {
     let required = schema.get("required").and_then(Value::as_array);
     let is_required = |name: &str| required.is_some_and(|list| list.iter().any(|one| one == name));
@@ -169,14 +169,14 @@ fn derived(schema: &Value) -> Vec<(Argument, Reading)> {
     properties.map(argument).collect()
 }
 
-/// Adds what the author says of an argument to what its type says.
-fn say_more(known: &mut Argument, said: &Argument) {
+/// Merges the author's description of an argument into the derived one.
+fn merge(known: &mut Argument, said: &Argument) {
     let Argument { definition, completer, secret } = said.clone();
     let PromptArgument { title, description, required, .. } = definition;
     known.definition.title = title.or(known.definition.title.take());
     known.definition.description = description.or(known.definition.description.take());
     known.definition.required |= required;
-    // Out of an enum nothing is suggested for a secret; what the author asks for is refused.
+    // An enum's values are not suggested for a secret; the author's completions are rejected.
     let suggested = known.completer.take().filter(|_| !secret);
     known.completer = completer.or(suggested);
     known.secret = secret;

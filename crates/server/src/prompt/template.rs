@@ -1,9 +1,9 @@
-//! Texts with places to fill in.
+//! Templates: texts with placeholders.
 //!
-//! A template is taken apart once, when the prompt is built, and put together in one pass: what is
-//! filled in is never looked at again, so braces in a value stay braces (MCP-084, PAT-043).
+//! A template is parsed once, when the prompt is built, and filled in one pass: values are never
+//! expanded again, so braces in a value stay braces (MCP-084, PAT-043).
 
-/// A text with places for arguments.
+/// A text with placeholders for arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Template {
     pieces: Vec<Piece>,
@@ -17,7 +17,7 @@ enum Piece {
 }
 
 impl Template {
-    /// Takes a template apart: `{name}` is an argument, `{{` and `}}` are braces.
+    /// Parses a template: `{name}` is an argument, `{{` and `}}` are braces.
     ///
     /// `position` finds an argument by its name. The error says what to write instead.
     pub(super) fn parse(
@@ -55,7 +55,7 @@ impl Template {
         Ok(Self { pieces })
     }
 
-    /// The positions of the arguments it has places for.
+    /// The positions of the arguments it uses.
     pub(super) fn arguments(&self) -> impl Iterator<Item = usize> + '_ {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Argument(position) => Some(*position),
@@ -63,12 +63,12 @@ impl Template {
         })
     }
 
-    /// How long it is with these values, so that one too long need not be put together.
+    /// The length with these values, to reject one too long before building it.
     pub(super) fn length(&self, values: &[Option<String>]) -> usize {
         self.texts(values).map(str::len).fold(0, usize::saturating_add)
     }
 
-    /// Fills in the values; an argument that was left out is filled in with nothing.
+    /// Fills in the values; a missing argument becomes empty.
     pub(super) fn fill(&self, values: &[Option<String>]) -> String {
         self.texts(values).collect()
     }
@@ -87,7 +87,7 @@ impl Template {
 mod tests {
     use super::Template;
 
-    /// MCP-084, PAT-043: values go in as they are, in one pass.
+    /// MCP-084, PAT-043: values are inserted as they are, in one pass.
     #[test]
     fn values_are_filled_in_and_never_expanded_again() {
         for (source, expected) in [
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_filled_in_is_explained() {
+    fn invalid_templates_are_explained() {
         for (source, expected) in [
             ("{c}", "{c} is no argument; for the characters write {{c}}"),
             ("{}", "{} is no argument"),

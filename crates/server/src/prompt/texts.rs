@@ -1,8 +1,7 @@
-//! From the texts of a request to the type a prompt's function takes.
+//! Decoding of a prompt's text arguments.
 //!
-//! On the wire every argument of a prompt is a text. What type it stands for is in the schema of
-//! the type it is decoded into, so a text is read as that type and then goes the way the arguments
-//! of tools go.
+//! On the wire every argument of a prompt is a text. The schema of the target type says which type
+//! it stands for, so the text is read as that type and then decoded like the arguments of a tool.
 
 use mcp_flow_proto::{DecodeError, Kind, Raw};
 use serde_json::Value;
@@ -10,8 +9,8 @@ use serde_json::value::RawValue;
 
 use crate::tool::Violation;
 
-/// Reads the texts of an object by name. Members nobody asked for are left alone: the official
-/// text knows no fault of that kind.
+/// Reads the texts of an object by name. Other members are ignored, as the official text defines no
+/// error for them.
 pub(crate) fn read<T: AsRef<str>>(
     arguments: Raw<'_>,
     names: &[T],
@@ -35,32 +34,32 @@ pub(crate) fn read<T: AsRef<str>>(
         Ok::<_, DecodeError>(())
     });
     if let Err(error) = walked {
-        let sentence = format!("the arguments cannot be read: {error}");
+        let sentence = format!("the arguments cannot be decoded: {error}");
         violations.push(Violation { pointer: String::new(), sentence });
     }
     if violations.is_empty() { Ok(texts) } else { Err(violations) }
 }
 
-/// A fault of one argument.
+/// A violation by one argument.
 pub(super) fn violation(name: &str, sentence: String) -> Violation {
     let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
     Violation { pointer, sentence }
 }
 
-/// How a text is to be read.
+/// The rule for reading a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reading {
-    /// As a text, not as what its characters say in JSON.
+    /// Read as a text, not as JSON.
     as_text: bool,
-    /// An empty text stands for nothing.
+    /// An empty text means a missing value.
     may_be_empty: bool,
 }
 
 impl Reading {
-    /// As a text and nothing else.
+    /// Read as a text and nothing else.
     pub(super) const TEXT: Self = Self { as_text: true, may_be_empty: false };
 
-    /// How to read what must keep to a schema.
+    /// The rule for a value that must conform to a schema.
     pub(super) fn of(schema: &Value, required: bool) -> Self {
         let as_text = admits(schema, "string");
         let may_be_empty = !required && (!as_text || admits(schema, "null"));
@@ -68,15 +67,15 @@ impl Reading {
     }
 }
 
-/// Writes texts as a JSON object, each the way it is to be read.
+/// Writes texts as a JSON object, each by its rule.
 ///
-/// A text that cannot be read that way stays a text, for the schema to explain.
+/// A text that cannot be read by its rule stays a text, so that the schema check explains it.
 pub(super) fn to_json<'a>(
     texts: impl Iterator<Item = (&'a str, Reading, Option<&'a str>)>,
 ) -> String {
     let mut json = String::from("{");
     for (name, reading, text) in texts {
-        // Forms send an empty text for what nobody filled in.
+        // Forms send an empty text for fields not filled in.
         let Some(text) = text.filter(|text| !(reading.may_be_empty && text.is_empty())) else {
             continue;
         };
@@ -99,7 +98,7 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// The values a schema lists, if they are texts.
+/// The values a schema enumerates, if they are texts.
 pub(super) fn listed(schema: &Value) -> Option<Vec<String>> {
     let texts = |values: &mut dyn Iterator<Item = Option<&Value>>| {
         let texts = values.map(|value| value.and_then(Value::as_str).map(str::to_owned));
@@ -118,7 +117,7 @@ pub(super) fn listed(schema: &Value) -> Option<Vec<String>> {
     listed.map(|listed| listed.concat()).filter(|texts| !texts.is_empty())
 }
 
-/// Whether a value of this type may keep to a schema.
+/// Returns whether a value of this type may conform to a schema.
 fn admits(schema: &Value, kind: &str) -> bool {
     let Some(schema) = schema.as_object() else { return schema.as_bool() != Some(false) };
     let of_kind = |value: &Value| match value {
@@ -146,9 +145,9 @@ mod tests {
     use mcp_flow_proto::{Encoding, Raw};
     use serde_json::{Value, json};
 
-    /// PAT-041: what is no text is named, in either encoding.
+    /// PAT-041: arguments that are not texts are reported, in either encoding.
     #[test]
-    fn only_texts_are_read() {
+    fn non_text_arguments_are_reported() {
         let pointers = |arguments: Value| {
             let (text, cbor) = (arguments.to_string(), Encoding::Cbor.encode(&arguments).unwrap());
             [Raw::Json(&text), Raw::Cbor(&cbor)].map(|raw| match read(raw, &["a", "b/c"]) {
@@ -168,9 +167,9 @@ mod tests {
         assert!(read(Raw::Json(r#"{"a":"x","a":"y"}"#), &["a"]).is_err());
     }
 
-    /// PAT-041: a text is read as the type its argument has.
+    /// PAT-041: a text is read as the type of its argument.
     #[test]
-    fn texts_become_what_the_schema_wants() {
+    fn texts_are_read_as_the_type_of_the_schema() {
         for (schema, text, expected) in [
             (json!({"type": "string"}), "5", r#"{"a":"5"}"#),
             (json!({"type": "integer"}), "5", r#"{"a":5}"#),
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_values_of_an_enum_are_found() {
+    fn enumerated_values_are_found() {
         for (schema, expected) in [
             (json!({"type": "string", "enum": ["a", "b"]}), Some(vec!["a", "b"])),
             (json!({"enum": ["a", null]}), Some(vec!["a"])),

@@ -1,22 +1,22 @@
-//! Who may see and read which resources.
+//! Access rules of an application for its resources.
 
 use crate::context::Context;
 
-/// What a caller may do with a resource.
+/// A caller's access to a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
-    /// Nothing: to this caller it does not exist.
+    /// None: the resource is hidden from this caller.
     None,
-    /// See it in the list. Reading it is `ACCESS_DENIED`.
+    /// Listing. Reading is `ACCESS_DENIED`.
     See,
-    /// See and read it, and be told of its changes.
+    /// Listing, reading and subscribing.
     Read,
 }
 
-/// Decides what callers may do with resources, before they are listed, read or subscribed to.
+/// Decides on access before resources are listed, read or subscribed to.
 ///
-/// Templates are asked about by their text, such as `users:/{id}`, when they are listed. It is
-/// asked on the path of every request and should answer quickly.
+/// Listed templates are passed by their text, such as `users:/{id}`. It is called on the path of
+/// every request and should return quickly.
 ///
 /// ```
 /// use mcp_flow_server::resource::Access;
@@ -32,7 +32,7 @@ pub enum Access {
 ///     .unwrap();
 /// ```
 pub trait ResourceAccess: Send + Sync + 'static {
-    /// What this caller may do with the resource of this URI, whether or not there is one.
+    /// The caller's access to the resource with this URI, whether or not it exists.
     fn access(&self, caller: &Context, uri: &str) -> Access;
 }
 

@@ -1,4 +1,4 @@
-//! Describing resources and templates.
+//! Builders of resources and templates.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{Resource, ResourceTemplate, Source, variables};
 use crate::completion::Completer;
 use crate::context::Context;
 
-/// A resource being described; finished by [`text`](Self::text), [`bytes`](Self::bytes) or
+/// Builds a resource; finished by [`text`](Self::text), [`bytes`](Self::bytes) or
 /// [`read`](Self::read).
 #[derive(Debug)]
 #[must_use]
@@ -23,7 +23,7 @@ pub struct ResourceBuilder {
     definition: ResourceDefinition,
 }
 
-/// A template being described; finished by [`read`](Self::read).
+/// Builds a template; finished by [`read`](Self::read).
 #[derive(Debug)]
 #[must_use]
 pub struct TemplateBuilder {
@@ -34,43 +34,43 @@ pub struct TemplateBuilder {
 macro_rules! describe {
     ($builder:ident) => {
         impl $builder {
-            /// A short name; the last part of the URI if none is given.
+            /// Sets a short name; defaults to the last segment of the URI.
             pub fn name(mut self, name: impl Into<String>) -> Self {
                 self.about().name = name.into();
                 self
             }
 
-            /// A name for people.
+            /// Sets the display name.
             pub fn title(mut self, title: impl Into<String>) -> Self {
                 self.about().title = Some(title.into());
                 self
             }
 
-            /// What it is, for a model to choose by.
+            /// Sets the description that a model chooses by.
             pub fn description(mut self, description: impl Into<String>) -> Self {
                 self.about().text = Some(description.into());
                 self
             }
 
-            /// What kind of content reading it gives, such as `text/markdown`.
+            /// Sets the MIME type of its contents, such as `text/markdown`.
             pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
                 self.about().mime_type = Some(mime_type.into());
                 self
             }
 
-            /// For whom it is, and how important.
+            /// Sets its audience and importance.
             pub fn annotations(mut self, annotations: Annotations) -> Self {
                 self.about().annotations = Some(Box::new(annotations));
                 self
             }
 
-            /// Adds a picture to show for it.
+            /// Adds an icon.
             pub fn icon(mut self, icon: Icon) -> Self {
                 self.about().icons.push(icon);
                 self
             }
 
-            /// Adds something else that is listed with it, under `_meta`.
+            /// Adds a member of the listed `_meta`.
             pub fn meta(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
                 self.about().meta.insert(name.into(), value.into());
                 self
@@ -91,13 +91,13 @@ impl ResourceBuilder {
         Self { definition: ResourceDefinition { uri, ..ResourceDefinition::default() } }
     }
 
-    /// How many bytes reading it gives, where that is known without reading it.
+    /// Sets the number of bytes of its contents, where known without reading.
     pub fn size(mut self, bytes: u64) -> Self {
         self.definition.size = Some(bytes);
         self
     }
 
-    /// Finishes it with text that never changes.
+    /// Finishes it with constant text.
     pub fn text(self, text: impl Into<String>) -> Result<Resource, BadResource> {
         let text = text.into();
         let size = text.len() as u64;
@@ -105,7 +105,7 @@ impl ResourceBuilder {
         self.size(size).fixed(contents)
     }
 
-    /// Finishes it with bytes that never change.
+    /// Finishes it with constant bytes.
     pub fn bytes(self, bytes: impl Into<Vec<u8>>) -> Result<Resource, BadResource> {
         let bytes = bytes.into();
         let size = bytes.len() as u64;
@@ -113,7 +113,7 @@ impl ResourceBuilder {
         self.size(size).fixed(contents)
     }
 
-    /// Finishes it with a function that reads it, each time anew.
+    /// Finishes it with an async function that reads it.
     pub fn read<R, F, W>(self, function: F) -> Result<Resource, BadResource>
     where
         R: IntoContents,
@@ -136,7 +136,7 @@ impl ResourceBuilder {
         let uri = &self.definition.uri;
         check_uri(uri)?;
         if uri.starts_with("file://") && !uri.starts_with("file:///") {
-            tracing::warn!(uri, "the resource names a host; it answers to file:/// too");
+            tracing::warn!(uri, "the resource names a host; it is also served as file:///");
         }
         name_after(&mut self.definition.description, uri);
         Ok(Resource { definition: self.definition, source })
@@ -153,9 +153,9 @@ impl TemplateBuilder {
         Self { definition, completers: Vec::new() }
     }
 
-    /// Finishes it with a function that reads a resource by the values of its variables.
+    /// Finishes it with an async function that reads a resource by the values of its variables.
     ///
-    /// Values that do not fit the function's type are those of a resource that does not exist.
+    /// If the values do not decode into the function's type, the resource does not exist.
     pub fn read<T, R, F, W>(mut self, function: F) -> Result<ResourceTemplate, BadResource>
     where
         T: DeserializeOwned,
@@ -182,7 +182,7 @@ impl TemplateBuilder {
     }
 }
 
-/// Whether a text can be a URI: a scheme, and nothing that would have to be escaped.
+/// Checks that a text is a URI: a scheme, and no characters that need escaping.
 fn check_uri(uri: &str) -> Result<(), BadResource> {
     let scheme = uri.split_once(':').map_or("", |(scheme, _)| scheme);
     let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -196,7 +196,7 @@ fn check_uri(uri: &str) -> Result<(), BadResource> {
     }
 }
 
-/// Gives what has no name the last part of its URI.
+/// Sets a missing name to the last segment of the URI.
 fn name_after(description: &mut Description, uri: &str) {
     if description.name.is_empty() {
         let part = uri.rsplit('/').find(|part| !part.is_empty());
@@ -204,21 +204,21 @@ fn name_after(description: &mut Description, uri: &str) {
     }
 }
 
-/// Why a resource cannot be offered.
+/// Error in a resource or template.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadResource {
-    /// Its URI is none.
+    /// The URI is invalid.
     #[error(
-        "{0:?} is no URI: it must begin with a scheme such as file: and escape what is no plain character"
+        "{0:?} is not a URI: it must begin with a scheme such as file: and percent-encode special characters"
     )]
     Uri(String),
-    /// Its template cannot be used.
+    /// The template is invalid.
     #[error("the template {template:?} cannot be used: {reason}")]
     Template {
         /// The template.
         template: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }
@@ -230,7 +230,7 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn what_no_client_could_read_is_refused_when_it_is_built() {
+    fn invalid_uris_are_rejected_when_built() {
         for (uri, name) in [
             ("file:///a/b.txt", Some("b.txt")),
             ("urn:isbn:1", Some("urn:isbn:1")),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_that_cannot_be_matched_is_refused() {
+    fn ambiguous_templates_are_rejected() {
         for (template, is_good) in [
             ("x:/{a}", true),
             ("x:/{a}/{+b}", true),

@@ -1,4 +1,4 @@
-//! All the resources of a server, and what becomes of a request for one.
+//! The resources of a server: lookup, access, reading, subscribing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -14,11 +14,11 @@ use super::{
     Access, Offered, Reading, Resource, ResourceAccess, ResourceProvider, ResourceTemplate,
 };
 use crate::context::Context;
-use crate::permissions::Kind;
+use crate::permissions::PermissionKind;
 use crate::registry::{RegisterError, Registry};
 use crate::server::Server;
 
-/// What a server offers to be read.
+/// The resources a server offers.
 #[derive(Default)]
 pub(crate) struct Catalog {
     resources: RwLock<Registry<Resource>>,
@@ -26,25 +26,25 @@ pub(crate) struct Catalog {
     providers: Vec<Arc<dyn ResourceProvider>>,
     access: Option<Box<dyn ResourceAccess>>,
     subscribers: Subscribers,
-    /// Set with the first resource; what a server has once offered it does not take back.
+    /// Set with the first resource and never cleared: a declared capability is not withdrawn.
     is_offered: AtomicBool,
-    /// Set with the first template that suggests values.
+    /// Set with the first template that has completions.
     has_completions: AtomicBool,
 }
 
 impl Catalog {
-    /// Decides from now on who may do what. To be called before anything is served.
+    /// Sets the access rules. Called before anything is served.
     pub(crate) fn set_access(&mut self, access: Box<dyn ResourceAccess>) {
         self.access = Some(access);
     }
 
-    /// Serves what this provides, too. To be called before anything is served.
+    /// Adds a provider. Called before anything is served.
     pub(crate) fn add_provider(&mut self, provider: Arc<dyn ResourceProvider>) {
         self.providers.push(provider);
         *self.is_offered.get_mut() = true;
     }
 
-    /// Adds resources and templates: all of them, or none.
+    /// Adds all resources and templates or none.
     pub(crate) fn add(&self, offered: Vec<Offered>) -> Result<(), RegisterError> {
         let (mut resources, mut templates) = (Vec::new(), Vec::new());
         for offered in offered {
@@ -61,7 +61,7 @@ impl Catalog {
             added.map_err(|(error, _unused)| error)?;
             let added = self.templates_mut().add(templates);
             if let Err((error, _unused)) = added {
-                // Dropped after the lock is released: what one holds may reach for the server.
+                // Dropped after the lock is released: dropping one may call the server again.
                 let _unused: Vec<_> =
                     names.iter().map(|name| self.resources_mut().remove(name)).collect();
                 return Err(error);
@@ -72,55 +72,55 @@ impl Catalog {
         Ok(())
     }
 
-    /// Takes out a resource by its URI, or a template by its text.
+    /// Removes a resource by its URI, or a template by its text.
     pub(crate) fn remove(&self, uri: &str) -> bool {
         let resource = self.resources_mut().remove(uri);
         let template = self.templates_mut().remove(uri);
         resource.is_some() || template.is_some()
     }
 
-    /// Whether there are or were resources.
+    /// Returns whether there are or were resources.
     pub(crate) fn is_offered(&self) -> bool {
         self.is_offered.load(Ordering::Acquire)
     }
 
-    /// Whether values are suggested for a variable of any template.
+    /// Returns whether any template has completions.
     pub(crate) fn has_completions(&self) -> bool {
         self.has_completions.load(Ordering::Acquire)
     }
 
-    /// The template of this text, if the caller may see it.
+    /// The template with this text, if the caller may see it.
     pub(crate) fn find_template(
         &self,
         caller: &Context,
         uri: &str,
     ) -> Result<Arc<ResourceTemplate>, RpcError> {
-        // Taken out of the list first: the rules are the application's, and may change the list.
+        // Cloned out of the list first: the application's rules may change the list.
         let found = self.templates().find(uri).cloned();
         let found = found.filter(|_| self.access(caller, uri) >= Access::See);
-        found.ok_or_else(|| RpcError::invalid_params("ref.uri is no template of resources"))
+        found.ok_or_else(|| RpcError::invalid_params("ref.uri is not a resource template"))
     }
 
-    /// What a caller may do with a resource: what the application allows, if the rules of the
-    /// server do not forbid it.
+    /// The caller's access to a resource: what the application allows, unless the server's rules
+    /// forbid it.
     pub(crate) fn access(&self, caller: &Context, uri: &str) -> Access {
-        if !caller.may(Kind::Resource, uri) {
+        if !caller.may(PermissionKind::Resource, uri) {
             return Access::None;
         }
         self.access.as_ref().map_or(Access::Read, |access| access.access(caller, uri))
     }
 
-    /// Whether the application has a say in who may do what.
+    /// Returns whether the application decides on access.
     pub(crate) fn has_access_rules(&self) -> bool {
         self.access.is_some()
     }
 
-    /// Whether listing may block, because there is more than what is registered.
+    /// Returns whether listing may block, because there are providers.
     pub(crate) fn has_providers(&self) -> bool {
         !self.providers.is_empty()
     }
 
-    /// Lists up to `most` visible resources of providers, and says where the next page begins.
+    /// Lists up to `most` visible resources of providers, and the position of the next page.
     pub(crate) fn list_provided(
         &self,
         server: &Server,
@@ -148,15 +148,15 @@ impl Catalog {
         &self.subscribers
     }
 
-    /// Begins to read a resource, or says why that cannot be.
+    /// Starts reading a resource.
     pub(crate) fn read(&self, caller: &Context, uri: &str) -> Result<Reading, RpcError> {
         match self.check(caller, uri)? {
-            Found::Resource(resource) => Ok(resource.read(caller)),
-            Found::Template(template) => match template.read(caller, uri) {
+            Target::Resource(resource) => Ok(resource.read(caller)),
+            Target::Template(template) => match template.read(caller, uri) {
                 Some(reading) => reading.map_err(|error| refuse(uri, error)),
                 None => Err(RpcError::resource_not_found(uri)),
             },
-            Found::Provided(provider) => {
+            Target::Provided(provider) => {
                 let uri = uri.to_owned();
                 Ok(Box::pin(async move {
                     let opened = tokio::task::spawn_blocking(move || provider.open(&uri));
@@ -166,18 +166,17 @@ impl Catalog {
         }
     }
 
-    /// Subscribes a caller to a resource that it may read. Blocks for as long as its provider does,
-    /// if it has one.
+    /// Subscribes a caller to a resource that it may read. Blocks while the provider does.
     pub(crate) fn subscribe(&self, caller: &Context, uri: &str) -> Result<Subscription, RpcError> {
         let server = caller.server();
         let refused = |details: String| {
-            tracing::warn!(uri, details, "a subscription was refused");
+            tracing::warn!(uri, details, "a subscription was rejected");
             RpcError::new(TOO_MANY_SUBSCRIPTIONS).details(details).with("uri", uri)
         };
         let found = self.check(caller, uri)?;
         let subscription = Subscription::new(server.clone(), uri.into(), caller.connection())
             .ok_or_else(|| refused("The server has too many subscriptions.".to_owned()))?;
-        let Found::Provided(provider) = found else { return Ok(subscription) };
+        let Target::Provided(provider) = found else { return Ok(subscription) };
         match provider.watch(server, subscription.uri()) {
             Ok(guard) => Ok(subscription.watched_by(guard)),
             Err(ReadError::Failed(details)) => {
@@ -187,7 +186,7 @@ impl Catalog {
         }
     }
 
-    /// Whether subscribing to this may block.
+    /// Returns whether subscribing to this may block.
     pub(crate) fn is_provided(&self, uri: &str) -> bool {
         self.provider(uri).is_some()
     }
@@ -197,7 +196,7 @@ impl Catalog {
     }
 
     /// Finds a resource that the caller may read.
-    fn check(&self, caller: &Context, uri: &str) -> Result<Found, RpcError> {
+    fn check(&self, caller: &Context, uri: &str) -> Result<Target, RpcError> {
         let not_found = || RpcError::resource_not_found(uri);
         if uri.len() > LONGEST_URI {
             return Err(not_found());
@@ -207,17 +206,17 @@ impl Catalog {
             return Err(not_found());
         }
         let found = self.find(uri).ok_or_else(not_found)?;
-        // A file answers to several spellings; the rules are about the one it is listed under.
-        if let Found::Provided(provider) = &found
-            && provider.listed_uris(uri).iter().any(|uri| !caller.may(Kind::Resource, uri))
+        // A file has several spellings; the rules apply to the one it is listed under.
+        if let Target::Provided(provider) = &found
+            && provider.listed_uris(uri).iter().any(|uri| !caller.may(PermissionKind::Resource, uri))
         {
             return Err(not_found());
         }
         if access == Access::See {
-            // Only what is listed may be known to be there.
+            // A resource that is only visible in the list is not revealed otherwise.
             let is_there = match &found {
-                Found::Provided(provider) => provider.open(uri).is_ok(),
-                Found::Resource(_) | Found::Template(_) => true,
+                Target::Provided(provider) => provider.open(uri).is_ok(),
+                Target::Resource(_) | Target::Template(_) => true,
             };
             let denied = denied(uri, "You may see this resource, but not read it.");
             return Err(if is_there { denied } else { not_found() });
@@ -225,18 +224,17 @@ impl Catalog {
         Ok(found)
     }
 
-    fn find(&self, uri: &str) -> Option<Found> {
+    fn find(&self, uri: &str) -> Option<Target> {
         if let Some(resource) = self.resources().find(uri) {
-            return Some(Found::Resource(resource.clone()));
+            return Some(Target::Resource(resource.clone()));
         }
         let templates = self.templates();
         let template = templates.iter().find(|template| template.matches(uri));
-        let template = template.cloned().map(Found::Template);
-        template.or_else(|| self.provider(uri).cloned().map(Found::Provided))
+        let template = template.cloned().map(Target::Template);
+        template.or_else(|| self.provider(uri).cloned().map(Target::Provided))
     }
 
-    /// What a resource holds, if that is little and known without waiting, and the caller may read
-    /// it.
+    /// The contents of a resource, if they are small, constant and readable by the caller.
     pub(crate) fn peek(
         &self,
         caller: &Context,
@@ -268,21 +266,21 @@ impl Catalog {
     }
 }
 
-/// What a URI names.
-enum Found {
+/// The target of a URI.
+enum Target {
     Resource(Arc<Resource>),
     Template(Arc<ResourceTemplate>),
-    /// Something this provider has, if it is there.
+    /// A resource of this provider, if it exists.
     Provided(Arc<dyn ResourceProvider>),
 }
 
-/// The error a failed reading is told by.
+/// The error for a failed read.
 pub(crate) fn refuse(uri: &str, error: ReadError) -> RpcError {
     match error {
-        ReadError::NotFound => RpcError::resource_not_found(uri),
+        ReadError::NotTarget => RpcError::resource_not_found(uri),
         ReadError::Denied(details) => denied(uri, &details),
         ReadError::Failed(details) => {
-            tracing::warn!(uri, details, "a resource could not be read");
+            tracing::warn!(uri, details, "reading a resource failed");
             RpcError::internal().details(details).with("uri", uri)
         }
     }
@@ -292,5 +290,5 @@ fn denied(uri: &str, details: &str) -> RpcError {
     RpcError::new(ACCESS_DENIED).details(details).with("uri", uri)
 }
 
-/// No resource has a longer URI.
+/// Longest URI of a resource.
 pub(crate) const LONGEST_URI: usize = 8 * 1024;

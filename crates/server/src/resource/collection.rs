@@ -1,16 +1,16 @@
-//! One resource or many, wherever resources are asked for.
+//! Conversion into lists of resources.
 
 use std::sync::Arc;
 
 use super::{BadResource, Resource, ResourceTemplate};
 use crate::collection::collection;
 
-/// A resource, or a template of resources.
+/// A resource or a template.
 #[derive(Debug)]
 pub enum Offered {
     /// One resource.
     Resource(Resource),
-    /// Many that are alike.
+    /// A family of resources.
     Template(ResourceTemplate),
 }
 
@@ -24,7 +24,7 @@ impl Offered {
     }
 }
 
-/// What resources can be added from: one resource or template, several, or something that has some.
+/// A source of resources: one resource or template, several, or a type with resources.
 ///
 /// ```
 /// use mcp_flow_server::{Resource, Server};
@@ -40,13 +40,13 @@ impl Offered {
     note = "begin with `Resource::builder(uri)` or `ResourceTemplate::builder(uri_template)`"
 )]
 pub trait IntoResources {
-    /// The resources, in the order they are to be listed.
+    /// The resources, in listing order.
     fn into_resources(self) -> Result<Vec<Offered>, BadResource>;
 }
 
 /// A type with methods that read resources.
 pub trait ResourceCollection: Send + Sync + 'static {
-    /// The resources, all sharing the value they are methods of.
+    /// The resources, all sharing this value.
     fn resources(self: Arc<Self>) -> Result<Vec<Offered>, BadResource>;
 }
 

@@ -1,4 +1,4 @@
-//! Suggesting values for the variables of templates.
+//! Completion of template variables.
 
 use mcp_flow_proto::Raw;
 
@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::handler::Reply;
 
 impl TemplateBuilder {
-    /// Suggests values for a variable out of a list, while it is typed.
+    /// Sets a list of completions for a variable.
     ///
     /// ```
     /// use mcp_flow_server::{Context, ResourceTemplate};
@@ -29,8 +29,8 @@ impl TemplateBuilder {
         self
     }
 
-    /// Suggests values for a variable while it is typed, by a function of what there is of it and
-    /// of the variables that are settled already. The function may block.
+    /// Sets a function that completes a variable from the text typed so far and the variables
+    /// already given. It may block.
     pub fn complete<R: Into<Completion>>(
         mut self,
         variable: impl Into<String>,
@@ -42,12 +42,12 @@ impl TemplateBuilder {
 }
 
 impl ResourceTemplate {
-    /// Whether values are suggested for any of its variables.
+    /// Returns whether any of its variables has completions.
     pub(crate) fn has_completions(&self) -> bool {
         !self.completers.is_empty()
     }
 
-    /// Says what a variable could go on to be.
+    /// Completes a variable.
     pub(crate) fn complete(
         &self,
         context: &Context,
@@ -68,7 +68,7 @@ impl ResourceTemplate {
     }
 }
 
-/// Whether values are suggested only for what is there.
+/// Checks that completions are given only for variables of the template.
 pub(super) fn check_completers(
     text: &str,
     template: &UriTemplate,

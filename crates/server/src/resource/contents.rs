@@ -1,4 +1,4 @@
-//! What reading a resource gives.
+//! Contents of resources.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -10,16 +10,16 @@ use serde_json::Value;
 
 use crate::bulk::Bulk;
 
-/// What reading a resource gives.
+/// The contents of a resource.
 #[derive(Debug)]
 pub enum Contents {
-    /// All of it, usually as one entry.
+    /// All of them, usually as one entry.
     Entries(Vec<ResourceContents>),
-    /// Something still to be read, of any size.
+    /// A payload of any size, still to be read.
     Bulk(Bulk),
 }
 
-/// What a function that reads a resource may return.
+/// Types that a function reading a resource may return.
 #[diagnostic::on_unimplemented(
     message = "a resource cannot hold `{Self}`",
     label = "no content of a resource",
@@ -27,7 +27,7 @@ pub enum Contents {
     note = "return what can fail as `Result<_, E>` where `E` is any error, or `ReadError`"
 )]
 pub trait IntoContents {
-    /// Makes it the contents of the resource of this URI, of the kind it was described as.
+    /// Converts it into the contents of the resource with this URI and MIME type.
     fn into_contents(self, uri: &str, mime_type: Option<&str>) -> Result<Contents, ReadError>;
 }
 
@@ -98,17 +98,17 @@ fn entry(contents: ResourceContents, mime_type: Option<&str>) -> Contents {
     }])
 }
 
-/// Why a resource could not be read.
+/// Error while reading a resource.
 ///
-/// What implements `std::error::Error` becomes one by `?`.
-// It is no `std::error::Error`, so that every such error can become one of these by `?`.
+/// Any `std::error::Error` converts into one by `?`.
+// Not a `std::error::Error`, so that every such error can convert into this type by `?`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError {
-    /// There is no such resource.
+    /// The resource does not exist.
     NotFound,
-    /// There is, but this caller may not read it; this sentence says why.
+    /// The caller may not read it, for this reason.
     Denied(String),
-    /// Reading failed; this sentence says why.
+    /// Reading failed, for this reason.
     Failed(String),
 }
 
@@ -124,9 +124,10 @@ impl<E: Error + 'static> From<E> for ReadError {
     }
 }
 
-/// What reading a resource may fail with: anything that can be shown, or a [`ReadError`].
+/// Errors that reading a resource may fail with: anything that implements `Display`, or a
+/// [`ReadError`].
 pub trait IntoReadError {
-    /// Makes it one.
+    /// Converts it.
     fn into_read_error(self) -> ReadError;
 }
 
@@ -142,7 +143,7 @@ impl<E: fmt::Display + 'static> IntoReadError for E {
     }
 }
 
-/// What is not there is not found; everything else has failed.
+/// An I/O error of kind `NotFound` means the resource does not exist; all others are failures.
 fn by_kind(error: &dyn Any, message: String) -> ReadError {
     let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
     if kind == Some(io::ErrorKind::NotFound) {
@@ -159,7 +160,7 @@ mod tests {
     use serde_json::json;
     use std::io;
 
-    /// PAT-017: text is text, bytes are a blob, and the kind is the one that was described.
+    /// PAT-017: text is text, bytes are a blob, and the MIME type is the one described.
     #[test]
     fn contents_are_made_of_what_functions_return() {
         let text = ResourceContents::text("x:/a", "hi");
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_found() {
+    fn missing_files_are_not_found() {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let refused =
             |result: Result<String, ReadError>| result.into_contents("x:/a", None).unwrap_err();

@@ -1,4 +1,4 @@
-//! Resources read by functions that are not async.
+//! Resources read by synchronous functions.
 
 use std::sync::Arc;
 
@@ -9,8 +9,7 @@ use super::{BadResource, Resource, ResourceBuilder, ResourceTemplate, TemplateBu
 use crate::context::Context;
 
 impl ResourceBuilder {
-    /// Finishes it with a function that reads it at once, each time anew. It must not block or
-    /// compute for long.
+    /// Finishes it with a function that returns immediately. It must not block or compute for long.
     pub fn quick<R, F>(self, function: F) -> Result<Resource, BadResource>
     where
         R: IntoContents + Send + 'static,
@@ -19,7 +18,7 @@ impl ResourceBuilder {
         self.read(move |context| std::future::ready(function(&context)))
     }
 
-    /// Finishes it with a function that may block while it reads; it runs on a thread for such.
+    /// Finishes it with a blocking function, run on a blocking thread.
     pub fn blocking<R, F>(self, function: F) -> Result<Resource, BadResource>
     where
         R: IntoContents + Send + 'static,
@@ -28,14 +27,14 @@ impl ResourceBuilder {
         let function = Arc::new(function);
         self.read(move |context| {
             let function = function.clone();
-            on_a_thread(move || function(&context))
+            on_blocking_thread(move || function(&context))
         })
     }
 }
 
 impl TemplateBuilder {
-    /// Finishes it with a function that reads a resource at once by the values of its variables.
-    /// It must not block or compute for long.
+    /// Finishes it with a function of the variables that returns immediately. It must not block or
+    /// compute for long.
     pub fn quick<T, R, F>(self, function: F) -> Result<ResourceTemplate, BadResource>
     where
         T: DeserializeOwned,
@@ -45,8 +44,7 @@ impl TemplateBuilder {
         self.read(move |context, values: T| std::future::ready(function(&context, values)))
     }
 
-    /// Finishes it with a function that may block while it reads a resource by the values of its
-    /// variables; it runs on a thread for such.
+    /// Finishes it with a blocking function of the variables, run on a blocking thread.
     pub fn blocking<T, R, F>(self, function: F) -> Result<ResourceTemplate, BadResource>
     where
         T: DeserializeOwned + Send + 'static,
@@ -56,16 +54,16 @@ impl TemplateBuilder {
         let function = Arc::new(function);
         self.read(move |context, values: T| {
             let function = function.clone();
-            on_a_thread(move || function(&context, values))
+            on_blocking_thread(move || function(&context, values))
         })
     }
 }
 
-async fn on_a_thread<R: Send + 'static>(function: impl FnOnce() -> R + Send + 'static) -> R {
+async fn on_blocking_thread<R: Send + 'static>(function: impl FnOnce() -> R + Send + 'static) -> R {
     match tokio::task::spawn_blocking(function).await {
         Ok(result) => result,
-        // A panic goes on where the call is answered. Without one the runtime is going away, and
-        // nobody is left to answer.
+        // A panic propagates to the call. Otherwise the runtime is shutting down, and nobody waits
+        // for the reply.
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => std::future::pending().await,

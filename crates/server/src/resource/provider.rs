@@ -1,4 +1,4 @@
-//! Resources that are found on request rather than registered one by one.
+//! Providers: resources found on request rather than registered one by one.
 
 use std::any::Any;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,10 +12,10 @@ use super::ReadError;
 use crate::bulk::Bulk;
 use crate::server::Server;
 
-/// Provides resources that are found on request, such as the files of a directory.
+/// Provides resources found on request, such as the files of a directory.
 ///
-/// Every function but [`claims`](Self::claims) may block; the server calls them where that is
-/// allowed. What a caller may see and read is the server's business.
+/// Every function but [`claims`](Self::claims) may block; the server calls them on blocking
+/// threads. The server checks access.
 pub trait ResourceProvider: Send + Sync + 'static {
     /// Returns whether a URI may name one of these resources, without looking. Of several
     /// providers, the first that claims a URI serves it.
@@ -25,9 +25,8 @@ pub trait ResourceProvider: Send + Sync + 'static {
     /// not read one of them may not read the resource.
     fn listed_uris(&self, uri: &str) -> Vec<String>;
 
-    /// Lists up to `most` visible resources, from behind where an earlier page ended. The first
-    /// page begins at an empty position. A change of the list is to be announced by
-    /// [`Server::resources_changed`] from then on.
+    /// Lists up to `most` visible resources after a position; the first page has an empty one. From
+    /// then on the provider announces changes of the list by [`Server::resources_changed`].
     fn list(
         &self,
         server: &Server,
@@ -39,25 +38,24 @@ pub trait ResourceProvider: Send + Sync + 'static {
     /// Opens a resource.
     fn open(&self, uri: &str) -> Result<Bulk, ReadError>;
 
-    /// Watches a resource until the returned guard is dropped. Every change from when this returns
-    /// is to be announced by [`Server::resource_changed`].
+    /// Watches a resource until the returned guard is dropped. From then on the provider announces
+    /// changes by [`Server::resource_changed`].
     fn watch(&self, server: &Server, uri: &Arc<str>) -> Result<WatchGuard, ReadError>;
 }
 
-/// Ends the watching of a resource when it is dropped.
+/// Stops watching a resource when dropped.
 pub type WatchGuard = Box<dyn Any + Send + Sync>;
 
 /// One page of the resources of a provider.
 #[derive(Debug, Default)]
 pub struct ResourcePage {
-    /// How the resources are listed.
+    /// The definitions listed.
     pub definitions: Vec<ResourceDefinition>,
-    /// The position where the next page begins, if there may be more. It means something to the
-    /// provider alone.
+    /// The position of the next page, if there may be more. Opaque to the server.
     pub next: Option<Vec<u8>>,
 }
 
-/// The position of a listing within the resources of all providers.
+/// A position in the listing of all providers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Position {
     pub(super) provider: u16,
@@ -65,7 +63,7 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// Encodes the position as a cursor. It begins with a byte that no URI does.
+    /// Encodes the position as a cursor. Its first byte cannot begin a URI.
     pub(crate) fn to_cursor(&self) -> String {
         let mut bytes = vec![0];
         bytes.extend(self.checksum().to_be_bytes());
@@ -74,7 +72,7 @@ impl Position {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Decodes a cursor, if it is that of a position, and as it was given out (PAT-016).
+    /// Decodes a cursor of a position; `None` if it was altered (PAT-016).
     pub(crate) fn from_cursor(cursor: &str) -> Option<Self> {
         let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
         let (checksum, rest) = bytes.strip_prefix(&[0])?.split_first_chunk()?;
@@ -83,7 +81,7 @@ impl Position {
         (position.checksum() == u64::from_be_bytes(*checksum)).then_some(position)
     }
 
-    /// Against mistakes, not against malice: there is nothing to be had by making up a position.
+    /// Against mistakes, not attacks: a made-up position gains nothing.
     fn checksum(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
@@ -95,9 +93,9 @@ impl Position {
 mod tests {
     use super::Position;
 
-    /// PAT-016: a cursor that was altered is refused.
+    /// PAT-016: an altered cursor is rejected.
     #[test]
-    fn an_altered_cursor_is_refused() {
+    fn altered_cursors_are_rejected() {
         let position = Position { provider: 1, within: b"a/b".to_vec() };
         let cursor = position.to_cursor();
         assert_eq!(Position::from_cursor(&cursor), Some(position));

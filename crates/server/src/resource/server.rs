@@ -1,4 +1,4 @@
-//! What a server can do with resources.
+//! Registration of resources with a server.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use mcp_flow_proto::model::Topics;
 
 use super::{BadResource, IntoResources, ResourceAccess, ResourceProvider};
 use crate::connections::Change;
-use crate::permissions::Kind;
+use crate::permissions::PermissionKind;
 use crate::registry::RegisterError;
 use crate::server::{Server, ServerBuilder};
 
 impl Server {
-    /// Adds resources and templates while the server runs, all of them or none. Clients that want
-    /// to know are told.
+    /// Adds resources and templates while the server runs, all of them or none. Subscribed clients
+    /// are notified.
     ///
     /// ```
     /// use mcp_flow_server::{Resource, Server};
@@ -32,7 +32,7 @@ impl Server {
     }
 
     /// Removes a resource by its URI, or a template by its text, while the server runs. Returns
-    /// whether there was one.
+    /// whether it existed.
     pub fn remove_resource(&self, uri: &str) -> bool {
         let removed = self.catalog().remove(uri);
         if removed {
@@ -41,11 +41,11 @@ impl Server {
         removed
     }
 
-    /// Says that a resource holds something else than before. Clients that have subscribed to it
-    /// are told, once for all that changes within a moment. A [`ResourceProvider`] says so by
-    /// itself.
+    /// Announces that the contents of a resource have changed. Clients subscribed to it are
+    /// notified, once for all changes within a short interval. A [`ResourceProvider`] announces its
+    /// own changes.
     pub fn resource_changed(&self, uri: &str) {
-        self.catalog().subscribers().tell(uri);
+        self.catalog().subscribers().notify(uri);
     }
 
     /// Announces that a [`ResourceProvider`] has other resources than it listed before.
@@ -53,15 +53,15 @@ impl Server {
         self.resource_list_changed(Vec::new());
     }
 
-    /// Tells those of a change who may see one of these; no names mean any.
+    /// Notifies clients that may see one of these; no URIs mean any.
     fn resource_list_changed(&self, uris: Vec<&str>) {
-        self.announce(&Change { topics: RESOURCES, names: Some((Kind::Resource, uris)) });
+        self.announce(&Change { topics: RESOURCES, names: Some((PermissionKind::Resource, uris)) });
     }
 }
 
 impl ServerBuilder {
-    /// Adds resources and templates: one, or several in a tuple or list. What is wrong with one is
-    /// told by [`build`](Self::build).
+    /// Adds resources and templates: one, or several in a tuple or list. [`build`](Self::build)
+    /// reports errors.
     pub fn resources(mut self, resources: impl IntoResources) -> Self {
         match resources.into_resources() {
             Ok(resources) => self.resources.extend(resources),
@@ -72,28 +72,28 @@ impl ServerBuilder {
         self
     }
 
-    /// Adds resources that are found on request. They are listed after those that are registered,
-    /// which come first for reading, too.
+    /// Adds resources found on request. Registered resources precede them in lists and lookups.
     pub fn resource_provider(mut self, provider: impl ResourceProvider) -> Self {
         self.catalog.add_provider(Arc::new(provider));
         self
     }
 
-    /// Sets who may see and read which resources. Without, everyone may read all of them.
+    /// Sets which callers may see and read which resources. By default everyone may read all of
+    /// them.
     pub fn resource_access(mut self, access: impl ResourceAccess) -> Self {
         self.catalog.set_access(Box::new(access));
         self
     }
 }
 
-/// Why resources cannot be added.
+/// Error while adding resources.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddResourcesError {
-    /// One of them cannot be used.
+    /// A resource is invalid.
     #[error(transparent)]
     Bad(#[from] BadResource),
-    /// Two of them collide.
+    /// Two resources have the same name.
     #[error(transparent)]
     Collision(#[from] RegisterError),
 }

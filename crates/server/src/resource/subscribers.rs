@@ -1,4 +1,4 @@
-//! Who wants to hear of changes of which resource: one registry behind both eras (C-34).
+//! Registry of resource subscriptions, for handshake and stateless revisions (C-34).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,14 +8,14 @@ use super::WatchGuard;
 use crate::connection::Shared;
 use crate::server::Server;
 
-/// Connections by the URIs they have subscribed to.
+/// Connections by the URIs they are subscribed to.
 #[derive(Debug, Default)]
 pub(crate) struct Subscribers {
-    known: Mutex<Known>,
+    state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct State {
     by_uri: HashMap<Arc<str>, Vec<Weak<Shared>>>,
     count: usize,
 }
@@ -23,62 +23,61 @@ struct Known {
 impl Subscribers {
     /// Adds one, unless there are too many.
     fn add(&self, uri: &Arc<str>, connection: Weak<Shared>) -> bool {
-        let mut known = self.known();
-        let has_room = known.count < MOST;
+        let mut state = self.state();
+        let has_room = state.count < MOST;
         if has_room {
-            known.count += 1;
-            known.by_uri.entry(uri.clone()).or_default().push(connection);
+            state.count += 1;
+            state.by_uri.entry(uri.clone()).or_default().push(connection);
         }
         has_room
     }
 
     fn remove(&self, uri: &Arc<str>, connection: &Weak<Shared>) {
-        let mut known = self.known();
-        let Some(connections) = known.by_uri.get_mut(uri) else { return };
+        let mut state = self.state();
+        let Some(connections) = state.by_uri.get_mut(uri) else { return };
         let index = connections.iter().position(|other| other.ptr_eq(connection));
         let Some(index) = index else { return };
         connections.swap_remove(index);
         if connections.is_empty() {
-            known.by_uri.remove(uri);
+            state.by_uri.remove(uri);
         }
-        known.count -= 1;
+        state.count -= 1;
     }
 
-    /// Tells all who have subscribed to a resource that it has changed.
-    pub(crate) fn tell(&self, uri: &str) {
-        let found = {
-            let known = self.known();
-            let Some((uri, connections)) = known.by_uri.get_key_value(uri) else { return };
+    /// Notifies all subscribers of a resource that it has changed.
+    pub(crate) fn notify(&self, uri: &str) {
+        let (uri, connections) = {
+            let state = self.state();
+            let Some((uri, connections)) = state.by_uri.get_key_value(uri) else { return };
             let connections: Vec<_> = connections.iter().filter_map(Weak::upgrade).collect();
             (uri.clone(), connections)
         };
-        // Not under the lock: the last owner of a connection may be the one held here.
-        let (uri, connections) = found;
+        // Not under the lock: this may be the last owner of a connection.
         connections.iter().for_each(|connection| connection.note_update(&uri));
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One connection's wish to hear of one resource, for as long as this is kept.
+/// One connection's subscription to one resource; ends when dropped.
 pub(crate) struct Subscription {
     uri: Arc<str>,
     connection: Weak<Shared>,
     server: Server,
-    /// Keeps the resource watched, if a provider has it.
+    /// Keeps a provider watching the resource.
     watched: Option<WatchGuard>,
 }
 
 impl Subscription {
-    /// Begins one; `None` if the server has too many.
+    /// Subscribes; `None` if the server has too many subscriptions.
     pub(super) fn new(server: Server, uri: Arc<str>, connection: Weak<Shared>) -> Option<Self> {
         let added = server.catalog().subscribers().add(&uri, connection.clone());
         added.then_some(Self { uri, connection, server, watched: None })
     }
 
-    /// Keeps the resource watched for as long as the subscription is kept.
+    /// Keeps the resource watched for as long as the subscription lives.
     pub(super) fn watched_by(mut self, guard: WatchGuard) -> Self {
         self.watched = Some(guard);
         self
@@ -101,5 +100,5 @@ impl fmt::Debug for Subscription {
     }
 }
 
-/// For the whole server: a client may come over many connections.
+/// Most subscriptions of a server: a client may have many connections.
 const MOST: usize = 250_000;

@@ -1,4 +1,4 @@
-//! Templates of URIs (RFC 6570, its simple forms): what they match, and with which values.
+//! URI templates (the simple forms of RFC 6570): matching and values.
 
 use percent_encoding::percent_decode_str;
 
@@ -13,13 +13,13 @@ enum Piece {
     Literal(String),
     Variable {
         name: String,
-        /// Whether its value may contain what separates parts of a URI.
+        /// Set if its value may contain delimiters of a URI.
         reserved: bool,
     },
 }
 
 impl UriTemplate {
-    /// Reads a template, or says what is wrong with it.
+    /// Parses a template; the error says what is wrong with it.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut pieces: Vec<Piece> = Vec::new();
         let mut rest = text;
@@ -60,13 +60,13 @@ impl UriTemplate {
         names.collect()
     }
 
-    /// The values of the variables in a URI, decoded; `None` if the URI is not of this form.
+    /// The decoded values of the variables in a URI; `None` if it does not match.
     ///
-    /// Where several ways of matching are possible, earlier variables take as much as they can.
-    /// The time it takes is in proportion to the length of the URI, whatever the URI.
+    /// Where several matches are possible, earlier variables take as much as they can. Matching
+    /// takes time linear in the length of the URI.
     pub(super) fn values(&self, uri: &str) -> Option<Vec<(&str, String)>> {
         let bytes = uri.as_bytes();
-        // Where in the URI each piece can begin, going by the pieces before it.
+        // The positions where each piece can begin, given the pieces before it.
         let mut starts = vec![vec![false; bytes.len() + 1]];
         starts[0][0] = true;
         for piece in &self.pieces {
@@ -82,8 +82,8 @@ impl UriTemplate {
             match piece {
                 Piece::Literal(literal) => end -= literal.len(),
                 Piece::Variable { name, .. } => {
-                    // The nearest: between it and the end is nothing the variable may not hold,
-                    // or the end could not have been reached.
+                    // The nearest start: nothing after it is excluded from the variable, or the end
+                    // could not have been reached.
                     let start = (0..end).rev().find(|start| starts[*start])?;
                     values.push((name.as_str(), decode(uri.get(start..end)?)?));
                     end = start;
@@ -96,7 +96,7 @@ impl UriTemplate {
 }
 
 impl Piece {
-    /// Where the piece can end, by where it can begin.
+    /// The positions where the piece can end, given those where it can begin.
     fn ends(&self, uri: &[u8], starts: &[bool]) -> Vec<bool> {
         let mut ends = vec![false; uri.len() + 1];
         match self {
@@ -139,16 +139,16 @@ fn decode(value: &str) -> Option<String> {
     percent_decode_str(value).decode_utf8().ok().map(Into::into)
 }
 
-const UNBALANCED: &str = "a brace is missing";
+const UNBALANCED: &str = "its braces do not match";
 
-/// Bounds the work of matching.
+/// Bounds the cost of matching.
 const MOST_PIECES: usize = 32;
 
 #[cfg(test)]
 mod tests {
     use super::UriTemplate;
 
-    /// MCP-080: a URI of a template's form gives the values of its variables.
+    /// MCP-080: a URI that matches yields the values of the variables.
     #[test]
     fn uris_are_matched_and_their_values_decoded() {
         check("x:/{a}", "x:/1", Some(&["1"]));
@@ -167,9 +167,9 @@ mod tests {
         check("x:/{a}", "x:/é", Some(&["é"]));
     }
 
-    /// Chosen badly, pieces and URI could take forever to match by trying.
+    /// Backtracking would take exponential time on this input.
     #[test]
-    fn matching_takes_no_time_to_speak_of() {
+    fn matching_does_not_backtrack() {
         let template: String = (0..10).map(|number| format!("{{v{number}}}a")).collect();
         let template = UriTemplate::parse(&format!("x:/{template}b")).unwrap();
         assert!(template.values(&format!("x:/{}", "a".repeat(4000))).is_none());

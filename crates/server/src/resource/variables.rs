@@ -1,16 +1,16 @@
-//! The values of a template's variables, in the type a function asks for.
+//! Decoding of a template's variables into the type a function takes.
 
 use serde::de::value::{Error, MapDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// Decodes values by name: texts as they are, numbers and flags from how they are written.
+/// Decodes values by name: texts as they are, numbers and booleans parsed.
 pub(super) fn decode<T: DeserializeOwned>(values: Vec<(&str, String)>) -> Result<T, Error> {
     let values = values.into_iter().map(|(name, value)| (name, Text(value)));
     T::deserialize(MapDeserializer::new(values))
 }
 
-/// A text that may be asked for as something else.
+/// A text that can be deserialized as other types.
 struct Text(String);
 
 impl IntoDeserializer<'_> for Text {
@@ -102,9 +102,9 @@ mod tests {
         Small,
     }
 
-    /// MCP-080: variables come in the types a function asks for, or not at all.
+    /// MCP-080: variables are decoded into the type a function takes, or rejected.
     #[test]
-    fn values_take_the_type_that_is_asked_for() {
+    fn variables_are_decoded_into_the_type_of_the_function() {
         let values = |number: &str| {
             let text = |text: &str| text.to_owned();
             vec![

@@ -1,4 +1,4 @@
-//! Whose words a server uses where documents differ in words alone.
+//! Wording of errors and capabilities where documents differ in wording alone.
 
 use std::borrow::Cow;
 
@@ -6,19 +6,19 @@ use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::UNSUPPORTED_PROTOCOL_VERSION;
 use serde_json::{Value, json};
 
-/// Whose words a server uses.
+/// The document whose wording a server uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// Those of the official text.
+    /// The official specification.
     #[default]
     Official,
-    /// Those of seed 004, to the letter: its capabilities, its members of tools, the messages of
-    /// its error table. It declares that nobody is told of changes, so nobody is.
+    /// Seed 004, to the letter: its capabilities, its tool members, the messages of its error
+    /// table. It declares no change notifications, so none are sent.
     Seed004,
 }
 
 impl Dialect {
-    /// What a server of this dialect declares, if that is always the same (C-23).
+    /// The fixed capabilities that this dialect declares (C-23).
     pub(crate) fn capabilities(self) -> Option<Value> {
         (self == Self::Seed004).then(|| {
             json!({
@@ -28,12 +28,13 @@ impl Dialect {
         })
     }
 
-    /// Returns whether clients may subscribe to single resources: not where that is not declared.
+    /// Returns whether clients may subscribe to single resources, which only the official dialect
+    /// declares.
     pub(crate) fn has_subscriptions(self) -> bool {
         self == Self::Official
     }
 
-    /// The error as this dialect words it; what it said before is in its details (WFL-052).
+    /// The error in this dialect's wording; the original text moves to its details (WFL-052).
     pub(crate) fn word(self, error: &RpcError) -> Cow<'_, RpcError> {
         if self == Self::Official {
             return Cow::Borrowed(error);
@@ -44,16 +45,16 @@ impl Dialect {
             -32601 => "Method not found",
             -32602 => "Invalid params",
             -32603 => "Internal error",
-            // The one of this number that has words of its own.
+            // The one error of this code that has its own wording.
             -32000 if error.name() != UNSUPPORTED_PROTOCOL_VERSION.name => "Server error",
             _ => return Cow::Borrowed(error),
         };
         if error.text() == message {
             return Cow::Borrowed(error);
         }
-        let told = error.text().to_owned();
+        let original = error.text().to_owned();
         let error = error.clone().message(message);
-        Cow::Owned(if error.has("details") { error } else { error.details(told) })
+        Cow::Owned(if error.has("details") { error } else { error.details(original) })
     }
 }
 
@@ -63,7 +64,7 @@ mod tests {
     use mcp_flow_proto::error::{NOT_INITIALIZED, UNKNOWN_TOOL};
     use mcp_flow_proto::{Revision, RpcError};
 
-    /// WFL-052: the words of the table, and nothing lost.
+    /// WFL-052: errors have the wording of the table, and nothing is lost.
     #[test]
     fn errors_are_worded_as_the_table_has_them() {
         for (error, message, details) in [

@@ -1,4 +1,4 @@
-//! A tool's output in the shape its revision has.
+//! A tool's output in the form of the client's revision.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{add_server_info, result_type};
 use crate::tool::ToolOutput;
 
-/// Gives a tool's output the shape its revision has, and hands it to `write`.
+/// Builds the wire form of a tool's output for a revision, and hands it to `write`.
 pub(crate) fn with_wire_output<T>(
     output: &ToolOutput,
     revision: Revision,
@@ -19,7 +19,7 @@ pub(crate) fn with_wire_output<T>(
 ) -> T {
     let features = revision.features();
     let items = if output.is_error { message_first(output) } else { Cow::from(&output.content) };
-    let message = if output.is_error { items.first().and_then(said) } else { None };
+    let message = if output.is_error { items.first().and_then(text_of) } else { None };
     let mut meta = Cow::Borrowed(&output.meta);
     if let Some(message) = message.filter(|_| !features.seed_002_members) {
         meta.to_mut().insert("errorMessage".to_owned(), message.into());
@@ -39,11 +39,10 @@ pub(crate) fn with_wire_output<T>(
     })
 }
 
-/// The content of a failure, whatever the tool made of it, with a text that tells of the failure
-/// in front (C-24).
+/// The content of a failure with its first text moved or put in front (C-24).
 fn message_first(output: &ToolOutput) -> Cow<'_, [Content]> {
     let content = &output.content;
-    match content.iter().position(|item| said(item).is_some()) {
+    match content.iter().position(|item| text_of(item).is_some()) {
         Some(0) => Cow::from(content),
         Some(position) => {
             let mut content = content.clone();
@@ -58,8 +57,8 @@ fn message_first(output: &ToolOutput) -> Cow<'_, [Content]> {
     }
 }
 
-/// What an item says, if it is text and says anything.
-fn said(content: &Content) -> Option<&str> {
+/// The text of an item, unless blank.
+fn text_of(content: &Content) -> Option<&str> {
     match content {
         Content::Text { text, .. } if !text.trim().is_empty() => Some(text),
         _ => None,
@@ -77,10 +76,10 @@ mod tests {
     use mcp_flow_proto::model::{Content, ContentForm};
     use serde_json::{Value, json};
 
-    /// MCP-019, MCP-028, C-24: every failure has its message first, and once more where clients
-    /// of each revision look for it.
+    /// MCP-019, MCP-028, C-24: every failure has its message first, and again where clients of each
+    /// revision look for it.
     #[test]
-    fn a_failure_is_told_in_every_revision() {
+    fn failures_have_a_message_in_every_revision() {
         let image = || Content::image([1], "image/png");
         let failed =
             |content: Vec<Content>| ToolOutput { is_error: true, ..ToolOutput::content(content) };
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_stays_as_it_is() {
+    fn success_content_is_unchanged() {
         let image = Content::image([1], "image/png");
         for revision in Revision::ALL {
             let sent = wire(&ToolOutput::content([image.clone(), Content::text("b")]), revision);
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stateless_result_stands_alone() {
+    fn stateless_results_carry_the_server_info() {
         let wire = wire(&ToolOutput::text("5"), Revision::V2026_07_28);
         assert_eq!(wire["resultType"], "complete");
         assert_eq!(wire["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "test");

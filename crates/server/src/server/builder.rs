@@ -1,4 +1,4 @@
-//! Putting a server together.
+//! Builder of a server.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
@@ -32,13 +32,13 @@ use crate::signing::Signing;
 use crate::tool::direct::Direct;
 use crate::tool::{AddToolsError, BadTool, Tool, ToolNames, ToolOutput};
 
-/// A server being put together. Starts with limits that are safe on an open network.
+/// Builds a server. Starts with limits that are safe on an open network.
 #[must_use]
 pub struct ServerBuilder {
     info: Implementation,
     instructions: Option<String>,
     versions: VersionPolicy,
-    takes_unasked_answers: bool,
+    accepts_unsolicited_answers: bool,
     limits: Limits,
     router: Router,
     permissions: Option<Permissions>,
@@ -67,7 +67,7 @@ impl ServerBuilder {
             info: Implementation::new(name, version),
             instructions: None,
             versions: VersionPolicy::default(),
-            takes_unasked_answers: false,
+            accepts_unsolicited_answers: false,
             limits: Limits::default(),
             router: Router::default(),
             permissions: None,
@@ -95,30 +95,31 @@ impl ServerBuilder {
         &self.sealing
     }
 
-    /// What the server is for, told to clients whose revision has a place for it.
+    /// Describes the server to clients whose revision has a field for it.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.info.description = Some(description.into());
         self
     }
 
-    /// How a model should use the server.
+    /// Tells a model how to use the server.
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = Some(instructions.into());
         self
     }
 
-    /// Which handshake revisions to agree to. Defaults to the nearest one.
+    /// Sets the protocol revisions to serve. Defaults to negotiating the nearest one.
     pub fn versions(mut self, versions: VersionPolicy) -> Self {
         self.versions = versions;
         self
     }
 
-    /// Accepts `inputResponses` to questions that were not asked yet, which are ignored otherwise (C-62).
+    /// Accepts `inputResponses` to questions that were not asked yet; by default they are ignored
+    /// (C-62).
     ///
-    /// Only for a server where nobody has to agree to anything: its callers can answer in place of
+    /// Enable it only on a server where no consent is needed: callers can then answer in place of
     /// their users.
-    pub fn unasked_answers(mut self, are_taken: bool) -> Self {
-        self.takes_unasked_answers = are_taken;
+    pub fn unsolicited_answers(mut self, accepted: bool) -> Self {
+        self.accepts_unsolicited_answers = accepted;
         self
     }
 
@@ -128,17 +129,17 @@ impl ServerBuilder {
         self
     }
 
-    /// Lets principals use only what these rules give them. Rules may be exchanged while the server
-    /// runs; without any, everyone may use everything.
+    /// Restricts principals to what these rules allow. The rules can be replaced while the server
+    /// runs. Without rules, every principal may use everything.
     ///
     /// ```
-    /// use mcp_flow_server::permissions::{Names, Rule};
+    /// use mcp_flow_server::permissions::{Names, AccessRule};
     /// use mcp_flow_server::{Permissions, Server};
     ///
-    /// let everyone = Rule {
+    /// let everyone = AccessRule {
     ///     principals: Names::all(),
     ///     tools: Names::new(["calculator.*"]),
-    ///     ..Rule::default()
+    ///     ..AccessRule::default()
     /// };
     /// let permissions = Permissions::new(vec![everyone]);
     /// let server = Server::builder("sums", "1.0.0").permissions(permissions.clone()).build().unwrap();
@@ -151,28 +152,28 @@ impl ServerBuilder {
         self
     }
 
-    /// Takes messages only that are signed with a key shared with the client, and signs the server's
-    /// own (MCP-073). Only clients of this workspace can. Defaults to no.
+    /// Accepts only messages signed with a key shared with the client, and signs the server's own
+    /// (MCP-073). Only clients of this workspace support it. Off by default.
     pub fn signing(mut self, signing: Signing) -> Self {
         self.signing = Some(signing);
         self
     }
 
-    /// Adds a method of one's own.
+    /// Adds a custom method.
     pub fn method(mut self, method: &'static str, era: Era, handler: impl Handler) -> Self {
         self.router.add(method, era, handler);
         self
     }
 
-    /// Adds a method of one's own that is served before `initialize` too.
+    /// Adds a custom method that is also served before `initialize`.
     pub fn early_method(mut self, method: &'static str, era: Era, handler: impl Handler) -> Self {
         self.router.add_early(method, era, handler);
         self
     }
 
-    /// Declares an addition to the protocol: among the `experimental` capabilities of handshake
-    /// revisions under one name, among the `extensions` of later ones under another, which begins
-    /// with a domain of its inventor's.
+    /// Declares a protocol extension: under one name among the `experimental` capabilities of
+    /// handshake revisions, under another among the `extensions` of later ones. The second begins
+    /// with a domain of the extension's author.
     pub fn declare(
         mut self,
         experimental: &'static str,
@@ -186,11 +187,11 @@ impl ServerBuilder {
     /// Adds a hook that sees every event of every connection, and may veto some.
     ///
     /// ```
-    /// use mcp_flow_server::{ConnectionInfo, Event, Server, Veto};
+    /// use mcp_flow_server::{ConnectionInfo, ConnectionEvent, Server, Veto};
     ///
     /// let server = Server::builder("quiet", "1.0.0")
-    ///     .hook(|connection: &ConnectionInfo, event: &Event<'_>| match event {
-    ///         Event::Connected if connection.transport != "stdio" => {
+    ///     .hook(|connection: &ConnectionInfo, event: &ConnectionEvent<'_>| match event {
+    ///         ConnectionEvent::Connected if connection.transport != "stdio" => {
     ///             Err(Veto("only pipes here".into()))
     ///         }
     ///         _ => Ok(()),
@@ -204,25 +205,25 @@ impl ServerBuilder {
         self
     }
 
-    /// Adds one who sees every exchange, while it wants to.
+    /// Adds an observer of every call.
     pub fn observer(mut self, observer: impl Observer) -> Self {
         self.observers.push(Box::new(observer));
         self
     }
 
-    /// Whose way of writing content to follow. Defaults to the official one.
+    /// Sets the form in which content is written. Defaults to the official one.
     pub fn content_form(mut self, form: ContentForm) -> Self {
         self.content_form = form;
         self
     }
 
-    /// Whose words to use where documents differ in words alone. Defaults to the official ones.
+    /// Sets the wording of errors and capabilities. Defaults to the official one.
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.dialect = dialect;
         self
     }
 
-    /// Adds a function that sees the output of every tool, failures included, and may change it
+    /// Adds a filter that sees the output of every tool, failures included, and may change it
     /// before it is sent. Filters run in the order they are added; one that panics fails its call.
     ///
     /// [`strip_control_characters`](crate::strip_control_characters) is one.
@@ -245,7 +246,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Puts in a value that handlers get from [`Context::extension`](crate::Context::extension).
+    /// Adds a value that handlers get from [`Context::extension`](crate::Context::extension).
     pub fn extension<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.extensions.insert(value);
         self
@@ -272,7 +273,7 @@ impl ServerBuilder {
                 info_value,
                 instructions: self.instructions,
                 versions: self.versions,
-                takes_unasked_answers: self.takes_unasked_answers,
+                accepts_unsolicited_answers: self.accepts_unsolicited_answers,
                 limits: RwLock::new(Arc::new(self.limits)),
                 load: Load::default(),
                 rates: Buckets::default(),
@@ -306,17 +307,17 @@ impl std::fmt::Debug for ServerBuilder {
     }
 }
 
-/// Why a server cannot be built.
+/// Error while building a server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A tool cannot be used.
+    /// A tool is invalid.
     #[error(transparent)]
     Tools(#[from] AddToolsError),
-    /// A prompt cannot be used.
+    /// A prompt is invalid.
     #[error(transparent)]
     Prompts(#[from] AddPromptsError),
-    /// A resource cannot be used.
+    /// A resource is invalid.
     #[error(transparent)]
     Resources(#[from] AddResourcesError),
 }

@@ -1,8 +1,8 @@
-//! Answers of a client, checked and decoded as arguments are.
+//! Form answers of a client, checked and decoded like arguments.
 
 use mcp_flow_proto::Raw;
 use mcp_flow_proto::model::FormSchema;
-use mcp_flow_schema::{Fault, Schema};
+use mcp_flow_schema::{CheckError, Schema};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -11,14 +11,14 @@ use super::arguments::decode;
 use super::derived::{argument_schema, without_null};
 use super::unreadable;
 
-/// The schema a form is made from, out of the type its answer is decoded into.
+/// The schema of a form, derived from the type of its answer.
 pub(crate) fn form_schema<T: JsonSchema>() -> Value {
     without_null(argument_schema::<T>())
 }
 
-/// Checks what was filled into a form and decodes it; the error says all that is wrong.
+/// Checks and decodes a form's content; the error lists all violations.
 ///
-/// What nobody asked for is left out, and `null` is the same as nothing filled in.
+/// Unknown members are dropped, and `null` means not filled in.
 pub(crate) fn read_form<T: DeserializeOwned>(
     form: &FormSchema,
     mut content: Map<String, Value>,
@@ -29,8 +29,8 @@ pub(crate) fn read_form<T: DeserializeOwned>(
     let content = Raw::Json(&content);
     let schema = Schema::compile_with_formats(&form.to_schema())?;
     schema.check(content).and_then(|()| decode(content)).map_err(|fault| match fault {
-        Fault::Unreadable(error) => unreadable(&error),
-        Fault::Violations(violations) => {
+        CheckError::Unreadable(error) => unreadable(&error),
+        CheckError::Violations(violations) => {
             let sentences: Vec<_> = violations.into_iter().map(|one| one.sentence).collect();
             sentences.join("; ")
         }
@@ -88,9 +88,9 @@ mod tests {
         assert_eq!(properties["sizes"]["items"]["anyOf"][0], small);
     }
 
-    /// C-06: what a client fills in is checked, whatever it says.
+    /// C-06: answers of a client are validated.
     #[test]
-    fn an_answer_is_checked() {
+    fn form_answers_are_validated() {
         check(json!({"name": "Al", "age": 5.0, "color": "red", "sizes": ["Large"], "x": {}}), "");
         check(json!({"name": "Al", "age": null, "mail": "a@b.example"}), "");
         check(json!({}), "name is required");

@@ -1,11 +1,11 @@
-//! From encoded arguments to the type a tool's function takes.
+//! Decoding of arguments into the type a tool's function takes.
 
 use mcp_flow_proto::{Raw, RpcError};
-use mcp_flow_schema::{Fault, Violation, build, dotted, member};
+use mcp_flow_schema::{CheckError, Violation, build, dotted, member};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The error that tells of all violations.
+/// The error that lists all violations.
 pub(crate) fn violations_error(violations: &[Violation]) -> RpcError {
     let details: Vec<_> = violations.iter().map(|violation| violation.sentence.as_str()).collect();
     let list: Vec<_> = violations
@@ -15,45 +15,44 @@ pub(crate) fn violations_error(violations: &[Violation]) -> RpcError {
     RpcError::invalid_params(details.join("; ")).with("violations", list)
 }
 
-/// Decodes arguments that keep to their schema.
+/// Decodes arguments that conform to their schema.
 ///
-/// To JSON Schema `5.0` is an integer, and some clients write all numbers that way; to a Rust
-/// integer it is not. So what does not fit at once is tried again with such a number written as an
-/// integer.
-pub(crate) fn decode<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, Fault> {
+/// In JSON Schema `5.0` is an integer, and some clients write all numbers that way; a Rust integer
+/// rejects it. So arguments that fail to decode are tried again with such numbers as integers.
+pub(crate) fn decode<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, CheckError> {
     arguments.decode().or_else(|_| decode_again(arguments))
 }
 
-fn decode_again<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, Fault> {
-    let mut value = build(arguments).map_err(Fault::Unreadable)?;
-    // One by one, so that only those change that have to; all at once when there are many.
+fn decode_again<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, CheckError> {
+    let mut value = build(arguments).map_err(CheckError::Unreadable)?;
+    // One by one, so that only the necessary ones change; all at once if there are many.
     for _ in 0..MOST_TRIES {
         let error = match serde_path_to_error::deserialize(&value) {
             Ok(decoded) => return Ok(decoded),
             Err(error) => error,
         };
-        let place = value.pointer_mut(&pointer(error.path()));
-        match place.and_then(|place| Some((whole(place)?, place))) {
-            Some((number, place)) => *place = number.into(),
+        let target = value.pointer_mut(&pointer(error.path()));
+        match target.and_then(|target| Some((whole(target)?, target))) {
+            Some((number, target)) => *target = number.into(),
             None => return Err(explain(&value, &error)),
         }
     }
-    write_whole_numbers_as_such(&mut value);
+    convert_whole_numbers(&mut value);
     serde_path_to_error::deserialize(&value).map_err(|error| explain(&value, &error))
 }
 
-/// The integer a number is, if it is written with a point and nothing is lost without.
+/// The integer value of a float, if it has one without loss.
 fn whole(value: &Value) -> Option<i64> {
     let number = value.as_f64().filter(|_| value.is_f64())?;
-    // Past 2^53 a float stands for several integers, and none of them was meant for sure.
+    // Past 2^53 a float stands for several integers.
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
     (number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_991.0).then_some(number as i64)
 }
 
-fn write_whole_numbers_as_such(value: &mut Value) {
+fn convert_whole_numbers(value: &mut Value) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(write_whole_numbers_as_such),
-        Value::Object(members) => members.values_mut().for_each(write_whole_numbers_as_such),
+        Value::Array(items) => items.iter_mut().for_each(convert_whole_numbers),
+        Value::Object(members) => members.values_mut().for_each(convert_whole_numbers),
         other => {
             if let Some(number) = whole(other) {
                 *other = number.into();
@@ -62,8 +61,8 @@ fn write_whole_numbers_as_such(value: &mut Value) {
     }
 }
 
-/// Says what a type did not take, though the schema allowed it.
-fn explain(arguments: &Value, error: &serde_path_to_error::Error<serde_json::Error>) -> Fault {
+/// Describes a value that the type rejects although the schema allows it.
+fn explain(arguments: &Value, error: &serde_path_to_error::Error<serde_json::Error>) -> CheckError {
     let pointer = pointer(error.path());
     let name = match dotted(&pointer) {
         name if name.is_empty() => "the whole of the arguments".to_owned(),
@@ -75,7 +74,7 @@ fn explain(arguments: &Value, error: &serde_path_to_error::Error<serde_json::Err
         Some(value) => format!("{name} is too large a number: {value}"),
         None => format!("{name} cannot be used: {}", error.inner()),
     };
-    Fault::Violations(vec![Violation { pointer, sentence }])
+    CheckError::Violations(vec![Violation { pointer, sentence }])
 }
 
 fn pointer(path: &serde_path_to_error::Path) -> String {
@@ -84,20 +83,20 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
         .map(|segment| match segment {
             Segment::Seq { index } => format!("/{index}"),
             Segment::Map { key } => member("", key),
-            // A variant is not a place in the arguments of its own.
+            // A variant is not a location in the arguments.
             Segment::Enum { .. } | Segment::Unknown => String::new(),
         })
         .collect()
 }
 
-/// How many numbers are converted one by one.
+/// Most numbers converted one by one.
 const MOST_TRIES: usize = 16;
 
 #[cfg(test)]
 mod tests {
     use super::decode;
     use mcp_flow_proto::{Encoding, Raw};
-    use mcp_flow_schema::Fault;
+    use mcp_flow_schema::CheckError;
     use serde::Deserialize;
     use serde_json::{Value, json};
 
@@ -129,9 +128,9 @@ mod tests {
         for raw in [Raw::Json(&text), Raw::Cbor(&cbor)] {
             match (decode::<Order>(raw), &expected) {
                 (Ok(order), Ok(expected)) => assert_eq!(order, *expected),
-                (Err(Fault::Violations(violations)), Err(expected)) => {
-                    let told = format!("{} {}", violations[0].pointer, violations[0].sentence);
-                    assert!(told.starts_with(expected), "{told}");
+                (Err(CheckError::Violations(violations)), Err(expected)) => {
+                    let text = format!("{} {}", violations[0].pointer, violations[0].sentence);
+                    assert!(text.starts_with(expected), "{text}");
                 }
                 (outcome, _) => panic!("{arguments}: {outcome:?}"),
             }

@@ -1,4 +1,4 @@
-//! Describing a tool, and the three ways to finish it.
+//! Builder of a tool, finished by one of three kinds of function.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use super::derived::{argument_schema, without_null};
 use super::{Function, IntoToolOutput, Tool, mirrored};
 use crate::context::Context;
 use crate::handler::Reply;
-use crate::permissions::Kind;
+use crate::permissions::PermissionKind;
 
-/// A tool being described; finished by [`handler`](Self::handler), [`quick`](Self::quick) or
+/// Builds a tool; finished by [`handler`](Self::handler), [`quick`](Self::quick) or
 /// [`blocking`](Self::blocking).
 #[derive(Debug)]
 #[must_use]
 pub struct ToolBuilder {
     definition: ToolDefinition,
     input_schema: Value,
-    /// How the input schema is listed, if otherwise than it is checked.
+    /// The listed input schema, if it differs from the one checked.
     listed_schema: Option<Value>,
     output_schema: Option<Value>,
-    /// How the output schema is listed, if otherwise than it is checked.
+    /// The listed output schema, if it differs from the one checked.
     listed_output: Option<Map<String, Value>>,
-    kind: Kind,
+    kind: PermissionKind,
 }
 
 impl ToolBuilder {
@@ -41,30 +41,29 @@ impl ToolBuilder {
             listed_schema: None,
             output_schema: None,
             listed_output: None,
-            kind: Kind::Tool,
+            kind: PermissionKind::Tool,
         }
     }
 
-    /// As what of a kind it is given to principals by the rules of a server, by its name.
-    /// [`Kind::Tool`] unless something else is said.
-    pub fn granted_as(mut self, kind: Kind) -> Self {
+    /// Sets the kind of permission needed to call it, by its name. Defaults to [`PermissionKind::Tool`].
+    pub fn granted_as(mut self, kind: PermissionKind) -> Self {
         self.kind = kind;
         self
     }
 
-    /// A name for people.
+    /// Sets the display name.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.definition.title = Some(title.into());
         self
     }
 
-    /// What the tool does, for a model to choose by.
+    /// Sets the description that a model chooses by.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.definition.description = Some(description.into());
         self
     }
 
-    /// JSON Schema 2020-12 of the arguments; its type must be `object`.
+    /// Sets the JSON Schema 2020-12 of the arguments; its type must be `object`.
     pub fn input_schema(mut self, schema: Value) -> Self {
         self.input_schema = schema;
         self.listed_schema = None;
@@ -76,34 +75,34 @@ impl ToolBuilder {
         self.derived_schema(argument_schema::<T>())
     }
 
-    /// As [`input_schema`](Self::input_schema), of one that was derived from a type: what may be
-    /// left out may also be null, which is not listed, because some hosts refuse two types.
+    /// Like [`input_schema`](Self::input_schema), for a schema derived from a type: optional
+    /// members may also be null, which is not listed, because some hosts reject two types.
     pub fn derived_schema(self, schema: Value) -> Self {
         let listed = without_null(schema.clone());
         Self { listed_schema: Some(listed), ..self.input_schema(schema) }
     }
 
-    /// JSON Schema 2020-12 of the structured output. Results that know theirs, such as
-    /// [`Structured`](super::Structured), need not be described here.
+    /// Sets the JSON Schema 2020-12 of the structured output. Result types with their own schema,
+    /// such as [`Structured`](super::Structured), do not need it.
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.output_schema = Some(schema);
         self
     }
 
-    /// Lists another schema of the structured output than the one it is checked against, such as
-    /// one that refers to where it is.
+    /// Lists another output schema than the one results are checked against, for example a
+    /// reference.
     pub fn listed_output_schema(mut self, schema: Map<String, Value>) -> Self {
         self.listed_output = Some(schema);
         self
     }
 
-    /// Hints on what the tool does to the world.
+    /// Sets hints on the tool's effects.
     pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
         self.definition.annotations = Some(annotations);
         self
     }
 
-    /// Puts the tool into a category, by which clients can sort and filter. It may be in several.
+    /// Adds a category, by which clients can sort and filter. A tool may have several.
     pub fn category(mut self, category: impl Into<Value>) -> Self {
         let list = self.definition.meta.entry(CATEGORIES).or_insert_with(|| json!([]));
         if let Value::Array(list) = list {
@@ -112,7 +111,7 @@ impl ToolBuilder {
         self
     }
 
-    /// Adds something else that is listed with it, under `_meta`.
+    /// Adds a member of the listed `_meta`.
     pub fn meta(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.definition.meta.insert(name.into(), value.into());
         self
@@ -136,8 +135,8 @@ impl ToolBuilder {
         }))
     }
 
-    /// Finishes the tool with a function that returns at once. It runs where messages are read,
-    /// so it must not block or compute for long.
+    /// Finishes the tool with a function that returns immediately. It runs on the task that reads
+    /// messages, so it must not block or compute for long.
     pub fn quick<T, R, F>(self, function: F) -> Result<Tool, BadTool>
     where
         T: DeserializeOwned + Send + 'static,
@@ -149,7 +148,7 @@ impl ToolBuilder {
         }))
     }
 
-    /// Finishes the tool with a function that may block; it runs on a thread for such.
+    /// Finishes the tool with a blocking function, run on a blocking thread.
     pub fn blocking<T, R, F>(self, function: F) -> Result<Tool, BadTool>
     where
         T: DeserializeOwned + Send + 'static,
@@ -169,7 +168,7 @@ impl ToolBuilder {
     fn finish<R: IntoToolOutput>(mut self, function: Box<Function>) -> Result<Tool, BadTool> {
         self.output_schema = self.output_schema.or_else(R::output_schema);
         let name = &self.definition.name;
-        if !is_good_name(name) {
+        if !is_valid_name(name) {
             return Err(BadTool::Name(name.clone()));
         }
         let bad_schema = |which| {
@@ -199,12 +198,12 @@ impl ToolBuilder {
     }
 }
 
-/// Whether every default keeps to the schema of what it stands in for.
+/// Checks that every default conforms to the schema of its property.
 fn check_defaults(schema: &Value) -> Result<(), String> {
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
         let Some(default) = property.get("default") else { continue };
-        // One that refers to other parts of the schema cannot be checked by itself.
+        // A schema with references cannot be checked by itself.
         let is_good = Schema::compile(property)
             .map_or(true, |schema| schema.check(Raw::Json(&default.to_string())).is_ok());
         if !is_good {
@@ -214,30 +213,30 @@ fn check_defaults(schema: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Where `_meta` lists the categories of a tool (MCP-088).
+/// `_meta` key of a tool's categories (MCP-088).
 const CATEGORIES: &str = "categories";
 
-/// The characters the newest revision allows, and its length.
-pub(crate) fn is_good_name(name: &str) -> bool {
+/// Returns whether a name has the characters and length that the newest revision allows.
+pub(crate) fn is_valid_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     (1..=128).contains(&name.len()) && name.bytes().all(allowed)
 }
 
-/// Why a tool cannot be used.
+/// Error in a tool.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadTool {
-    /// The name has characters that not every client takes.
+    /// The name has characters that not every client accepts.
     #[error("the tool name {0:?} must be 1 to 128 letters, digits, '_', '-' or '.'")]
     Name(String),
-    /// A schema cannot be used.
+    /// A schema is invalid.
     #[error("the {which} schema of tool {name} cannot be used: {reason}")]
     Schema {
         /// The tool.
         name: String,
         /// `input` or `output`.
         which: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }
@@ -249,7 +248,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn what_no_client_could_use_is_refused_when_it_is_built() {
+    fn invalid_tools_are_rejected_when_built() {
         check("good.name-1_x", json!({"type": "object"}), "");
         check("", json!({"type": "object"}), "letters, digits");
         check("bad name", json!({"type": "object"}), "letters, digits");

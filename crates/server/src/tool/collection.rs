@@ -1,11 +1,11 @@
-//! One tool or many, wherever tools are asked for.
+//! Conversion into lists of tools.
 
 use std::sync::Arc;
 
 use super::{BadTool, Tool};
 use crate::collection::collection;
 
-/// What tools can be added from: one tool, several, or something that has tools.
+/// A source of tools: one tool, several, or a type with tools.
 ///
 /// Implemented for [`Tool`], for what `tools![…]` lists, for types with `#[tool]` on their `impl`
 /// block, and for tuples, lists and results of those.
@@ -25,13 +25,13 @@ use crate::collection::collection;
     note = "functions are listed by name: `.tools(tools![add, divide])`"
 )]
 pub trait IntoTools {
-    /// The tools, in the order they are to be listed.
+    /// The tools, in listing order.
     fn into_tools(self) -> Result<Vec<Tool>, BadTool>;
 }
 
 /// A type with methods that are tools; implemented by `#[tool]`.
 pub trait ToolCollection: Send + Sync + 'static {
-    /// The tools, all sharing the value they are methods of.
+    /// The tools, all sharing this value.
     fn tools(self: Arc<Self>) -> Result<Vec<Tool>, BadTool>;
 }
 

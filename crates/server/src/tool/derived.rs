@@ -1,4 +1,4 @@
-//! Schemas derived from types.
+//! JSON Schemas derived from types.
 
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::transform::RecursiveTransform;
@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The schema of what a tool takes, from the type it is decoded into.
+/// The schema of a tool's arguments, derived from the type they are decoded into.
 ///
 /// ```
 /// use mcp_flow_server::tool::argument_schema;
@@ -25,7 +25,7 @@ pub fn argument_schema<T: JsonSchema>() -> Value {
     schema_of::<T>(SchemaSettings::draft2020_12().for_deserialize())
 }
 
-/// What can be taken as an argument: a type that can be decoded and has a schema.
+/// A type that can be an argument: it can be decoded and has a schema.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument",
     label = "it cannot be decoded, or has no schema",
@@ -36,11 +36,11 @@ pub trait Argument: DeserializeOwned + JsonSchema {}
 
 impl<T: DeserializeOwned + JsonSchema> Argument for T {}
 
-/// Compiles only for what can be an argument.
+/// Compiles only for types that can be arguments.
 #[doc(hidden)]
 pub fn check_argument<T: Argument>() {}
 
-/// Returns whether a type is written as a single value, such as a text or a list, and not as an object that
+/// Returns whether a type is a single value, such as a text or a list, rather than an object that
 /// could hold several arguments.
 #[doc(hidden)]
 pub fn is_one_value<T: JsonSchema>() -> bool {
@@ -48,7 +48,7 @@ pub fn is_one_value<T: JsonSchema>() -> bool {
     is_single(&schema, &schema, 0)
 }
 
-/// Returns whether no object keeps to a schema, as far as it says so by its types and alternatives.
+/// Returns whether no object conforms to a schema, by its types and alternatives.
 fn is_single(schema: &Value, root: &Value, depth: usize) -> bool {
     let mut alternatives =
         ["oneOf", "anyOf"].into_iter().filter_map(|name| schema[name].as_array());
@@ -68,11 +68,10 @@ fn is_single(schema: &Value, root: &Value, depth: usize) -> bool {
     }
 }
 
-/// Limit on references and alternatives within each other.
+/// Deepest nesting of references and alternatives.
 const DEEPEST_REFERENCE: usize = 16;
 
-/// What is known not to be written as an object. The compiler can look for it, other than for the
-/// schema of a type.
+/// Marker for types that are not objects. The compiler can look for it, unlike for a schema.
 #[doc(hidden)]
 pub trait NotAnObject {}
 
@@ -86,48 +85,48 @@ impl<T> NotAnObject for Vec<T> {}
 
 impl<T: NotAnObject> NotAnObject for Option<T> {}
 
-/// Asks the compiler for the shape of a type: its own constant counts where it has one, that of
-/// [`MayBeObject`] everywhere else.
+/// Lets the compiler choose the shape of a type: its own constant if it has one, otherwise that of
+/// [`MayBeObject`].
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Shape<T>(std::marker::PhantomData<T>);
 
 impl<T: NotAnObject> Shape<T> {
-    /// Whether the type may be written as an object.
+    /// States that the type is not an object.
     pub const MAY_BE_OBJECT: bool = false;
 }
 
-/// What counts for types of which nothing is known.
+/// The default for types without [`NotAnObject`].
 #[doc(hidden)]
 pub trait MayBeObject {
-    /// Whether the type may be written as an object.
+    /// States that the type may be an object.
     const MAY_BE_OBJECT: bool = true;
 }
 
 impl<T> MayBeObject for Shape<T> {}
 
-/// The schema of what a tool gives back, from the type it is written from.
+/// The schema of a tool's result, derived from the type it is encoded from.
 pub fn result_schema<T: JsonSchema>() -> Value {
     schema_of::<T>(SchemaSettings::draft2020_12().for_serialize())
 }
 
 fn schema_of<T: JsonSchema>(settings: SchemaSettings) -> Value {
     let settings = settings.with(|settings| {
-        // The dialect is the protocol's default, and models read a schema better in one piece.
+        // The dialect is the protocol's default, and models read a schema better without
+        // references.
         settings.meta_schema = None;
         settings.inline_subschemas = true;
     });
-    let settings = settings.with_transform(RecursiveTransform(speak_plainly));
+    let settings = settings.with_transform(RecursiveTransform(use_common_keywords));
     let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<T>();
     // The name of a Rust type means nothing to a caller.
     schema.remove("title");
     schema.into()
 }
 
-/// The same for clients to read: what may be left out need not also be allowed to be null.
+/// The schema as listed, without null types of optional members.
 ///
-/// Null is still taken for what is left out, but a schema with two types for one value is more
-/// than some hosts understand.
+/// Null is still accepted for them, but some hosts do not understand a schema with two types.
 pub(super) fn without_null(mut schema: Value) -> Value {
     let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
@@ -165,18 +164,18 @@ fn strip_null(schema: &mut Value) {
     if let Some(Value::Object(other)) = other {
         members.remove("anyOf");
         for (word, value) in other {
-            // What is said of the argument itself counts more than what is said of its type.
+            // What is stated for the argument takes precedence over its type.
             members.entry(word).or_insert(value);
         }
     }
 }
 
-/// Replaces what not every client knows: formats of Rust by the bounds they stand for, `true` by an
-/// object.
+/// Replaces keywords that not every client knows: Rust formats by the bounds they imply, `true` by
+/// an object.
 ///
-/// Some hosts refuse a tool with a format they have never heard of.
-fn speak_plainly(schema: &mut Schema) {
-    // The same as `true`, in the only form some clients know.
+/// Some hosts reject a tool with an unknown format.
+fn use_common_keywords(schema: &mut Schema) {
+    // Equivalent to `true`, in the only form some clients know.
     if schema.as_bool() == Some(true) {
         *schema = Schema::default();
     }
@@ -193,7 +192,7 @@ fn speak_plainly(schema: &mut Schema) {
             schema.insert("maximum".to_owned(), f32::MAX.into());
             None
         }
-        // Their ends cannot be said exactly in the numbers most clients have.
+        // Their bounds are not exact in the numbers most clients have.
         Some("int" | "int64" | "int128" | "uint" | "uint64" | "uint128" | "double") => None,
         _ => return,
     };
@@ -245,17 +244,17 @@ mod tests {
         Production,
     }
 
-    /// A type that cannot hold several arguments is one of them, however its schema says so.
+    /// A type that cannot hold several arguments is one argument, whatever the form of its schema.
     #[test]
-    fn single_values_are_told_from_objects() {
+    fn single_values_are_distinguished_from_objects() {
         assert!(is_one_value::<String>() && is_one_value::<Vec<u8>>() && is_one_value::<Size>());
         assert!(is_one_value::<Target>() && is_one_value::<Option<Target>>());
         assert!(!is_one_value::<Nested>() && !is_one_value::<Option<Nested>>());
     }
 
-    /// MCP-025: schemas say what is needed in words every client knows, in one piece.
+    /// MCP-025: schemas use only common keywords and no references.
     #[test]
-    fn schemas_are_plain() {
+    fn derived_schemas_use_common_keywords() {
         let schema = argument_schema::<Everything>();
         assert_eq!((schema.get("$schema"), schema.get("title")), (None, None));
         assert!(!schema.to_string().contains("format"), "{schema}");

@@ -1,7 +1,7 @@
-//! Tools as methods of their own (C-18): the arguments are the params, the output is the result.
+//! Tools called as methods (C-18): the arguments are the params, the output is the result.
 //!
-//! Nothing else about such a call differs from `tools/call`: who may make it, what the arguments
-//! must be, what runs, and what is noted of it.
+//! Apart from that such a call is like `tools/call`: permissions, argument check, execution and
+//! observation are the same.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::handler::Reply;
 use crate::server::ServerBuilder;
 
-/// Which tools are methods as well.
+/// The tools that can be called as methods.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Direct {
     all: bool,
@@ -24,21 +24,21 @@ pub(crate) struct Direct {
 }
 
 impl Direct {
-    /// Whether a tool is.
+    /// Returns whether a tool is included.
     pub(crate) fn includes(&self, tool: &Tool) -> bool {
         self.all || self.named.contains(&tool.definition().name)
     }
 
-    /// Whether none is, so that tools need not be looked through.
+    /// Returns whether there are none, so that no lookup is needed.
     pub(crate) fn is_empty(&self) -> bool {
         !self.all && self.named.is_empty()
     }
 }
 
 impl ServerBuilder {
-    /// Lets these tools be called as methods of their own too: the arguments are the params, and the
-    /// result is the data the tool gives, or what `tools/call` would answer where it gives none. That
-    /// a tool failed is an error. No method of the protocol is replaced by one.
+    /// Lets these tools be called as methods too: the arguments are the params, and the result is
+    /// the tool's structured output, or the result of `tools/call` if it has none. A failed tool is
+    /// an error. Methods of the protocol take precedence.
     ///
     /// ```
     /// use mcp_flow_server::{Context, Server, Tool};
@@ -56,7 +56,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Lets every tool be called as a method of its own, those too that are added later; see
+    /// Lets every tool be called as a method, including those added later; see
     /// [`direct_methods`](Self::direct_methods).
     pub fn all_direct_methods(mut self) -> Self {
         self.direct.all = true;
@@ -70,13 +70,13 @@ pub(crate) fn call(context: &Context, tool: Arc<Tool>, params: Params<'_>) -> Re
         Ok(None) => context.call_tool_directly(tool, params.object()),
         Ok(Some(arguments)) => context.call_tool_directly(tool, arguments.as_raw()),
         Err(error) => {
-            let details = format!("the params cannot be read: {error}");
+            let details = format!("the params cannot be decoded: {error}");
             Reply::Ready(Err(RpcError::invalid_params(details)))
         }
     }
 }
 
-/// The arguments, if they are not just the params: all but `_meta` (C-54).
+/// The arguments, if they differ from the params: all members but `_meta` (C-54).
 fn arguments(params: Params<'_>) -> Result<Option<OwnedRaw>, DecodeError> {
     let given = params.object();
     let [meta] = given.members(["_meta"])?;
@@ -88,7 +88,7 @@ fn arguments(params: Params<'_>) -> Result<Option<OwnedRaw>, DecodeError> {
     Ok(Some(OwnedRaw::Json(Value::Object(members).to_string().into())))
 }
 
-/// What a tool says of its failure, as an error: a script has a code to branch on (C-19).
+/// A tool's failure as an error with a code to branch on (C-19).
 pub(crate) fn failure(output: &ToolOutput) -> RpcError {
     let texts = output.content.iter().filter_map(|content| match content {
         Content::Text { text, .. } => Some(text.as_str()),

@@ -1,4 +1,4 @@
-//! Why a tool failed at its work, for people and for programs.
+//! Failures of tools, for people and for programs.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::ToolOutput;
 
-/// A tool's own failure: a name to branch on, a sentence to read, and anything else of use.
+/// A tool's failure: a name to branch on, a message to read, and further data.
 ///
-/// The sentence is the text of the result; all of it is in `_meta.error`. What
-/// implements `std::error::Error` becomes a failure by `?`, with its causes.
+/// The message is the text of the result; the rest is in `_meta.error`. Any `std::error::Error`
+/// converts into a failure by `?`, with its causes.
 ///
 /// ```
 /// use mcp_flow_server::tool::Failure;
@@ -28,7 +28,7 @@ use super::ToolOutput;
 /// }
 /// # assert!(divide(1.0, 0.0).is_err() && parse("x").is_err());
 /// ```
-// It is no `std::error::Error`, so that every such error can become one of these by `?`.
+// Not a `std::error::Error`, so that every such error can convert into this type by `?`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     name: String,
@@ -37,24 +37,24 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure with a name in capitals and a sentence that says what to do about it.
+    /// Creates a failure with a name in capitals and a message that says what to do about it.
     pub fn new(name: impl Into<String>, message: impl Into<String>) -> Self {
         Self { name: name.into(), message: message.into(), data: Map::new() }
     }
 
-    /// Adds something a program can use.
+    /// Adds a member of data.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.data.insert(name.into(), value.into());
         self
     }
 
-    /// The sentence.
+    /// The message.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The error that says so, where there are no results that do.
+    /// The failure as an error, where results cannot express it.
     pub fn into_error(self, fault: Fault) -> RpcError {
         let error = RpcError::new(fault).message(self.message).with("reason", self.name);
         self.data.into_iter().fold(error, |error, (name, value)| error.with(&name, value))
@@ -66,7 +66,7 @@ impl Failure {
         self.data.values_mut().for_each(|value| each_text(value, change));
     }
 
-    /// The result that says so.
+    /// The failure as a tool result.
     pub fn into_output(self) -> ToolOutput {
         let mut data = self.data;
         data.insert("domain".to_owned(), "mcp".into());
@@ -92,7 +92,7 @@ impl<E: std::error::Error> From<E> for Failure {
         let mut source = error.source();
         while let Some(cause) = source {
             let text = cause.to_string();
-            // Some errors say their cause themselves.
+            // Some errors include their cause already.
             if !message.ends_with(&text) {
                 message = format!("{message}: {text}");
             }
@@ -102,16 +102,17 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// What tools and prompts may fail with: anything that can be shown, or a [`Failure`].
+/// Errors that tools and prompts may fail with: anything that implements `Display`, or a
+/// [`Failure`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot say what failed",
     note = "use an error that implements `Display`, such as `String`, or `mcp_flow::Failure`"
 )]
 pub trait IntoFailure {
-    /// The failure, with a name and a sentence.
+    /// The failure, with a name and a message.
     fn into_failure(self) -> Failure;
 
-    /// The result of a tool that says so.
+    /// The failure as a tool result.
     fn into_failed_output(self) -> ToolOutput;
 }
 
@@ -127,7 +128,7 @@ impl IntoFailure for Failure {
 
 impl<E: fmt::Display> IntoFailure for E {
     fn into_failure(self) -> Failure {
-        // The other form is how errors with causes show all of them.
+        // The alternate form of some errors includes their causes.
         Failure::new("FAILED", format!("{self:#}"))
     }
 

@@ -1,4 +1,4 @@
-//! Arguments that a tool wants repeated in HTTP headers, for those on the way who route by them.
+//! Arguments mirrored in HTTP headers, for proxies that route by them.
 
 use serde_json::{Map, Value};
 
@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 pub struct Mirrored {
     /// The name of the header.
     pub header: String,
-    /// Where the argument is: the members that lead to it.
+    /// The path of members that leads to the argument.
     pub path: Vec<String>,
 }
 
-/// Finds the marked arguments of a schema, once, so that no call has to.
+/// Finds the marked arguments of a schema, once, when the tool is built.
 pub(super) fn find(schema: &Map<String, Value>) -> Vec<Mirrored> {
     let mut found = Vec::new();
     collect(schema, &mut Vec::new(), &mut found);

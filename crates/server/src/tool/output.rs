@@ -1,4 +1,4 @@
-//! What a tool gives back.
+//! Output of tools.
 
 use std::borrow::Cow;
 
@@ -11,50 +11,50 @@ use crate::bulk::Bulk;
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 
-/// A tool's result, before it takes the shape of a revision.
+/// A tool's result, independent of the revision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
-    /// What a person or model reads.
+    /// Content for a person or a model.
     pub content: Vec<Content>,
-    /// What a program reads.
+    /// Structured output for programs.
     pub structured: Option<Value>,
-    /// Whether the tool failed at its work.
+    /// Set if the tool failed.
     pub is_error: bool,
-    /// Anything else.
+    /// Additional metadata.
     pub meta: Meta,
 }
 
 impl ToolOutput {
-    /// Plain text.
+    /// Creates an output of plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::content([Content::text(text)])
     }
 
-    /// Any content.
+    /// Creates an output of any content.
     pub fn content(content: impl Into<Vec<Content>>) -> Self {
         Self { content: content.into(), ..Self::default() }
     }
 
-    /// Adds a piece of content.
+    /// Adds an item of content.
     #[must_use]
     pub fn with(mut self, content: Content) -> Self {
         self.content.push(content);
         self
     }
 
-    /// A value for programs, and the same as JSON text for everyone else.
+    /// Creates an output of structured data, with the same as JSON text.
     pub fn structured(value: Value) -> Self {
         let text = value.to_string();
         Self { structured: Some(value), ..Self::text(text) }
     }
 
-    /// The tool failed, and this sentence says why.
+    /// Creates a failed output with this message.
     pub fn failure(message: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(message) }
     }
 }
 
-/// What a tool's function may return.
+/// Types that a tool's function may return.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "no result of a tool",
@@ -63,26 +63,26 @@ impl ToolOutput {
     note = "return a failure as `Result<_, E>` where `E` is any error, or `Failure`"
 )]
 pub trait IntoToolOutput: Sized {
-    /// Makes it a result.
+    /// Converts it into a result.
     fn into_tool_output(self) -> ToolOutput;
 
-    /// JSON Schema of the structured part of the result, if it has one.
+    /// The JSON Schema of the structured output, if it has one.
     fn output_schema() -> Option<Value> {
         None
     }
 
-    /// Answers a call with it. What is nothing but text need not become an output first.
+    /// Encodes it as the outcome of a call. Plain text skips the conversion to an output.
     fn reply(self, context: &Context) -> Outcome {
         context.reply_output(&self.into_tool_output())
     }
 
-    /// Answers a call with it, later if it has to be read first.
+    /// Replies with it, later if it has to be read first.
     fn into_reply(self, context: &Context) -> Reply {
         Reply::Ready(self.reply(context))
     }
 }
 
-/// Something of any size is delivered as the connection can; see [`Context::deliver`].
+/// A payload of any size is delivered as the connection can; see [`Context::deliver`].
 impl IntoToolOutput for Bulk {
     fn into_tool_output(self) -> ToolOutput {
         ToolOutput::failure(format!(
@@ -166,7 +166,7 @@ impl IntoToolOutput for f32 {
 }
 
 impl IntoToolOutput for f64 {
-    /// Whole numbers are written without a point; what JSON cannot say is a failure.
+    /// Whole numbers are written without a decimal point; non-finite numbers are failures.
     fn into_tool_output(self) -> ToolOutput {
         match finite_text(self) {
             Some(text) => ToolOutput::text(text),
@@ -183,7 +183,7 @@ impl IntoToolOutput for f64 {
 }
 
 fn finite_text(number: f64) -> Option<String> {
-    // Most results are small whole numbers, which integers write in a fraction of the time.
+    // Most results are small whole numbers, which integers format several times faster.
     #[expect(clippy::cast_possible_truncation, reason = "a whole number below 2^53 fits")]
     if number.fract() == 0.0 && number.abs() < 9.0e15 {
         return Some(itoa::Buffer::new().format(number as i64).to_owned());
@@ -236,7 +236,7 @@ mod tests {
     use super::{IntoToolOutput, ToolOutput};
 
     #[test]
-    fn numbers_are_written_plainly() {
+    fn numbers_are_written_without_needless_digits() {
         for (number, text) in [
             (5.0, "5"),
             (0.1 + 0.2, "0.30000000000000004"),
@@ -249,7 +249,7 @@ mod tests {
         assert!(f64::INFINITY.into_tool_output().is_error);
     }
 
-    /// MCP-028, PAT-032: an error of the tool's own is a result that says so.
+    /// MCP-028, PAT-032: an error of the tool's own is a failed result.
     #[test]
     fn a_failure_is_a_result() {
         let failed: Result<i64, &str> = Err("no luck");

@@ -1,17 +1,17 @@
-//! The names of tools.
+//! Names of tools.
 
 use super::Tool;
 use crate::registry::Entry;
 
 pub use crate::registry::RegisterError;
 
-/// Under which names tools are listed. They can be called by both (C-38).
+/// The names that tools are listed under. They can be called by both (C-38).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolNames {
-    /// As they were registered.
+    /// As registered.
     #[default]
     AsRegistered,
-    /// With underscores in place of dots, for hosts that refuse dots.
+    /// With underscores in place of dots, for hosts that reject dots.
     Underscore,
 }
 
@@ -39,7 +39,7 @@ mod tests {
     use crate::tool::Tool;
     use serde_json::Value;
 
-    /// C-38: a name with dots also answers to underscores.
+    /// C-38: a name with dots has an alias with underscores.
     #[test]
     fn dotted_names_have_an_alias() {
         let tool = Tool::builder("a.b").quick(|_: &Context, _: Value| "").unwrap();

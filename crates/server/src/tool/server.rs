@@ -1,4 +1,4 @@
-//! What a server can do with tools.
+//! Registration of tools with a server.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::registry::RegisterError;
 use crate::server::{Server, ServerBuilder};
 
 impl Server {
-    /// Adds tools while the server runs, all of them or none. Clients that want to know are told,
-    /// once for all that changes within a moment.
+    /// Adds tools while the server runs, all of them or none. Subscribed clients are notified, once
+    /// for all changes within a short interval.
     ///
     /// ```
     /// use mcp_flow_server::{Context, Server, Tool};
@@ -36,10 +36,10 @@ impl Server {
         Ok(())
     }
 
-    /// Removes a tool while the server runs, by its name or alias; calls of it that run go on.
-    /// Returns whether there was one.
+    /// Removes a tool while the server runs, by its name or alias; running calls of it continue.
+    /// Returns whether it existed.
     pub fn remove_tool(&self, name: &str) -> bool {
-        // Dropped after the lock is released: what a tool holds may reach for the server again.
+        // Dropped after the lock is released: dropping a tool may call the server again.
         let removed = self.tools_mut().remove(name);
         if let Some(tool) = &removed {
             let names = Some((tool.kind(), vec![&*tool.definition().name]));
@@ -48,15 +48,15 @@ impl Server {
         removed.is_some()
     }
 
-    /// The tool of this name or alias, if there is one.
+    /// The tool with this name or alias, if it exists.
     pub fn find_tool(&self, name: &str) -> Option<Arc<Tool>> {
         self.tools().find(name).cloned()
     }
 }
 
 impl ServerBuilder {
-    /// Adds tools: one, or several in a tuple or list. They are listed in the order they are
-    /// added. What is wrong with one is told by [`build`](Self::build).
+    /// Adds tools: one, or several in a tuple or list, listed in this order. [`build`](Self::build)
+    /// reports errors.
     pub fn tools(mut self, tools: impl IntoTools) -> Self {
         match tools.into_tools() {
             Ok(tools) => self.tools.extend(tools),
@@ -67,21 +67,21 @@ impl ServerBuilder {
         self
     }
 
-    /// Under which names tools are listed. Defaults to those they were given.
+    /// Sets the names that tools are listed under. Defaults to the registered ones.
     pub fn tool_names(mut self, names: ToolNames) -> Self {
         self.tool_names = names;
         self
     }
 }
 
-/// Why tools cannot be added.
+/// Error while adding tools.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddToolsError {
-    /// One of them cannot be used.
+    /// A tool is invalid.
     #[error(transparent)]
     Bad(#[from] BadTool),
-    /// Two of them collide.
+    /// Two tools have the same name.
     #[error(transparent)]
     Collision(#[from] RegisterError),
 }

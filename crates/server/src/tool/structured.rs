@@ -1,4 +1,4 @@
-//! Results that programs read.
+//! Structured results.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::derived::result_schema;
 use super::{IntoToolOutput, ToolOutput};
 
-/// A result for programs: structured content with an output schema, and the same as JSON text.
+/// A structured result with an output schema, and the same as JSON text.
 ///
 /// Types marked with `#[data]` are returned as they are; this is for all others, such as lists.
 ///

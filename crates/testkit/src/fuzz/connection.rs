@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mcp_flow_proto::model::LogLevel;
 use mcp_flow_proto::{Encoding, Revision};
-use mcp_flow_server::{Connection, ConnectionInfo, Context, Event, Limits, Server, Tool};
+use mcp_flow_server::{Connection, ConnectionInfo, Context, ConnectionEvent, Limits, Server, Tool};
 use serde_json::{Value, json};
 
 use super::take_answers;
@@ -129,8 +129,8 @@ static SERVERS: LazyLock<[Server; 4]> = LazyLock::new(|| {
 
 fn server(limits: Limits) -> Server {
     let builder = Server::builder("fuzz", "1.0.0").limits(limits).hook(
-        |info: &ConnectionInfo, event: &Event<'_>| {
-            if let (Event::Initialize(peer), Some(agreed)) =
+        |info: &ConnectionInfo, event: &ConnectionEvent<'_>| {
+            if let (ConnectionEvent::Initialize(peer), Some(agreed)) =
                 (event, info.extensions.get::<Agreed>())
             {
                 *agreed.0.lock().unwrap() = Some(peer.revision);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use mcp_flow_proto::Revision;
 use mcp_flow_server::observe::{Detail, Observed, Observer};
-use mcp_flow_server::permissions::{Names, Rule};
+use mcp_flow_server::permissions::{Names, AccessRule};
 use mcp_flow_server::{Context, Permissions, Tool, ToolOutput};
 use serde_json::{Value, json};
 
@@ -52,10 +52,10 @@ pub(crate) async fn every_tool_can_be_a_method(connect: &Connect) {
 pub(crate) async fn a_direct_call_is_a_call(connect: &Connect) {
     for revision in [Revision::V2024_11_05, Revision::V2025_11_25, Revision::V2026_07_28] {
         let noted = Noted::default();
-        let rule = Rule {
+        let rule = AccessRule {
             principals: Names::all(),
             tools: Names::new(["math.*", "fail"]),
-            ..Rule::default()
+            ..AccessRule::default()
         };
         let fixture = Fixture::with(|server| {
             let server = server.all_direct_methods().observer(noted.clone());

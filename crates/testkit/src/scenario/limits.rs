@@ -113,7 +113,7 @@ pub(crate) async fn a_full_server_refuses_and_recovers(connect: &Connect) {
     let fixture = Fixture::with_limits(Limits { memory: 1024, ..Limits::default() });
     let mut peer = connect(fixture.server.clone()).await;
     peer.initialize(Revision::V2025_11_25).await;
-    let held = fixture.server.load().hold(4096);
+    let held = fixture.server.load().count(4096);
     let sum = || json!({"a": 1, "b": 1});
     let refused = peer.call_tool("math.add", sum()).await;
     assert_eq!(refused["error"]["data"]["name"], "OVERLOADED", "{refused}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mcp_flow_proto::Revision;
-use mcp_flow_server::permissions::{Names, Rule};
+use mcp_flow_server::permissions::{Names, AccessRule};
 use mcp_flow_server::{Context, Permissions, Prompt, Resource, Tool};
 use serde_json::{Value, json};
 
@@ -23,12 +23,12 @@ pub(crate) async fn what_may_not_be_used_is_not_there(connect: &Connect) {
             counted.fetch_add(1, Ordering::Relaxed);
             "run"
         });
-        let rule = Rule {
+        let rule = AccessRule {
             principals: Names::new(["local"]),
             tools: Names::new(["math.*", "!math.sub"]),
             resources: Names::new(["book:/*", "!book:/secret"]),
             prompts: Names::new(["pick"]),
-            ..Rule::default()
+            ..AccessRule::default()
         };
         let books =
             ["open", "secret"].map(|name| Resource::builder(format!("book:/{name}")).text(name));
@@ -98,12 +98,12 @@ pub(crate) async fn rules_are_exchanged_while_clients_are_there(connect: &Connec
         let subscribed = peer.call("resources/subscribe", json!({"uri": uri})).await;
         assert_eq!(subscribed["result"], json!({}));
     }
-    permissions.replace(&Permissions::new(vec![Rule {
+    permissions.replace(&Permissions::new(vec![AccessRule {
         principals: Names::all(),
         tools: Names::new(["math.add"]),
         resources: Names::new(["book:/other"]),
         prompts: Names::all(),
-        ..Rule::default()
+        ..AccessRule::default()
     }]));
     server.permissions_changed();
     peer.find(|message| message["method"] == "notifications/resources/list_changed").await;
@@ -128,11 +128,11 @@ pub(crate) async fn rules_are_exchanged_while_clients_are_there(connect: &Connec
 /// MCP-091, INT-103: a flow is given by its own rules, as a tool and as a conversation, and without
 /// the flow there is no session of it either.
 pub(crate) async fn sessions_need_their_flow(connect: &Connect) {
-    let permissions = Permissions::new(vec![Rule {
+    let permissions = Permissions::new(vec![AccessRule {
         principals: Names::all(),
         tools: Names::all(),
         flows: Names::new(["simple"]),
-        ..Rule::default()
+        ..AccessRule::default()
     }]);
     let fixture =
         Fixture::conversing_as(|flows| flows, |server| server.permissions(permissions.clone()));

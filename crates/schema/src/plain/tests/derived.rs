@@ -1,4 +1,4 @@
-//! Schemas as they are derived from ordinary types are understood.
+//! Schemas derived from ordinary types are supported.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -124,9 +124,9 @@ fn everything(nested: Option<Box<Everything>>) -> Everything {
     }
 }
 
-/// A light build has to take nearly every tool whose arguments are a type.
+/// A build without the feature must support nearly every tool with typed arguments.
 #[test]
-fn derived_schemas_are_understood() {
+fn derived_schemas_are_supported() {
     let value = serde_json::to_value(everything(Some(everything(None).into()))).unwrap();
     for inline in [false, true] {
         let settings = SchemaSettings::draft2020_12().for_deserialize();

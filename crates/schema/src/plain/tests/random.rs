@@ -1,4 +1,4 @@
-//! Schemas and values made at random.
+//! Random schemas and values.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -12,9 +12,9 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// PAT-030: whatever the schema and the value, the verdict is that of the jsonschema crate.
+    /// PAT-030: for any schema and value, the verdict is that of the jsonschema crate.
     #[test]
-    fn any_value_is_judged_as_the_complete_check_does(
+    fn any_verdict_agrees_with_the_complete_check(
         schema in root(),
         values in prop::collection::vec(value(), 8),
     ) {
@@ -25,10 +25,10 @@ proptest! {
     }
 }
 
-/// A schema whose references lead to definitions it has.
+/// A schema whose references have targets.
 fn root() -> impl Strategy<Value = Value> {
     (part(), part(), part()).prop_map(|(own, a, b)| {
-        // Behind a member, so that no definition leads straight back to itself.
+        // Behind a member, so that no definition refers directly to itself.
         let behind = |schema: Value| json!({"properties": {"a": schema.clone()}, "items": schema});
         let mut own = behind(own);
         own["$defs"] = json!({"a": behind(a), "b": behind(b)});
@@ -62,8 +62,8 @@ fn object(member: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value =
     let listed = (member.clone(), any::<bool>());
     let listed = prop::collection::btree_map(name(), listed, 0..3);
     (listed, member, keyword()).prop_map(|(listed, others, mut keywords)| {
-        // Of a name that is required and forbidden at once, the jsonschema crate says that it is
-        // missing even where it is not.
+        // The jsonschema crate reports a name that is both required and forbidden as missing even
+        // where it is present.
         let required: Vec<_> =
             listed.iter().filter(|(_, (_, required))| *required).map(|(name, _)| name).collect();
         keywords.insert("required".to_owned(), json!(required));
