@@ -11,7 +11,7 @@ use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::ACCESS_DENIED;
 use mcp_flow_server::observe::ConnectionCounts;
 use mcp_flow_server::{
-    ConnectionInfo, Context, Detail, ConnectionEvent, Observed, Observer, Principal, ServerBuilder,
+    ConnectionEvent, ConnectionInfo, Context, Detail, Observed, Observer, Principal, ServerBuilder,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context as _;
 use mcp_flow::client::Trust;
 use mcp_flow::identity::{self, Gate, IssuerSettings, KeySource, Settings};
-use mcp_flow::permissions::{Names, AccessRule};
-use mcp_flow::{Permissions, Principal, TokenHash, StaticTokens};
+use mcp_flow::permissions::{AccessRule, Names};
+use mcp_flow::{Permissions, Principal, StaticTokens, TokenHash};
 
 use crate::configuration::{Algorithm, File, IssuerEntry, PermissionRule, Problems, TokenEntry};
 use crate::exit::{Exit, Failure};

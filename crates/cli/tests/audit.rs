@@ -102,7 +102,7 @@ fn a_log_outlives_kill_and_shows_changes() {
     }
     let torn = verify(folder, &["--key-file", "key"]);
     assert_eq!(torn.status.code(), Some(1));
-    assert!(String::from_utf8(torn.stderr).unwrap().contains("unfinished"));
+    assert!(String::from_utf8(torn.stderr).unwrap().contains("incomplete"));
     Served::start(folder, &["--config", "flow.toml"]).end();
 
     let good = verify(folder, &["--key-file", "key"]);

@@ -8,12 +8,13 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use notify::event::{EventKind, ModifyKind};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
+use parking_lot::{Condvar, Mutex};
 
 /// A change.
 #[derive(Debug)]
@@ -74,7 +75,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.inbox.items().is_over = true;
+        self.inbox.items.lock().is_over = true;
         self.inbox.wake.notify_one();
     }
 }
@@ -105,12 +106,12 @@ struct Items {
 
 impl Inbox {
     fn put(&self, command: Command) {
-        self.items().commands.push(command);
+        self.items.lock().commands.push(command);
         self.wake.notify_one();
     }
 
     fn put_event(&self, event: notify::Result<Event>) {
-        let mut items = self.items();
+        let mut items = self.items.lock();
         match event {
             Ok(event) if event.need_rescan() => items.overflowed = true,
             Ok(event) => {
@@ -134,24 +135,20 @@ impl Inbox {
 
     /// Waits for work; `None` at the end. Changes are collected for a pause since the last report.
     fn take(&self, reported: Option<Instant>) -> Option<Items> {
-        let mut items = self.items();
+        let mut items = self.items.lock();
         loop {
             if items.is_over {
                 return None;
             }
             let has_changes = items.overflowed || !items.changed.is_empty();
-            let pause = reported.map_or(Duration::ZERO, |last| PAUSE.saturating_sub(last.elapsed()));
+            let pause =
+                reported.map_or(Duration::ZERO, |last| PAUSE.saturating_sub(last.elapsed()));
             if !items.commands.is_empty() || has_changes && pause.is_zero() {
                 return Some(std::mem::take(&mut *items));
             }
             let pause = if has_changes { pause } else { FOREVER };
-            let waited = self.wake.wait_timeout(items, pause);
-            items = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.wake.wait_for(&mut items, pause);
         }
-    }
-
-    fn items(&self) -> MutexGuard<'_, Items> {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

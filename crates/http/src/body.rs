@@ -17,7 +17,10 @@ use crate::service::Service;
 /// no memory for it, 408 when the client falls silent in the middle, 400 when it goes away there.
 ///
 /// What is read counts as held by the server until the second value is dropped.
-pub(crate) async fn read(service: &Service, mut body: Incoming) -> Result<(Bytes, CountedBytes), Answer> {
+pub(crate) async fn read(
+    service: &Service,
+    mut body: Incoming,
+) -> Result<(Bytes, CountedBytes), Answer> {
     let limits = service.server.limits();
     let (limit, patience) = (limits.frame, service.options.body_time);
     if body.size_hint().lower() > limit as u64 {

@@ -17,7 +17,9 @@ use hyper::header::{
 use hyper::{Method, StatusCode};
 use mcp_flow_proto::RpcError;
 use mcp_flow_server::Principal;
-use mcp_flow_server::bulk::{Bulk, BulkReader, DeliveryRequest, SideChannel, DeliveryFuture, Location};
+use mcp_flow_server::bulk::{
+    Bulk, BulkReader, DeliveryFuture, DeliveryRequest, Location, SideChannel,
+};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 

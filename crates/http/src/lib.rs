@@ -41,7 +41,7 @@ mod tls;
 mod websocket;
 
 pub use listen::{BindError, Bound, bind};
-pub use mcp_flow_server::{TokenError, StaticTokens, Verifier};
+pub use mcp_flow_server::{StaticTokens, TokenError, Verifier};
 pub use mcp_flow_tls::{Tls, TlsError};
 pub use options::Options;
 pub use pages::{Page, Pages};

@@ -121,7 +121,8 @@ impl Bound {
     /// Serves clients until `stop` completes, then lets what is running finish within its time.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
         let (hosts, origins) = (self.options.hosts.clone(), self.options.origins.clone());
-        let guard = AccessPolicy::new(self.address.ip().is_loopback(), hosts, origins, self.verifier);
+        let guard =
+            AccessPolicy::new(self.address.ip().is_loopback(), hosts, origins, self.verifier);
         let is_encrypted = self.tls.is_some();
         let service = Service::new(server.clone(), self.options, guard, is_encrypted, self.rooms);
         if let Some((tls, _)) = &self.tls {

@@ -35,7 +35,12 @@ pub(crate) fn url(base: &str, path: &str) -> String {
 }
 
 /// Answers a request for it.
-pub(crate) fn answer(method: &Method, terms: &TokenRequirements, base: &str, endpoint: &str) -> Answer {
+pub(crate) fn answer(
+    method: &Method,
+    terms: &TokenRequirements,
+    base: &str,
+    endpoint: &str,
+) -> Answer {
     if method != Method::GET {
         return wrong_method("GET");
     }

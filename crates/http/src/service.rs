@@ -8,8 +8,8 @@ use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::ACCESS_DENIED;
-use mcp_flow_server::bulk::SideChannel;
 use mcp_flow_server::access::AccessPolicy;
+use mcp_flow_server::bulk::SideChannel;
 use mcp_flow_server::{Connection, ConnectionInfo, Principal, Server};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -148,7 +148,8 @@ impl Service {
             return page;
         }
         if let Some(endpoint) = metadata::at(path)
-            && let Some(terms) = self.guard.token_requirements().filter(|terms| metadata::is_offered(terms))
+            && let Some(terms) =
+                self.guard.token_requirements().filter(|terms| metadata::is_offered(terms))
             && let Some(base) = self.base(request.headers())
         {
             let answer = metadata::answer(method, &terms, &base, endpoint);

@@ -6,8 +6,10 @@ use std::time::{Duration, SystemTime};
 use crate::support::{Running, alone, call, in_session, initialize, start_with};
 use mcp_flow_http::{Options, Verifier};
 use mcp_flow_server::identity::{TokenRejected, TokenRequirements, Verification};
-use mcp_flow_server::permissions::{Names, AccessRule};
-use mcp_flow_server::{Bulk, Context, Permissions, Principal, Server, TokenHash, StaticTokens, Tool};
+use mcp_flow_server::permissions::{AccessRule, Names};
+use mcp_flow_server::{
+    Bulk, Context, Permissions, Principal, Server, StaticTokens, TokenHash, Tool,
+};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Connection, Request};
 use mcp_flow_testkit::wait::within;
@@ -37,7 +39,9 @@ impl Verifier for Door {
             "ada" => Ok(self.ada.clone()),
             "ada-later" => Ok(Principal::named("corp:ada").scoped(["use", "more"])),
             "poor" => Err(TokenRejected::Scope(vec!["use".into()])),
-            "soon" => return Verification::Later(Box::pin(async { Err(TokenRejected::Unavailable) })),
+            "soon" => {
+                return Verification::Later(Box::pin(async { Err(TokenRejected::Unavailable) }));
+            }
             "brief" => {
                 let end = SystemTime::now() + Duration::from_millis(1500);
                 Ok(Principal::named("corp:ada").until(end))

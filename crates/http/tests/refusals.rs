@@ -268,7 +268,8 @@ async fn a_token_is_needed_and_says_who_calls() {
 async fn too_often_and_too_much_say_when_to_come_back() {
     let principal_rate = Some(Rate { burst: 3, per_second: 0.1 });
     let server = Fixture::with_limits(Limits { principal_rate, ..Limits::default() }).server;
-    let tokens: StaticTokens = "ada:ada-0123456789abcdef\nbob:bob-0123456789abcdef".parse().unwrap();
+    let tokens: StaticTokens =
+        "ada:ada-0123456789abcdef\nbob:bob-0123456789abcdef".parse().unwrap();
     let running = start_with(&server, |bound| bound.verifier(std::sync::Arc::new(tokens))).await;
     let by = |name: &str, request: Request| {
         request.header("authorization", &format!("Bearer {name}-0123456789abcdef"))

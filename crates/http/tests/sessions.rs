@@ -113,7 +113,8 @@ async fn too_many_sessions_make_room() {
 /// PAT-020: whoever opens too many loses their own, however long those of others have been idle.
 #[tokio::test]
 async fn others_keep_their_sessions() {
-    let tokens: StaticTokens = "ada:ada-0123456789abcdef\nbob:bob-0123456789abcdef".parse().unwrap();
+    let tokens: StaticTokens =
+        "ada:ada-0123456789abcdef\nbob:bob-0123456789abcdef".parse().unwrap();
     let options = Options { sessions: 3, ..Options::default() };
     let running = start_with(&Fixture::new().server, |bound| {
         bound.options(options).verifier(Arc::new(tokens))

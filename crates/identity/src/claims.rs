@@ -31,7 +31,10 @@ pub(crate) fn validation(settings: &IssuerSettings, header: &Header) -> Validati
 }
 
 /// Whom claims stand for that were checked.
-pub(crate) fn principal(settings: &IssuerSettings, claims: &Claims) -> Result<Principal, TokenRejected> {
+pub(crate) fn principal(
+    settings: &IssuerSettings,
+    claims: &Claims,
+) -> Result<Principal, TokenRejected> {
     let name = claims.get(&settings.principal_claim).and_then(Value::as_str);
     let name = name.filter(|name| {
         !name.is_empty() && name.len() <= LONGEST_NAME && !name.chars().any(char::is_control)

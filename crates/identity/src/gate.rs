@@ -10,7 +10,7 @@ use jsonwebtoken::{Header, decode_header};
 use mcp_flow_server::identity::Verification;
 use mcp_flow_server::identity::{TokenRejected, TokenRequirements};
 use mcp_flow_server::permissions::Names;
-use mcp_flow_server::{Principal, TokenHash, StaticTokens, Verifier};
+use mcp_flow_server::{Principal, StaticTokens, TokenHash, Verifier};
 
 use crate::claims::{self, Claims};
 use crate::issuer::{Issuer, IssuerSettings, Judged};

@@ -79,7 +79,11 @@ impl Issuer {
     }
 
     /// Judges a token by the keys that are here. Without an answer its key is not among them.
-    pub(crate) fn judge(&self, header: &Header, token: &str) -> Option<Result<Judged, TokenRejected>> {
+    pub(crate) fn judge(
+        &self,
+        header: &Header,
+        token: &str,
+    ) -> Option<Result<Judged, TokenRejected>> {
         let key = self.keys().as_ref()?.find(header)?.clone();
         let validation = claims::validation(&self.settings, header);
         let decoded = decode::<Claims>(token, &key.decoding, &validation);

@@ -6,7 +6,7 @@ use crate::support::{issuer, keys_file};
 use mcp_flow_identity::{Algorithm, Gate, KeySource, Settings};
 use mcp_flow_server::identity::TokenRejected;
 use mcp_flow_server::permissions::Names;
-use mcp_flow_server::{Principal, TokenHash, StaticTokens, Verifier};
+use mcp_flow_server::{Principal, StaticTokens, TokenHash, Verifier};
 use mcp_flow_testkit::signer::{self, Signer};
 use serde_json::{Value, json};
 
@@ -193,7 +193,10 @@ async fn keys_rotate() {
     // Tokens by keys nobody has do not make us ask again and again.
     for number in 0..5 {
         let stranger = Signer::ed25519(&format!("stranger {number}"));
-        assert_eq!(verify(&gate, &stranger.sign(&claims())).await.map(drop), Err(TokenRejected::Unknown));
+        assert_eq!(
+            verify(&gate, &stranger.sign(&claims())).await.map(drop),
+            Err(TokenRejected::Unknown)
+        );
     }
     assert_eq!(server.asked(), 1);
     server.serve(&[&second]);

@@ -9,7 +9,7 @@ use mcp_flow_engine::{Engine, EngineBuilder, Limits, Stateless};
 use mcp_flow_seal::KeyRing;
 use mcp_flow_server::permissions::PermissionKind;
 use mcp_flow_server::router::Era;
-use mcp_flow_server::{BadTool, ConnectionInfo, Context, ConnectionEvent, ServerBuilder, Tool};
+use mcp_flow_server::{BadTool, ConnectionEvent, ConnectionInfo, Context, ServerBuilder, Tool};
 use mcp_flow_session::store::ReplayGuard;
 use mcp_flow_session::{MemoryStore, Owner, Store};
 use serde_json::{Map, Value, json};

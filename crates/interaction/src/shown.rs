@@ -42,7 +42,7 @@ impl Interaction {
         let received = context.received();
         let sessions = self.inner.shown.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let ShownTurn { turn, moment } = sessions.get(&id)?;
-        let turn = match received.is_before_leaving(*moment) {
+        let turn = match received.is_before_sending(*moment) {
             true => turn.checked_sub(1)?,
             false => *turn,
         };

@@ -80,12 +80,12 @@ pub use mcp_flow_proto::{Revision, RpcError, model};
 pub use mcp_flow_seal as seal;
 pub use mcp_flow_server::{
     AddPromptsError, AddResourcesError, AddToolsError, AskError, BadPrompt, BadResource, BadTool,
-    BuildError, Bulk, Connection, ConnectionInfo, ContentForm, Context, Dialect, Elicited, ConnectionEnd,
-    ConnectionEvent, Failure, Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources, IntoToolOutput,
-    IntoTools, Limits, Peer, Permissions, Principal, Prompt, PromptOutput, Rate, Resource,
-    ResourceTemplate, Server, ServerBuilder, Signing, Structured, TokenHash, StaticTokens, Tool,
-    ToolNames, ToolOutput, Verifier, VersionPolicy, Veto, WeakServer, ask, bulk, completion,
-    content, context, datagram, input, load, permissions, prompt, resource,
+    BuildError, Bulk, Connection, ConnectionEnd, ConnectionEvent, ConnectionInfo, ContentForm,
+    Context, Dialect, Elicited, Failure, Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources,
+    IntoToolOutput, IntoTools, Limits, Peer, Permissions, Principal, Prompt, PromptOutput, Rate,
+    Resource, ResourceTemplate, Server, ServerBuilder, Signing, StaticTokens, Structured,
+    TokenHash, Tool, ToolNames, ToolOutput, Verifier, VersionPolicy, Veto, WeakServer, ask, bulk,
+    completion, content, context, datagram, input, load, permissions, prompt, resource,
     strip_control_characters, tool,
 };
 #[cfg(feature = "flows")]

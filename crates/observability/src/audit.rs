@@ -21,9 +21,9 @@ mod verify;
 mod writer;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::{fmt, io};
 
@@ -33,12 +33,13 @@ use mcp_flow_seal::file::KeyFileError;
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::observe::Denial;
 use mcp_flow_server::{Detail, Observed, Observer};
+use parking_lot::Mutex;
 
 pub use verify::{ChainError, Expected, Verified, VerifyError, verify};
 
 use entry::{Call, Denied};
 use file::Log;
-use writer::{Job, WriterState, Writer};
+use writer::{Job, Writer, WriterState};
 
 /// An audit log open for writing. A handle; clones share the log.
 ///
@@ -82,7 +83,11 @@ impl Audit {
     /// last line is valid; an incomplete line at the end is marked.
     ///
     /// With a key file, lines are signed with its first key and verified with any.
-    pub fn open(path: &Path, key_file: Option<&Path>, full: OverflowPolicy) -> Result<Self, AuditError> {
+    pub fn open(
+        path: &Path,
+        key_file: Option<&Path>,
+        full: OverflowPolicy,
+    ) -> Result<Self, AuditError> {
         let keys = key_file.map(keys).transpose()?;
         let log = Log::open(path, keys)?;
         let (jobs, waiting) = channel();
@@ -121,7 +126,7 @@ impl Audit {
 impl Inner {
     fn close(&self) {
         self.shared.ending.store(true, Ordering::Release);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         if let Some(thread) = thread {
             let _ = self.jobs.send(Job::End);
             // The thread does not panic; if it did, that was logged.

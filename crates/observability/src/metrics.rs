@@ -11,12 +11,13 @@ mod slots;
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mcp_flow_server::observe::ConnectionCounts;
-use mcp_flow_server::{ConnectionInfo, Detail, ConnectionEvent, Observed, Observer, ServerBuilder};
+use mcp_flow_server::{ConnectionEvent, ConnectionInfo, Detail, Observed, Observer, ServerBuilder};
+use parking_lot::Mutex;
 
 use slots::Slots;
 
@@ -72,10 +73,12 @@ impl Metrics {
     /// Registers with a server.
     pub fn add_to(&self, server: ServerBuilder) -> ServerBuilder {
         let counting = self.inner.clone();
-        server.observer(self.clone()).hook(move |connection: &ConnectionInfo, event: &ConnectionEvent<'_>| {
-            counting.connections.note(connection.transport, event);
-            Ok(())
-        })
+        server.observer(self.clone()).hook(
+            move |connection: &ConnectionInfo, event: &ConnectionEvent<'_>| {
+                counting.connections.note(connection.transport, event);
+                Ok(())
+            },
+        )
     }
 
     /// All metrics, in the Prometheus text format.
@@ -104,7 +107,7 @@ impl Observer for Metrics {
             && ["ok", "failed"].contains(&outcome)
             && let Some(tool) = exchange.target
         {
-            let mut tools = tools.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut tools = tools.lock();
             let is_room = tools.len() < TOOLS || tools.contains_key(tool);
             let counts = tools.entry(if is_room { tool } else { OTHER }.into()).or_default();
             counts[usize::from(outcome == "failed")] += 1;
@@ -171,7 +174,7 @@ impl Inner {
         }
         if let Some(tools) = &self.tools {
             head(out, "mcp_flow_tool_calls_total", "counter", "Tool calls that ran, by outcome")?;
-            for (tool, counts) in &*tools.lock().unwrap_or_else(PoisonError::into_inner) {
+            for (tool, counts) in &*tools.lock() {
                 for (outcome, count) in ["ok", "failed"].into_iter().zip(counts) {
                     let labels = format!("tool=\"{}\",outcome=\"{outcome}\"", escaped(tool));
                     writeln!(out, "mcp_flow_tool_calls_total{{{labels}}} {count}")?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use mcp_flow_observability::audit::{
-    Audit, ChainError, Expected, OverflowPolicy, AuditError, VerifyError, verify,
+    Audit, AuditError, ChainError, Expected, OverflowPolicy, VerifyError, verify,
 };
 use mcp_flow_proto::Revision;
 use mcp_flow_seal::{Key, KeyRing};
@@ -132,7 +132,12 @@ async fn every_change_is_detected() {
         ("a foreign line put in", joined(&[lines[0], "{}", lines[1]]), 2, ChainError::Changed),
         ("an empty line put in", joined(&[lines[0], "", lines[1]]), 2, ChainError::Changed),
         ("rubbish at the end", good.clone() + "\0\0\0\n", count + 1, ChainError::Changed),
-        ("one cut short", good.trim_end()[..good.len() - 9].to_owned(), count, ChainError::Unfinished),
+        (
+            "one cut short",
+            good.trim_end()[..good.len() - 9].to_owned(),
+            count,
+            ChainError::Unfinished,
+        ),
         ("a line break cut off", good.trim_end().to_owned(), count, ChainError::Unfinished),
     ] {
         let changed = folder.path().join("changed");
@@ -180,7 +185,10 @@ async fn lines_cannot_be_forged_without_the_key() {
     let forged = folder.path().join("forged");
     write(&forged, None, 2).await;
     assert!(check(&forged, Some(&keys)).is_err());
-    assert!(matches!(Audit::open(&path, None, OverflowPolicy::Reject), Err(AuditError::Broken { .. })));
+    assert!(matches!(
+        Audit::open(&path, None, OverflowPolicy::Reject),
+        Err(AuditError::Broken { .. })
+    ));
     // A new key in front of the old one continues the same chain.
     mcp_flow_seal::file::rotate(&key, Key::from_bytes([2; 32]), 2).unwrap();
     write(&path, Some(&key), 1).await;
@@ -227,7 +235,10 @@ async fn incomplete_lines_are_marked_and_the_log_continues() {
     // A complete line that is invalid was changed, and the log is not continued.
     let changed = String::from_utf8(whole).unwrap().replace("stop", "stop ");
     std::fs::write(&path, changed).unwrap();
-    assert!(matches!(Audit::open(&path, None, OverflowPolicy::Reject), Err(AuditError::Broken { .. })));
+    assert!(matches!(
+        Audit::open(&path, None, OverflowPolicy::Reject),
+        Err(AuditError::Broken { .. })
+    ));
 }
 
 /// A rotated log continues in a new file, and both form one chain.
@@ -236,7 +247,10 @@ async fn a_chain_continues_from_file_to_file() {
     let (folder, path) = folder();
     let old = folder.path().join("audit.1");
     let audit = Audit::open(&path, None, OverflowPolicy::Reject).unwrap();
-    assert!(matches!(Audit::open(&path, None, OverflowPolicy::Reject), Err(AuditError::Taken { .. })));
+    assert!(matches!(
+        Audit::open(&path, None, OverflowPolicy::Reject),
+        Err(AuditError::Taken { .. })
+    ));
     std::fs::rename(&path, &old).unwrap();
     audit.reopen();
     audit.reopen();

@@ -5,8 +5,9 @@
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// A rate limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,7 +111,7 @@ impl<K: Eq + Hash> Buckets<K> {
         K: Borrow<Q>,
         Q: Eq + Hash + ToOwned<Owned = K> + ?Sized,
     {
-        let mut buckets = self.lock();
+        let mut buckets = self.buckets.lock();
         if let Some(bucket) = buckets.get_mut(key) {
             return bucket.take(rate, now);
         }
@@ -128,11 +129,7 @@ impl<K: Eq + Hash> Buckets<K> {
 
     /// Drops the buckets that are full.
     pub fn sweep(&self, rate: Rate, now: Instant) {
-        self.lock().retain(|_, bucket| !bucket.is_full(rate, now));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<K, Bucket>> {
-        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+        self.buckets.lock().retain(|_, bucket| !bucket.is_full(rate, now));
     }
 }
 
@@ -187,8 +184,8 @@ mod tests {
         for key in 0..MOST as u64 + 10 {
             assert_eq!(buckets.take(&key, rate, now), Ok(()));
         }
-        assert!(buckets.lock().len() <= 10);
+        assert!(buckets.buckets.lock().len() <= 10);
         buckets.sweep(rate, now + Duration::from_secs(10));
-        assert!(buckets.lock().is_empty());
+        assert!(buckets.buckets.lock().is_empty());
     }
 }

@@ -1,9 +1,10 @@
 //! Cache of compiled schemas and patterns.
 
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
+use parking_lot::Mutex;
 
 /// A bounded map from the source of a schema or pattern to its compiled form.
 ///
@@ -35,21 +36,17 @@ impl<K: Eq + Hash, V> Cache<K, V> {
     where
         Q: Hash + hashbrown::Equivalent<K> + ToOwned<Owned = K> + ?Sized,
     {
-        if let Some(found) = self.lock().get_or_insert_default().get(source) {
+        if let Some(found) = self.entries.lock().get_or_insert_default().get(source) {
             return Ok(Arc::clone(found));
         }
         // Compiled outside the lock: it takes long, and doing it twice does no harm.
         let made = Arc::new(make()?);
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let entries = entries.get_or_insert_default();
         if entries.len() >= self.most {
             entries.clear();
         }
         entries.insert(source.to_owned(), Arc::clone(&made));
         Ok(made)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<HashMap<K, Arc<V>>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

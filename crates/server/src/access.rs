@@ -59,7 +59,11 @@ impl AccessPolicy {
     }
 
     /// Checks `Host`, port included, and `Origin`.
-    pub fn check_origin(&self, host: Option<&str>, origin: Option<&str>) -> Result<RequestOrigin, AccessDenied> {
+    pub fn check_origin(
+        &self,
+        host: Option<&str>,
+        origin: Option<&str>,
+    ) -> Result<RequestOrigin, AccessDenied> {
         let host = host.filter(|host| !host.is_empty());
         let host = host.ok_or_else(|| forbidden("the request does not name a host"))?;
         if !self.hosts.is_empty() && !self.hosts.iter().any(|known| is_name_of(host, known)) {
@@ -82,7 +86,10 @@ impl AccessPolicy {
     }
 
     /// Authenticates a request by its `Authorization` header.
-    pub async fn authenticate(&self, authorization: Option<&str>) -> Result<Principal, AccessDenied> {
+    pub async fn authenticate(
+        &self,
+        authorization: Option<&str>,
+    ) -> Result<Principal, AccessDenied> {
         let Some(verifier) = &self.verifier else { return Ok(self.local.clone()) };
         let Some(token) = authorization.and_then(token) else {
             let error = denial("This server needs a token: send Authorization: Bearer TOKEN.");
@@ -212,10 +219,11 @@ mod tests {
             (Some("Bearer"), Err(true)),
             (None, Err(false)),
         ] {
-            let principal = policy.authenticate(authorization).await.map_err(|denied| match denied {
-                AccessDenied::Unauthorized(_, was_given) => was_given,
-                other => panic!("unexpected rejection: {other:?}"),
-            });
+            let principal =
+                policy.authenticate(authorization).await.map_err(|denied| match denied {
+                    AccessDenied::Unauthorized(_, was_given) => was_given,
+                    other => panic!("unexpected rejection: {other:?}"),
+                });
             let principal = principal.as_ref().map(crate::Principal::name);
             assert_eq!(principal.map_err(|was_given| *was_given), name, "{authorization:?}");
         }

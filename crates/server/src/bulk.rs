@@ -4,8 +4,8 @@
 //! Larger ones use the [`SideChannel`] of the connection, if its transport has one; without one they
 //! are sent inline up to the limit of a result, and fail beyond it.
 
-mod side_channel;
 mod reader;
+mod side_channel;
 
 use std::fmt;
 use std::fs::File;
@@ -22,8 +22,8 @@ use tokio::io::AsyncRead;
 
 use crate::context::Context;
 
-pub use side_channel::{DeliveryRejected, DeliveryRequest, SideChannel, DeliveryFuture, Location};
 pub use reader::BulkReader;
+pub use side_channel::{DeliveryFuture, DeliveryRejected, DeliveryRequest, Location, SideChannel};
 
 /// A payload of any size.
 ///
@@ -337,11 +337,11 @@ impl Context {
         };
         let location = match possible {
             Ok(()) => {
-                self.use_side_channel();
+                self.call().use_side_channel();
                 let request = DeliveryRequest { request: self.id(), principal: self.principal() };
                 let location = side_channel.deliver(&request, bulk).await;
                 // A call abandoned meanwhile has reported so before this payload was registered.
-                if self.is_answered() {
+                if self.call().is_answered() {
                     side_channel.replied(self.id(), false);
                 }
                 location

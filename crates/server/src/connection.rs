@@ -1,14 +1,18 @@
-//! A connection: what a transport holds, from its first byte to its last.
+//! A connection: the server's side of one client, from its first byte to its last.
 //!
-//! A transport hands in frames and takes out segments of encoded messages; everything between is
-//! here. `dispatch` takes messages up, `calls` knows which are running or waiting, `work` runs them,
-//! `outbound` holds what is to be sent, `exchange` keeps apart what belongs to one frame, `client`
-//! is what the client was asked, `subscriptions` what it is to be told, `batch` gathers the replies
-//! of a batch, `signed` checks and makes signatures, `info` is what the transport knows, and
-//! `lifecycle` knows how far the handshake has come and how the connection ends.
+//! A transport hands in frames and takes out segments of encoded messages. Between them:
+//!
+//! - `dispatch` decodes frames and starts calls, `batch` splits batches, `admission` applies
+//!   limits, `signed` checks signatures;
+//! - `call` completes calls, `run` runs their handlers, `permit` bounds how many run at once,
+//!   `calls` registers the open ones, `progress` sends their progress;
+//! - `output` encodes messages into `outbound` queues, `exchange` has a queue per frame;
+//! - `client` sends requests to the client, `subscriptions` change notifications;
+//! - `lifecycle` follows the handshake and closes the connection.
 
 mod admission;
 mod batch;
+pub(crate) mod call;
 mod calls;
 pub(crate) mod client;
 mod dispatch;
@@ -16,46 +20,48 @@ mod exchange;
 mod info;
 mod lifecycle;
 mod outbound;
+mod output;
+mod permit;
+mod progress;
+mod run;
 mod signed;
-mod subscriptions;
-mod work;
+pub(crate) mod subscriptions;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use mcp_flow_proto::model::LogLevel;
 use mcp_flow_proto::raw::EncodeError;
-use mcp_flow_proto::{Encoding, Incoming, RequestId, Revision, RpcError, write};
+use mcp_flow_proto::{Encoding, Incoming, RequestId, Revision, RpcError};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
-use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use crate::event::{ConnectionEvent, Veto};
-use crate::handler::Outcome;
 use crate::identity::Principal;
 use crate::limits::Limits;
 use crate::load::{Load, Tally};
 use crate::permissions::PermissionKind;
 use crate::server::Server;
 use crate::signing::OpenedFrame;
-use admission::Session;
+use admission::ConnectionRate;
 use calls::Calls;
 use client::ClientRequests;
-pub(crate) use exchange::Route;
 use lifecycle::Lifecycle;
-use outbound::{Hint, Outbound};
+use output::Output;
+use permit::Permits;
 use signed::Signed;
 use subscriptions::Subscriptions;
 
 pub use admission::PartialFrames;
+pub(crate) use exchange::Route;
 pub use exchange::{Exchange, FlushGuard, Moment};
 pub use info::ConnectionInfo;
 pub use lifecycle::ConnectionEnd;
 pub use outbound::{LastError, Segment};
 
-/// One client's connection, as its transport sees it.
+/// One client's connection, as its transport uses it.
 ///
-/// Dropping it ends it: running calls are stopped and the close event is raised.
+/// Dropping it closes it: running calls are stopped, and the close event is raised.
 ///
 /// ```
 /// # use mcp_flow_server::{ConnectionInfo, Server};
@@ -72,7 +78,7 @@ pub use outbound::{LastError, Segment};
 /// ```
 #[derive(Debug)]
 pub struct Connection {
-    shared: Arc<Shared>,
+    inner: Arc<ConnectionInner>,
 }
 
 impl Connection {
@@ -80,96 +86,100 @@ impl Connection {
         server.raise(&info, &ConnectionEvent::Connected)?;
         let limits = server.limits();
         let signed = Signed::new(&server, info.in_order);
-        let shared = Arc::new(Shared {
+        let inner = Arc::new(ConnectionInner {
             client: ClientRequests::new(limits.client_requests),
+            output: Output::new(&server, &info, &limits, signed.clone()),
             limits,
-            is_cbor: AtomicBool::new(info.encoding == Encoding::Cbor),
             info,
             state: Mutex::new(State::new(server.load())),
-            running: AtomicUsize::new(0),
-            running_bytes: Tally::new(server.load()),
-            outbound: Outbound::new(server.load(), signed.clone()),
+            permits: Permits::new(server.load()),
             signed,
             partial_frames: Tally::new(server.load()),
-            session: Session::default(),
-            wake: Notify::new(),
+            rate: ConnectionRate::default(),
             reachable: OnceLock::new(),
             tasks: TaskTracker::new(),
             server,
         });
-        Ok(Self { shared })
+        Ok(Self { inner })
     }
 
-    /// Takes up one frame. Never waits; what it leads to comes out of [`output`](Self::output).
+    /// Dispatches a frame. Never waits; replies come out of [`output`](Self::output).
     pub fn receive(&self, frame: &[u8]) {
-        if let Some(message) = self.shared.open(frame) {
-            self.shared.receive(message, Route::default());
+        if let Some(message) = signed::open(&self.inner, frame) {
+            dispatch::receive(&self.inner, message, Route::default());
         }
     }
 
-    /// As [`receive`](Self::receive), of a frame whose transport has opened and decoded it already.
+    /// Like [`receive`](Self::receive), for a frame that its transport has opened and decoded.
     pub fn receive_decoded(&self, incoming: Incoming<'_>, opened: &OpenedFrame<'_>) {
-        self.shared.receive_decoded(incoming, opened.message(), Route::default());
+        dispatch::receive_decoded(&self.inner, incoming, opened.message(), Route::default());
     }
 
-    /// Answers something that did not even become a frame, such as a line past the limit.
-    pub fn refuse(&self, error: RpcError) {
-        self.shared.take_up_fault(None, error, &Route::default());
+    /// Answers with an error for what did not become a frame, such as a line past the limit.
+    pub fn reject(&self, error: RpcError) {
+        dispatch::reject(&self.inner, None, error, &Route::default());
     }
 
-    /// Answers a request that its transport refuses.
-    pub fn refuse_request(&self, id: &RequestId, error: RpcError) {
-        self.shared.take_up_fault(Some(id), error, &Route::default());
+    /// Answers a request that its transport rejects.
+    pub fn reject_request(&self, id: &RequestId, error: RpcError) {
+        dispatch::reject(&self.inner, Some(id), error, &Route::default());
     }
 
-    /// Tells the client something about the connection itself, whether or not it has begun.
-    pub fn tell(&self, method: &str, params: &impl Serialize) -> Result<(), EncodeError> {
-        self.shared.tell_of_connection(method, params)
+    /// Sends a notification about the connection itself, in any state of its lifecycle. It is
+    /// dropped if the client does not keep up.
+    pub fn notify(&self, method: &str, params: &impl Serialize) -> Result<(), EncodeError> {
+        match self.inner.output.is_congested() {
+            true => Ok(()),
+            false => self.inner.output.notify(&Route::default(), method, params),
+        }
     }
 
-    /// How messages are written at the moment.
+    /// The present encoding of messages.
     pub fn encoding(&self) -> Encoding {
-        self.shared.encoding()
+        self.inner.output.encoding()
     }
 
-    /// Whether the transport should go on reading.
+    /// Returns whether the transport should continue reading.
     ///
-    /// It should stop only when requests wait for a place to run up to their limit, or replies
-    /// wait to be sent far past theirs; cancels, pings and answers are read until then.
+    /// It should stop only when parked requests have reached their limit, or unsent replies are far
+    /// past theirs; cancellations, pings and responses are read until then.
     pub fn accepts_input(&self) -> bool {
-        self.shared.accepts_input()
+        let inner = &self.inner;
+        !inner.output.is_full() && !inner.state().calls.is_full(&inner.limits)
     }
 
-    /// The transport has read everything there will ever be. What is running may finish.
+    /// Begins to close, because the transport has reached the end of its input. Running calls may
+    /// finish.
     pub fn end_of_input(&self) {
-        self.shared.begin_ending();
+        lifecycle::begin_closing(&self.inner);
     }
 
-    /// Starts calls that were waiting for a place, tells of changes, and ends what is due to end.
+    /// Starts parked requests as far as there are permits, sends due notifications, and closes the
+    /// connection if it has drained.
     pub fn advance(&self) {
-        self.shared.advance();
+        dispatch::advance(&self.inner);
     }
 
-    /// Takes what is ready to be sent, without waiting.
+    /// Takes a segment that is ready to be sent, without waiting.
     pub fn take_output(&self) -> Option<Segment> {
-        self.shared.outbound.take()
+        self.inner.output.outbound.take()
     }
 
-    /// Gives a sent segment back, so that its memory is used again.
+    /// Returns a sent segment, so that its memory is reused.
     pub fn recycle(&self, segment: Segment) {
-        self.shared.outbound.recycle(segment);
+        self.inner.output.outbound.recycle(segment);
     }
 
-    /// How the connection ended, once it has. There may still be output to send.
+    /// The way the connection ended, once it has. There may still be output to send.
     pub fn ended(&self) -> Option<ConnectionEnd> {
-        self.shared.state().lifecycle.ended()
+        self.inner.state().lifecycle.ended()
     }
 
-    /// Waits until there may be something to do: output, a free place, or the end.
+    /// Waits until there may be something to do: output, a free permit, or the end.
     ///
     /// To be awaited by one task only.
     pub async fn changed(&self) {
-        self.shared.changed().await;
+        lifecycle::changed(&self.inner).await;
     }
 
     /// Waits for output; `None` once the connection has ended.
@@ -188,87 +198,88 @@ impl Connection {
         }
     }
 
-    /// Ends the connection and waits until all its tasks are gone. Functions that block a thread
-    /// are told to stop and not waited for.
+    /// Closes the connection and waits until all its tasks have ended. Blocking functions are
+    /// cancelled and not waited for.
     pub async fn close(self) {
-        self.shared.close();
-        self.shared.tasks.wait().await;
+        lifecycle::close(&self.inner);
+        self.inner.tasks.wait().await;
     }
 
-    /// Speaks to the client outside any call, once it is ready (C-21).
+    /// Sends requests and notifications outside any call, once the client is ready (C-21).
     pub fn client(&self) -> client::Client {
-        client::Client::new(self.shared.clone(), None)
+        client::Client::new(self.inner.clone(), None)
     }
 
-    /// The revision agreed on, once the client has shaken hands.
+    /// The negotiated revision, after the handshake.
     pub fn revision(&self) -> Option<Revision> {
-        self.shared.state().lifecycle.peer().map(|peer| peer.revision)
+        self.inner.state().lifecycle.peer().map(|peer| peer.revision)
     }
 
-    /// Whether no more requests are taken up.
+    /// Returns whether no more requests are accepted.
     pub fn is_ending(&self) -> bool {
-        self.shared.state().lifecycle.is_ending()
+        self.inner.state().lifecycle.is_ending()
     }
 
-    /// Returns whether a request with this id is running or waiting.
+    /// Returns whether a request with this id is running or parked.
     pub fn has_request(&self, id: &RequestId) -> bool {
-        self.shared.state().calls.is_open(id)
+        self.inner.state().calls.is_open(id)
     }
 
-    /// Whether no request is running or waiting. There may still be output to send.
+    /// Returns whether no request is running or parked. There may still be output to send.
     pub fn is_idle(&self) -> bool {
-        self.shared.state().calls.is_idle()
+        self.inner.state().calls.is_idle()
     }
 
-    /// Whether no request is running or waiting, and all output is taken.
+    /// Returns whether no request is running or parked, and all output is taken.
     pub fn is_over(&self) -> bool {
-        // Asked in this order: what is answered is in the queue by then.
-        self.is_idle() && self.shared.outbound.is_empty()
+        // In this order: replies are in the queue by then.
+        self.is_idle() && self.inner.output.outbound.is_empty()
     }
 
-    /// Ends the connection at once: what is running is stopped, and answered with an error.
-    pub fn end_now(&self) {
-        self.shared.end_now();
+    /// Closes the connection at once: running calls are stopped, and answered with an error.
+    pub fn close_now(&self) {
+        lifecycle::close_now(&self.inner);
     }
 
-    /// Ends the connection at once: what is running is stopped and not answered.
+    /// Closes the connection at once: running calls are stopped and not answered.
     pub fn stop(&self) {
-        self.shared.close();
+        lifecycle::close(&self.inner);
     }
 
-    /// Says how to find out whether the client can be sent what it did not ask for, on a transport
-    /// where it may not listen. Without this it always can.
+    /// Sets the test for whether the client can be sent unsolicited messages, on a transport where
+    /// it may not listen. Without one it always can.
     pub fn reachable_if(&self, test: impl Fn() -> bool + Send + Sync + 'static) {
-        // A connection has one transport, which says so once.
-        let _ = self.shared.reachable.set(Reachable(Box::new(test)));
+        // A connection has one transport, which sets it once.
+        let _ = self.inner.reachable.set(Reachable(Box::new(test)));
     }
 
-    /// Whom its calls are made for.
+    /// The principal its calls are made for.
     pub fn principal(&self) -> &Principal {
-        &self.shared.info.principal
+        &self.inner.info.principal
     }
 
     /// The server this connection belongs to.
     pub fn server(&self) -> &Server {
-        &self.shared.server
+        &self.inner.server
     }
 
-    /// The bounds it has.
+    /// Its limits.
     pub fn limits(&self) -> &Limits {
-        &self.shared.limits
+        &self.inner.limits
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.shared.leave_listeners();
-        let ended = self.shared.close();
-        // Nothing can be stopped any more, so a veto has no meaning here.
-        let _ = self.shared.server.raise(&self.shared.info, &ConnectionEvent::Closed(ended));
+        subscriptions::unregister(&self.inner);
+        let ended = lifecycle::close(&self.inner);
+        // Nothing can be prevented any more, so a veto is ignored.
+        let event = ConnectionEvent::Closed(ended);
+        let _ = self.inner.server.raise(&self.inner.info, &event);
     }
 }
 
-/// Says whether the client can be sent what it did not ask for.
+/// The test for whether the client can be sent unsolicited messages.
 struct Reachable(Box<dyn Fn() -> bool + Send + Sync>);
 
 impl std::fmt::Debug for Reachable {
@@ -277,31 +288,26 @@ impl std::fmt::Debug for Reachable {
     }
 }
 
-/// What a connection shares with its running calls.
+/// The state of a connection, shared with its running calls.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ConnectionInner {
     pub(crate) server: Server,
     pub(crate) limits: Arc<Limits>,
     pub(crate) info: ConnectionInfo,
-    is_cbor: AtomicBool,
+    pub(crate) output: Output,
     state: Mutex<State>,
-    /// Calls that hold a place. Calls that wait for the client give theirs up meanwhile.
-    running: AtomicUsize,
-    /// Bytes of the requests behind calls that run as tasks.
-    running_bytes: Tally,
-    outbound: Outbound,
-    /// Where messages are signed: how, and by whom.
+    permits: Permits,
+    /// Set if messages are signed.
     signed: Option<Arc<Signed>>,
-    /// Bytes of frames that are not whole yet.
+    /// Bytes of incomplete frames.
     partial_frames: Tally,
-    /// How often it may still ask.
-    session: Session,
-    wake: Notify,
+    rate: ConnectionRate,
     reachable: OnceLock<Reachable>,
     client: ClientRequests,
     tasks: TaskTracker,
 }
 
+/// The part of a connection's state that changes under one lock.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) lifecycle: Lifecycle,
@@ -321,150 +327,61 @@ impl State {
     }
 }
 
-impl Shared {
+impl ConnectionInner {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        // The state is consistent between any two statements that could panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
-    /// Whether the principal may use something.
+    /// Returns whether the connection's principal may use something.
     pub(crate) fn may(&self, kind: PermissionKind, name: &str) -> bool {
         self.server.may(&self.info.principal, kind, name)
     }
 
-    /// Whom what goes this way is for.
-    pub(crate) fn principal_of<'a>(&'a self, route: &'a Route) -> &'a Principal {
-        route.principal().unwrap_or(&self.info.principal)
-    }
-
-    /// Whether the principal may use anything of a kind.
+    /// Returns whether the connection's principal may use anything of a kind.
     pub(crate) fn may_any(&self, kind: PermissionKind) -> bool {
         let permissions = self.server.permissions();
         permissions.is_none_or(|rules| rules.of(&self.info.principal).may_any(kind))
     }
 
-    /// How messages are written, which the end of a handshake may change.
-    pub(crate) fn encoding(&self) -> Encoding {
-        if self.is_cbor.load(Ordering::Acquire) { Encoding::Cbor } else { Encoding::Json }
+    /// The principal of messages on a route.
+    pub(crate) fn principal_of<'a>(&'a self, route: &'a Route) -> &'a Principal {
+        route.principal().unwrap_or(&self.info.principal)
     }
 
-    /// Whether the client can be sent what it did not ask for.
+    /// Returns whether the client can be sent unsolicited messages.
     pub(crate) fn is_reachable(&self) -> bool {
         self.reachable.get().is_none_or(|test| (test.0)())
     }
 
-    /// Sends the one reply to a request, if `first` says it is the first, under the lock that
-    /// orders it after all notifications of the same call. Returns what `first` said.
-    pub(crate) fn reply(
-        &self,
-        route: &Route,
-        id: &RequestId,
-        revision: Revision,
-        outcome: &Outcome,
-        first: impl FnOnce() -> bool,
-    ) -> bool {
-        // Looked at when its turn to leave has come: the encoding may change with a reply before.
-        let write = |out: &mut Vec<u8>| match outcome {
-            Ok(payload) => {
-                let encoding = self.encoding();
-                match payload.in_encoding(encoding) {
-                    Some(result) => write::result(out, encoding, id, &result),
-                    None => write::error(out, encoding, Some(id), &RpcError::internal(), revision),
-                }
-                if let Some(then) = payload.then {
-                    self.is_cbor.store(then == Encoding::Cbor, Ordering::Release);
-                }
-            }
-            Err(error) => {
-                let error = self.server.dialect().word(error);
-                write::error(out, self.encoding(), Some(id), &error, revision);
-            }
-        };
-        let mut is_first = false;
-        let claim = || {
-            is_first = first();
-            is_first
-        };
-        match &route.batch {
-            None => {
-                let hint = match outcome {
-                    Ok(payload) => Hint::from(payload.bytes.len()),
-                    Err(error) => Hint::of_error(error, revision),
-                };
-                self.send(route, hint, claim, write);
-                if is_first {
-                    self.close_route(route);
-                }
-            }
-            Some(_) => {
-                if claim() {
-                    let mut reply = Vec::new();
-                    write(&mut reply);
-                    self.gather(route, Some(reply));
-                }
-            }
-        }
-        is_first
-    }
-
-    /// Answers what never became a request.
-    fn refuse(&self, route: &Route, id: Option<&RequestId>, error: &RpcError) {
-        let encoding = self.encoding();
-        let revision = self.revision();
-        self.raise_error(error);
-        let mut reply = Vec::new();
-        let worded = self.server.dialect().word(error);
-        write::error(&mut reply, encoding, id, &worded, revision);
-        if route.batch.is_some() {
-            return self.gather(route, Some(reply));
-        }
-        let hint = Hint::of_error(error, revision);
-        self.send(route, hint, || true, |out| out.extend_from_slice(&reply));
-        self.close_route(route);
-    }
-
-    fn tell_of_connection(&self, method: &str, params: &impl Serialize) -> Result<(), EncodeError> {
-        // Nobody waits for any of it, so what is not read is not piled up.
-        if self.is_congested() {
-            return Ok(());
-        }
-        let mut message = Vec::new();
-        write::notification(&mut message, self.encoding(), method, params)?;
-        let route = Route::default();
-        self.send(&route, message.len(), || true, |out| out.extend_from_slice(&message));
-        Ok(())
-    }
-
-    pub(crate) fn raise_error(&self, error: &RpcError) {
-        tracing::debug!(name = error.name(), code = error.code(), "request refused or failed");
-        let _ = self.server.raise(&self.info, &ConnectionEvent::Error(error));
-    }
-
-    /// The revision to write errors in when no request says its own.
-    fn revision(&self) -> Revision {
-        self.state().lifecycle.peer().map_or(Revision::BASE, |peer| peer.revision)
-    }
-
-    fn accepts_input(&self) -> bool {
-        let limits = &self.limits;
-        self.outbound.bytes() < 2 * limits.outbound_bytes && !self.state().calls.is_full(limits)
-    }
-
-    /// Whether replies are not being read as fast as they come.
-    pub(crate) fn is_congested(&self) -> bool {
-        self.outbound.bytes() >= self.limits.outbound_bytes
-    }
-
-    /// The least severe log messages this connection wants.
+    /// The minimum severity of log messages sent on this connection.
     pub(crate) fn log_level(&self) -> LogLevel {
         self.state().log_level
     }
 
-    /// Whether a request must wait: no place is free, or replies are not being read.
+    /// The revision of errors outside any request.
+    fn revision(&self) -> Revision {
+        self.state().lifecycle.peer().map_or(Revision::BASE, |peer| peer.revision)
+    }
+
+    /// Returns whether calls run one at a time, so that replies leave in order.
+    fn is_sequential(&self) -> bool {
+        self.limits.concurrency == 1
+    }
+
+    /// Returns whether a request must be parked: there is no permit, or replies are not being read.
     fn is_busy(&self) -> bool {
-        let limits = &self.limits;
-        self.running.load(Ordering::Acquire) >= limits.concurrency
-            || self.running_bytes.bytes() >= limits.running_bytes
-            || self.is_congested()
+        self.permits.are_exhausted(&self.limits) || self.output.is_congested()
+    }
+
+    /// Answers with an error for what did not become a request.
+    fn reject(&self, route: &Route, id: Option<&RequestId>, error: &RpcError) {
+        let revision = self.revision();
+        self.raise_error(error);
+        self.output.reject(route, id, revision, error);
+    }
+
+    fn raise_error(&self, error: &RpcError) {
+        tracing::debug!(name = error.name(), code = error.code(), "request rejected or failed");
+        let _ = self.server.raise(&self.info, &ConnectionEvent::Error(error));
     }
 }

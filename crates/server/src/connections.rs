@@ -1,20 +1,21 @@
 //! The connections to notify of changes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use mcp_flow_proto::model::Topics;
+use parking_lot::{Mutex, MutexGuard};
 
 // Addresses are chosen by this process, so the map needs no defence against crafted keys.
 use hashbrown::HashMap;
 
-use crate::connection::Shared;
+use crate::connection::{ConnectionInner, subscriptions};
 use crate::permissions::PermissionKind;
 
 /// Connections that may want change notifications, each until it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     /// By address, which is unique among live connections.
-    open: Mutex<HashMap<usize, Weak<Shared>>>,
+    open: Mutex<HashMap<usize, Weak<ConnectionInner>>>,
 }
 
 /// A change to announce.
@@ -27,11 +28,11 @@ pub(crate) struct Change<'a> {
 }
 
 impl Connections {
-    pub(crate) fn add(&self, connection: &Arc<Shared>) {
+    pub(crate) fn add(&self, connection: &Arc<ConnectionInner>) {
         self.open().insert(Arc::as_ptr(connection).addr(), Arc::downgrade(connection));
     }
 
-    pub(crate) fn remove(&self, connection: &Arc<Shared>) {
+    pub(crate) fn remove(&self, connection: &Arc<ConnectionInner>) {
         self.open().remove(&Arc::as_ptr(connection).addr());
     }
 
@@ -45,13 +46,13 @@ impl Connections {
                 false => names.iter().any(|name| connection.may(*kind, name)),
             };
             if change.names.as_ref().is_none_or(may_see) {
-                connection.note_change(change.topics);
+                subscriptions::record_change(&connection, change.topics);
             }
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<usize, Weak<Shared>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn open(&self) -> MutexGuard<'_, HashMap<usize, Weak<ConnectionInner>>> {
+        self.open.lock()
     }
 }
 

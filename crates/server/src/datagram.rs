@@ -9,6 +9,7 @@ use mcp_flow_proto::webtransport::{AudioChunk, Channel};
 use mcp_flow_proto::{RequestId, RpcError, method};
 use serde::Serialize;
 
+use crate::connection::call::Call;
 use crate::context::Context;
 
 /// A transport's datagrams.
@@ -66,7 +67,7 @@ impl Audio {
         let timestamp = u32::try_from(after.as_millis()).unwrap_or(u32::MAX);
         let payload = AudioChunk { sequence: self.next, timestamp, data }.encode();
         self.next = self.next.wrapping_add(1);
-        self.context.send_datagram(Channel::Audio, &payload, || true)
+        send(self.context.call(), Channel::Audio, &payload)
     }
 }
 
@@ -76,7 +77,7 @@ impl Context {
     /// Fails where the connection has no datagrams. If the tool passes the error on, its call fails
     /// with `DATAGRAM_NOT_SUPPORTED` (WT-048).
     pub fn audio(&self, format: &AudioFormat) -> Result<Audio, NotSupported> {
-        if !self.has_datagrams() {
+        if !can_send(self.call()) {
             self.fail_with(RpcError::new(DATAGRAM_NOT_SUPPORTED).details(NOT_SUPPORTED));
             return Err(NotSupported);
         }
@@ -87,9 +88,31 @@ impl Context {
             #[serde(flatten)]
             format: &'a AudioFormat,
         }
-        self.notify(method::AUDIO, &Announced { request_id: self.id(), format }, || true);
+        self.call().notify(method::AUDIO, &Announced { request_id: self.id(), format }, || true);
         Ok(Audio { context: self.clone(), next: 0 })
     }
+}
+
+/// Returns whether the caller can be sent datagrams about a call.
+fn can_send(call: &Call) -> bool {
+    let datagrams = call.connection.info.datagrams.as_ref();
+    // A request without a number has none; nothing is sent to find that out.
+    datagrams.is_some_and(|datagrams| {
+        datagrams.are_supported()
+            && datagrams.send(Channel::Audio, Some(&call.id), &[], &mut || false).is_ok()
+    })
+}
+
+/// Sends a datagram about a call. Returns whether it could be sent and the call is unanswered.
+pub(crate) fn send(call: &Call, channel: Channel, payload: &[u8]) -> bool {
+    let Some(datagrams) = &call.connection.info.datagrams else { return false };
+    let mut is_open = false;
+    let mut allowed = || {
+        is_open = !call.is_answered();
+        is_open
+    };
+    let sent = datagrams.send(channel, Some(&call.id), payload, &mut allowed);
+    sent.is_ok() && is_open
 }
 
 /// The connection has no datagrams.

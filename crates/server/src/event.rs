@@ -2,7 +2,7 @@
 
 use mcp_flow_proto::RpcError;
 
-use crate::connection::{ConnectionInfo, ConnectionEnd};
+use crate::connection::{ConnectionEnd, ConnectionInfo};
 use crate::identity::Peer;
 
 /// An event of a connection.

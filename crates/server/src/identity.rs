@@ -4,16 +4,17 @@ mod verifier;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{ClientCapabilities, Implementation};
+use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 
 use crate::permissions::Grants;
-pub use verifier::{TokenRejected, TokenRequirements, Verifier, Verification};
+pub use verifier::{TokenRejected, TokenRequirements, Verification, Verifier};
 
 /// The authenticated identity a call is made for.
 ///
@@ -148,12 +149,12 @@ impl Principal {
 
     /// Reads the permissions evaluated for this set of rules, if they were.
     pub(crate) fn granted<T>(&self, number: u64, look: impl FnOnce(&Grants) -> T) -> Option<T> {
-        let granted = self.0.granted.read().unwrap_or_else(PoisonError::into_inner);
+        let granted = self.0.granted.read();
         granted.as_ref().filter(|granted| granted.number() == number).map(look)
     }
 
     pub(crate) fn note_granted(&self, granted: Grants) {
-        *self.0.granted.write().unwrap_or_else(PoisonError::into_inner) = Some(granted);
+        *self.0.granted.write() = Some(granted);
     }
 }
 
@@ -191,7 +192,9 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
         "" => Err("the name is empty"),
         LOCAL => Err("`local` is reserved for callers without credentials"),
         name if name.len() > LONGEST_NAME => Err("the name is longer than 128 bytes"),
-        name if !name.chars().all(is_plain) => Err("a name cannot contain `:`, `*`, `!` or control characters"),
+        name if !name.chars().all(is_plain) => {
+            Err("a name cannot contain `:`, `*`, `!` or control characters")
+        }
         _ => Ok(()),
     }
 }

@@ -17,6 +17,7 @@ mod answering;
 mod fingerprint;
 mod required;
 mod round;
+mod rounds;
 mod sealing;
 mod state;
 
@@ -33,6 +34,7 @@ use fingerprint::Fingerprint;
 
 pub use required::InputRequired;
 pub(crate) use round::{AskOutcome, Round};
+pub(crate) use rounds::Rounds;
 pub(crate) use sealing::{Sealing, random};
 
 /// Runs the handler of a method, with multi-round input where the method allows it.
@@ -50,9 +52,9 @@ pub(crate) fn serve(
     }
     let request = || Fingerprint::of_request(method, params);
     match InputParams::from_params(params) {
-        Ok(None) => context.allow_input(None),
+        Ok(None) => context.rounds().allow(None),
         Ok(Some(input)) => match Round::resume(context, input, request) {
-            Ok(round) => context.allow_input(Some(round)),
+            Ok(round) => context.rounds().allow(Some(round)),
             Err(error) => return Reply::Ready(Err(error)),
         },
         Err(details) => return Reply::Ready(Err(RpcError::invalid_params(details))),
@@ -78,7 +80,7 @@ pub(crate) fn serve(
             })))
         }
         Reply::Blocking(work) => {
-            context.do_not_wait_for_input();
+            context.rounds().never_wait();
             let (context, request) = (context.clone(), request());
             Reply::Blocking(Box::new(move || settle(&context, work(), || request)))
         }

@@ -26,6 +26,7 @@
 //! let server = Server::builder("sums", "1.0.0").tools(sum).build().unwrap();
 //! ```
 
+pub mod access;
 pub mod ask;
 pub mod bulk;
 mod collection;
@@ -37,7 +38,6 @@ pub mod context;
 pub mod datagram;
 pub mod event;
 mod extensions;
-pub mod access;
 pub mod handler;
 pub mod identity;
 pub mod input;
@@ -60,7 +60,7 @@ pub mod tool;
 
 pub use ask::{AskError, Elicited, Form};
 pub use bulk::Bulk;
-pub use connection::{Connection, ConnectionInfo, ConnectionEnd, Segment};
+pub use connection::{Connection, ConnectionEnd, ConnectionInfo, Segment};
 pub use context::Context;
 pub use event::{ConnectionEvent, Hook, Veto};
 pub use extensions::Extensions;
@@ -79,7 +79,7 @@ pub use resource::{AddResourcesError, BadResource, IntoResources, Resource, Reso
 pub use revision::{Dialect, VersionPolicy};
 pub use server::{BuildError, Server, ServerBuilder, WeakServer};
 pub use signing::{OpenedFrame, Signing};
-pub use tokens::{SHORTEST_TOKEN, TokenError, TokenHash, StaticTokens};
+pub use tokens::{SHORTEST_TOKEN, StaticTokens, TokenError, TokenHash};
 pub use tool::{
     AddToolsError, BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames,
     ToolOutput,

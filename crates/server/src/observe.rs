@@ -14,7 +14,7 @@ use mcp_flow_proto::error::TOOL_FAILED;
 use mcp_flow_proto::model::TraceContext;
 use mcp_flow_proto::{Encoding, Params, Raw, RequestId, RpcError, method};
 
-pub use counts::{ConnectionCounts, ConnectionCount};
+pub use counts::{ConnectionCount, ConnectionCounts};
 pub use denials::Denial;
 pub(crate) use denials::Denials;
 

@@ -7,10 +7,11 @@
 
 mod names;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 pub use names::Names;
+use parking_lot::RwLock;
 
 use crate::identity::Principal;
 
@@ -123,7 +124,7 @@ impl Permissions {
     /// Replaces these rules by those of another handle.
     pub fn replace(&self, other: &Self) {
         let rules = other.rules();
-        let mut own = self.inner.rules.write().unwrap_or_else(PoisonError::into_inner);
+        let mut own = self.inner.rules.write();
         self.inner.number.store(rules.number, Ordering::Release);
         *own = rules;
     }
@@ -148,7 +149,7 @@ impl Permissions {
     }
 
     fn rules(&self) -> Rules {
-        self.inner.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.inner.rules.read().clone()
     }
 }
 
@@ -219,7 +220,7 @@ fn next_number() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{PermissionKind, Names, Permissions, AccessRule};
+    use super::{AccessRule, Names, PermissionKind, Permissions};
     use crate::identity::Principal;
 
     fn names(patterns: &[&str]) -> Names {
@@ -230,7 +231,11 @@ mod tests {
     #[test]
     fn grants_of_several_rules_add_up() {
         let permissions = Permissions::new(vec![
-            AccessRule { principals: names(&["*"]), tools: names(&["echo"]), ..AccessRule::default() },
+            AccessRule {
+                principals: names(&["*"]),
+                tools: names(&["echo"]),
+                ..AccessRule::default()
+            },
             AccessRule {
                 principals: names(&["corp:*", "!corp:guest"]),
                 tools: names(&["calculator.*"]),

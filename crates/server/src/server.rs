@@ -5,7 +5,7 @@ mod builder;
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use mcp_flow_proto::Revision;
@@ -13,6 +13,7 @@ use mcp_flow_proto::model::{
     ContentForm, Implementation, ListCapability, ResourceCapability, ServerCapabilities, Topics,
 };
 use mcp_flow_rate::Buckets;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use serde_json::{Map, Value};
 
 use crate::connection::{Connection, ConnectionInfo};
@@ -115,13 +116,13 @@ impl Server {
 
     /// The limits that a connection opened now gets.
     pub fn limits(&self) -> Arc<Limits> {
-        self.inner.limits.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.inner.limits.read().clone()
     }
 
     /// Replaces the limits for connections opened from now on.
     pub fn set_limits(&self, limits: Limits) {
         let limits = Arc::new(limits);
-        *self.inner.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+        *self.inner.limits.write() = limits;
     }
 
     /// The memory held by all connections together.
@@ -193,11 +194,11 @@ impl Server {
     }
 
     pub(crate) fn tools(&self) -> RwLockReadGuard<'_, Registry<Tool>> {
-        self.inner.tools.read().unwrap_or_else(PoisonError::into_inner)
+        self.inner.tools.read()
     }
 
     pub(crate) fn tools_mut(&self) -> RwLockWriteGuard<'_, Registry<Tool>> {
-        self.inner.tools.write().unwrap_or_else(PoisonError::into_inner)
+        self.inner.tools.write()
     }
 
     /// Records that tools are, or were, registered.
@@ -327,7 +328,11 @@ impl Server {
         &self.inner.observers
     }
 
-    pub(crate) fn raise(&self, info: &ConnectionInfo, event: &ConnectionEvent<'_>) -> Result<(), Veto> {
+    pub(crate) fn raise(
+        &self,
+        info: &ConnectionInfo,
+        event: &ConnectionEvent<'_>,
+    ) -> Result<(), Veto> {
         self.inner.hooks.iter().try_for_each(|hook| hook.on(info, event))
     }
 }

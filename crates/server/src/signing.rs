@@ -4,13 +4,14 @@
 //! is decoded, and a message is put into an envelope when it is queued. The envelope format and its
 //! threat model are in [`seal::envelope`](mcp_flow_seal::envelope).
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::SIGNATURE_REFUSED;
 use mcp_flow_seal::KeyRing;
 use mcp_flow_seal::envelope::{Channel, Channels, MessageKeys, Refused};
+use parking_lot::RwLock;
 
 use crate::input::random;
 
@@ -56,11 +57,11 @@ impl Signing {
     /// Replaces the keys, from the next message on.
     pub fn replace(&self, ring: &KeyRing) {
         let keys = MessageKeys::new(ring);
-        *self.inner.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+        *self.inner.keys.write() = keys;
     }
 
     pub(crate) fn keys(&self) -> MessageKeys {
-        self.inner.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.inner.keys.read().clone()
     }
 
     /// Opens a frame that may arrive on any connection, in any order.

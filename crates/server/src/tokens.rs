@@ -11,7 +11,7 @@ use std::{fmt, fs, io};
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq;
 
-use crate::identity::{Principal, TokenRejected, Verifier, Verification, check_name};
+use crate::identity::{Principal, TokenRejected, Verification, Verifier, check_name};
 
 /// Tokens and the principals they stand for.
 ///
@@ -193,7 +193,7 @@ pub const SHORTEST_TOKEN: usize = 16;
 
 #[cfg(test)]
 mod tests {
-    use super::{Principal, TokenHash, StaticTokens};
+    use super::{Principal, StaticTokens, TokenHash};
 
     /// C-53: a token identifies a principal.
     #[test]

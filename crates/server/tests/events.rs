@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use mcp_flow_proto::Revision;
-use mcp_flow_server::{ConnectionInfo, Context, ConnectionEnd, ConnectionEvent, Server, Tool, Veto};
+use mcp_flow_server::{
+    ConnectionEnd, ConnectionEvent, ConnectionInfo, Context, Server, Tool, Veto,
+};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::memory;
 use serde_json::{Value, json};

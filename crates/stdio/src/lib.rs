@@ -13,7 +13,7 @@ mod pipe;
 
 use std::io;
 
-use mcp_flow_server::{ConnectionInfo, ConnectionEnd, Principal, Server, Veto};
+use mcp_flow_server::{ConnectionEnd, ConnectionInfo, Principal, Server, Veto};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Serves one client over standard input and output until it leaves, or until the process is asked

@@ -148,7 +148,7 @@ impl Control {
                 }
                 () = service.ending.cancelled(), if !told => {
                     told = true;
-                    let _ = connection.tell(method::SHUTDOWN_NOTIFICATION, &NO_PARAMS);
+                    let _ = connection.notify(method::SHUTDOWN_NOTIFICATION, &NO_PARAMS);
                     connection.end_of_input();
                 }
             }

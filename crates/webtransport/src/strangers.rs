@@ -52,7 +52,7 @@ pub(crate) async fn refuse(
                     let details = "there is one control stream";
                     let nameless = StreamHeader { request: 0, tag: 0 };
                     let error = StreamError::fault(nameless, INVALID_REQUEST, details);
-                    let _ = connection.tell(method::STREAM_ERROR, &error);
+                    let _ = connection.notify(method::STREAM_ERROR, &error);
                 }
                 None => return,
             },
@@ -104,7 +104,7 @@ async fn admit(
             StreamError::fault(nameless, INVALID_REQUEST, "the stream ended within its header")
         }
     };
-    let _ = connection.tell(method::STREAM_ERROR, &error);
+    let _ = connection.notify(method::STREAM_ERROR, &error);
     None
 }
 

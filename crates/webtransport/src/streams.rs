@@ -15,7 +15,9 @@ use mcp_flow_proto::error::{SHUTTING_DOWN, STREAM_ID_NOT_REPRESENTABLE, STREAM_L
 use mcp_flow_proto::webtransport::{StreamError, StreamHeader, request_number};
 use mcp_flow_proto::{RequestId, RpcError, method};
 use mcp_flow_server::Connection;
-use mcp_flow_server::bulk::{Bulk, DeliveryRejected, DeliveryRequest, SideChannel, DeliveryFuture, Location};
+use mcp_flow_server::bulk::{
+    Bulk, DeliveryFuture, DeliveryRejected, DeliveryRequest, Location, SideChannel,
+};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -187,7 +189,7 @@ impl Streams {
     pub(crate) fn report(&self, error: &StreamError) {
         if let Some(connection) = self.connection.get().and_then(Weak::upgrade) {
             // Nothing in it cannot be encoded.
-            let _ = connection.tell(method::STREAM_ERROR, error);
+            let _ = connection.notify(method::STREAM_ERROR, error);
         }
     }
 

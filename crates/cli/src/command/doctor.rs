@@ -210,7 +210,8 @@ fn audit(file: &File) -> Option<Finding> {
         }
         // It goes on from a file that was moved away, or from a server that was killed.
         Err(VerifyError::Broken {
-            broken: ChainError::NoBeginning(_) | ChainError::Unfinished, ..
+            broken: ChainError::NoBeginning(_) | ChainError::Unfinished,
+            ..
         }) => Some(Finding::ok("audit", format!("{} can be gone on with", path.display()))),
         Err(error) => fail(error.to_string(), "find out who did that; move the file away to go on"),
     }

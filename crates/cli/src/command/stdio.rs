@@ -87,7 +87,9 @@ impl Stdio {
             audit.close();
         }
         Ok(match ended? {
-            ConnectionEnd::Drained | ConnectionEnd::Exit { after_shutdown: true } => ExitCode::SUCCESS,
+            ConnectionEnd::Drained | ConnectionEnd::Exit { after_shutdown: true } => {
+                ExitCode::SUCCESS
+            }
             _ => ExitCode::FAILURE,
         })
     }

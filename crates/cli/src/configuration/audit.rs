@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mcp_flow::observability::audit::{Audit, OverflowPolicy, AuditError};
+use mcp_flow::observability::audit::{Audit, AuditError, OverflowPolicy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

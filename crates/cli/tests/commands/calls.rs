@@ -19,7 +19,7 @@ fn the_exit_code_tells_what_came_of_a_call() {
         (&["echo", "text=7"], 0, "7"),
         (&["calculator.divide", "a=1", "b=0"], 1, "zero"),
         (&["fail"], 1, "always fails"),
-        (&["panic"], 1, "fault of its own"),
+        (&["panic"], 1, "internal error"),
         (&["calculator.add", "a=2"], 2, "missing argument b; add b=VALUE"),
         (&["calculator.add", "a=two", "b=3"], 2, "a: a number is needed"),
         (&["calculator.add", "a=2", "b=3", "c=4"], 2, "c is not an argument"),

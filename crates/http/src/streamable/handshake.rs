@@ -175,7 +175,7 @@ pub(super) fn end(service: &Arc<Service>, headers: &HeaderMap, principal: &Princ
         Ok(session) => {
             service.sessions.remove(session.id());
             // Whoever still waits for an answer is told that there will be none.
-            session.connection.end_now();
+            session.connection.close_now();
             empty(StatusCode::NO_CONTENT)
         }
         Err(refusal) => refusal,

@@ -24,7 +24,8 @@ pub(super) async fn start(
 ) -> Outcome {
     let start = read(&context, &mut fields)?;
     let flow = start.flow.clone();
-    let offered = interaction.inner.flows.get(&flow).filter(|_| context.may(PermissionKind::Flow, &flow));
+    let offered =
+        interaction.inner.flows.get(&flow).filter(|_| context.may(PermissionKind::Flow, &flow));
     let Some(offered) = offered else {
         return Err(no_such_flow(&context, &flow));
     };

@@ -95,7 +95,10 @@ fn restrict_access(path: &Path, file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let mut permissions = file.metadata()?.permissions();
     if permissions.mode() & 0o077 != 0 {
-        tracing::warn!("the audit log {} was readable by others; its access was restricted to the owner", path.display());
+        tracing::warn!(
+            "the audit log {} was readable by others; its access was restricted to the owner",
+            path.display()
+        );
         permissions.set_mode(0o600);
         file.set_permissions(permissions)?;
     }

@@ -107,9 +107,8 @@ impl fmt::Display for ChainError {
         match self {
             Self::Changed => formatter
                 .write_str("the line was changed, or written with another key or without one"),
-            Self::Unfinished => formatter.write_str(
-                "the line is incomplete; a server that continues this log will mark it",
-            ),
+            Self::Unfinished => formatter
+                .write_str("the line is incomplete; a server that continues this log will mark it"),
             Self::OutOfPlace { found, expected } => write!(
                 formatter,
                 "entry {found} is where entry {expected} should be; lines were removed, \
@@ -123,9 +122,7 @@ impl fmt::Display for ChainError {
                 "the log starts with entry {found}; give the file before it first, or \
                  the hash of its last line with --after"
             ),
-            Self::NothingTorn => {
-                formatter.write_str("it marks an incomplete line that is missing")
-            }
+            Self::NothingTorn => formatter.write_str("it marks an incomplete line that is missing"),
         }
     }
 }

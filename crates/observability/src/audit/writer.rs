@@ -137,7 +137,9 @@ impl Writer {
         self.write();
         self.sync();
         if let Err(error) = self.log.reopen() {
-            tracing::error!("the audit log was not reopened, and continues in the old file: {error}");
+            tracing::error!(
+                "the audit log was not reopened, and continues in the old file: {error}"
+            );
         }
     }
 

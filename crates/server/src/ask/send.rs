@@ -15,7 +15,7 @@ impl Ask<'_> {
         if self.context.client_can(capability) {
             return Ok(());
         }
-        if let Some(mut round) = self.context.round() {
+        if let Some(mut round) = self.context.rounds().current() {
             let (name, part) = capability.path();
             round.lacks(name, part);
         }
@@ -47,7 +47,7 @@ impl Ask<'_> {
 /// Takes the answer from what the client sent along. If there is none, this never returns: the call
 /// is answered with a request for input, and its future is dropped.
 async fn input(context: &Context, key: &str, request: InputRequest) -> Result<Value, AskError> {
-    let outcome = match context.round() {
+    let outcome = match context.rounds().current() {
         Some(mut round) => round.ask(key, request),
         None => return Err(AskError::NotHere),
     };
@@ -74,7 +74,7 @@ struct PendingQuestion<'a> {
 
 impl Drop for PendingQuestion<'_> {
     fn drop(&mut self) {
-        if let Some(mut round) = self.context.round() {
+        if let Some(mut round) = self.context.rounds().current() {
             round.withdraw(&self.key);
         }
     }

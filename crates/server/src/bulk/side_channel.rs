@@ -41,7 +41,8 @@ pub trait SideChannel: Send + Sync + fmt::Debug + 'static {
 }
 
 /// The future of a [`SideChannel`]'s delivery.
-pub type DeliveryFuture<'a> = Pin<Box<dyn Future<Output = Result<Location, DeliveryRejected>> + Send + 'a>>;
+pub type DeliveryFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Location, DeliveryRejected>> + Send + 'a>>;
 
 /// The request that a payload belongs to.
 #[derive(Clone, Copy, Debug)]

@@ -1,14 +1,15 @@
-//! Which requests are open: running, or waiting for a place to run.
+//! Registry of open requests: running, or parked until they may run.
 //!
-//! Plain bookkeeping: nothing here runs, sends or waits.
+//! Pure bookkeeping: nothing here runs, sends or waits.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use mcp_flow_proto::{Encoding, RequestId, Revision, RpcError};
 use tokio::task::AbortHandle;
 
 use super::Route;
-use crate::context::Context;
+use super::call::Call;
 use crate::limits::Limits;
 use crate::load::{Load, Tally};
 
@@ -21,7 +22,7 @@ pub(crate) struct Calls {
     tickets: u64,
 }
 
-/// Tells two requests apart that use the same id one after the other.
+/// Distinguishes requests that use the same id one after the other.
 pub(crate) type Ticket = u64;
 
 #[derive(Debug)]
@@ -30,45 +31,45 @@ struct Open {
     stage: Stage,
 }
 
-/// How far an open request has come.
+/// The stage of an open request.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// It waits for a place.
+    /// It waits for a permit.
     Parked(Waiting),
     /// It runs.
     Running(Running),
 }
 
-/// What is known of a request that waits.
+/// A parked request.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    /// Where its reply will go.
+    /// The route of its reply.
     pub(crate) route: Route,
-    /// Which revision's numbers an error of it has.
+    /// The revision to encode an error in.
     pub(crate) revision: Revision,
-    /// Whether it may be cancelled: all but `initialize` may.
+    /// Set if it may be cancelled: all but `initialize` may.
     pub(crate) cancellable: bool,
 }
 
-/// What it takes to stop a call.
+/// A running call, and the means to stop it.
 #[derive(Debug)]
 pub(crate) struct Running {
-    pub(crate) context: Context,
-    /// Set as soon as there is a task.
+    pub(crate) call: Arc<Call>,
+    /// Set once it runs as a task.
     pub(crate) abort: Option<AbortHandle>,
 }
 
 impl Running {
-    /// Stops the call: a waiting one is dropped, a blocking one is told.
+    /// Stops the call: a future is dropped, a blocking function sees its cancellation token.
     pub(crate) fn stop(self) {
-        self.context.cancel();
+        self.call.cancel();
         if let Some(abort) = self.abort {
             abort.abort();
         }
     }
 }
 
-/// Something that waits for its turn.
+/// Parked work, in its turn.
 #[derive(Debug)]
 pub(crate) struct Parked {
     pub(crate) ticket: Ticket,
@@ -77,29 +78,29 @@ pub(crate) struct Parked {
 
 #[derive(Debug)]
 pub(crate) enum ParkedWork {
-    /// A request, still encoded, and how.
+    /// A request, still encoded, and its encoding.
     Request(Box<[u8]>, Encoding),
     /// An error that must not overtake the replies before it.
-    Fault(Box<(Option<RequestId>, RpcError, Route)>),
+    Error(Box<(Option<RequestId>, RpcError, Route)>),
 }
 
 impl Calls {
-    /// No requests yet; what waits is counted among what all connections hold.
+    /// No requests; parked bytes are counted in the load of the server.
     pub(crate) fn new(load: &Load) -> Self {
         Self { parked_bytes: Tally::new(load), ..Self::default() }
     }
 
-    /// Whether a request with this id is still unanswered.
+    /// Returns whether a request with this id is still unanswered.
     pub(crate) fn is_open(&self, id: &RequestId) -> bool {
         !self.open.is_empty() && self.open.contains_key(id)
     }
 
-    /// Whether it is this very request that is still unanswered under its id.
+    /// Returns whether the request with this id and ticket is still unanswered.
     pub(crate) fn has(&self, id: &RequestId, ticket: Ticket) -> bool {
         self.open.get(id).is_some_and(|open| open.ticket == ticket)
     }
 
-    /// Whether nothing is running and nothing waits.
+    /// Returns whether nothing is running or parked.
     pub(crate) fn is_idle(&self) -> bool {
         self.open.is_empty() && self.parked.is_empty()
     }
@@ -108,12 +109,12 @@ impl Calls {
         !self.parked.is_empty()
     }
 
-    /// Whether no more may wait.
+    /// Returns whether no more may be parked.
     pub(crate) fn is_full(&self, limits: &Limits) -> bool {
         self.parked_bytes.bytes() >= limits.parked_bytes || self.parked.len() >= limits.parked_calls
     }
 
-    /// Lets a request wait.
+    /// Parks a request.
     pub(crate) fn park(
         &mut self,
         id: RequestId,
@@ -128,31 +129,30 @@ impl Calls {
         self.parked.push_back(Parked { ticket, work });
     }
 
-    /// Lets an error wait behind the requests before it.
-    pub(crate) fn park_fault(&mut self, id: Option<RequestId>, error: RpcError, route: Route) {
+    /// Parks an error behind the requests before it.
+    pub(crate) fn park_error(&mut self, id: Option<RequestId>, error: RpcError, route: Route) {
         let ticket = self.ticket();
-        self.parked_bytes.add(FAULT_BYTES);
-        let work = ParkedWork::Fault(Box::new((id, error, route)));
+        self.parked_bytes.add(ERROR_BYTES);
+        let work = ParkedWork::Error(Box::new((id, error, route)));
         self.parked.push_back(Parked { ticket, work });
     }
 
-    /// Takes out what has waited longest.
+    /// Takes out the oldest parked work.
     pub(crate) fn unpark(&mut self) -> Option<Parked> {
         let parked = self.parked.pop_front()?;
         self.parked_bytes.remove(match &parked.work {
             ParkedWork::Request(frame, _) => frame.len(),
-            ParkedWork::Fault(_) => FAULT_BYTES,
+            ParkedWork::Error(_) => ERROR_BYTES,
         });
         if self.parked.is_empty() {
-            // A burst must not keep its memory for the rest of a connection's life.
+            // A burst must not keep its memory for the life of the connection.
             self.parked.shrink_to(1024);
             self.open.shrink_to(1024);
         }
         Some(parked)
     }
 
-    /// Notes that a request that waited begins, and where its reply goes; `None` if it was
-    /// stopped meanwhile.
+    /// Starts a parked request and returns its route; `None` if it was stopped meanwhile.
     pub(crate) fn begin(&mut self, id: &RequestId, ticket: Ticket) -> Option<Route> {
         match self.close(id, ticket)? {
             Stage::Parked(waiting) => Some(waiting.route),
@@ -160,16 +160,16 @@ impl Calls {
         }
     }
 
-    /// Notes that a call runs on as a task.
-    pub(crate) fn run(&mut self, context: Context) -> Ticket {
+    /// Adds a call that continues as a task.
+    pub(crate) fn run(&mut self, call: Arc<Call>) -> Ticket {
         let ticket = self.ticket();
-        let id = context.id().clone();
-        let stage = Stage::Running(Running { context, abort: None });
+        let id = call.id.clone();
+        let stage = Stage::Running(Running { call, abort: None });
         self.open.insert(id, Open { ticket, stage });
         ticket
     }
 
-    /// Notes the task of a call, unless it is over already.
+    /// Sets the task of a call, unless it is over already.
     pub(crate) fn set_task(&mut self, id: &RequestId, ticket: Ticket, abort: AbortHandle) {
         if let Some(open) = self.open.get_mut(id)
             && open.ticket == ticket
@@ -179,13 +179,13 @@ impl Calls {
         }
     }
 
-    /// Forgets a request, if the ticket is still the one that goes with its id.
+    /// Removes a request, if it still has this ticket.
     pub(crate) fn close(&mut self, id: &RequestId, ticket: Ticket) -> Option<Stage> {
         self.open.get(id).filter(|open| open.ticket == ticket)?;
         self.open.remove(id).map(|open| open.stage)
     }
 
-    /// Takes out a request that is to be stopped, if it may be.
+    /// Takes out a request to be stopped, if it may be cancelled.
     pub(crate) fn stop(&mut self, id: &RequestId) -> Option<Stage> {
         match self.open.get(id)?.stage {
             Stage::Parked(Waiting { cancellable: false, .. }) => None,
@@ -193,14 +193,14 @@ impl Calls {
         }
     }
 
-    /// Takes out everything that runs or waits.
+    /// Takes out all requests.
     pub(crate) fn stop_all(&mut self) -> Vec<Stage> {
         self.parked.clear();
         self.parked_bytes.remove(self.parked_bytes.bytes());
         self.open.drain().map(|(_, open)| open.stage).collect()
     }
 
-    /// Takes out everything that runs.
+    /// Takes out all running calls.
     pub(crate) fn stop_running(&mut self) -> Vec<Running> {
         let is_running = |_: &RequestId, open: &mut Open| matches!(open.stage, Stage::Running(_));
         let running = |open: Open| match open.stage {
@@ -216,8 +216,8 @@ impl Calls {
     }
 }
 
-/// About what a waiting error takes in memory.
-const FAULT_BYTES: usize = 1024;
+/// Approximate memory of a parked error.
+const ERROR_BYTES: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -227,7 +227,7 @@ mod tests {
     use mcp_flow_proto::{Encoding, Revision};
 
     #[test]
-    fn requests_wait_in_order_and_are_counted() {
+    fn requests_are_parked_in_order_and_counted() {
         let mut calls = Calls::default();
         let limits = Limits { parked_bytes: 8, ..Limits::default() };
         calls.park(1.into(), b"first", Encoding::Json, waiting());
@@ -241,20 +241,20 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_tells_reused_ids_apart() {
+    fn a_ticket_distinguishes_reused_ids() {
         let mut calls = Calls::default();
         calls.park(1.into(), b"old", Encoding::Json, waiting());
         assert!(matches!(calls.stop(&1.into()), Some(Stage::Parked(_))));
         calls.park(1.into(), b"new", Encoding::Json, waiting());
         let old = calls.unpark().unwrap();
-        assert!(calls.begin(&1.into(), old.ticket).is_none(), "what was stopped must not run");
+        assert!(calls.begin(&1.into(), old.ticket).is_none(), "a stopped request must not run");
         let new = calls.unpark().unwrap();
         assert!(calls.begin(&1.into(), new.ticket).is_some());
         assert!(calls.is_idle());
     }
 
     #[test]
-    fn what_is_not_open_cannot_be_stopped() {
+    fn unknown_requests_cannot_be_stopped() {
         assert!(Calls::default().stop(&1.into()).is_none());
     }
 
@@ -265,7 +265,7 @@ mod tests {
     fn next(calls: &mut Calls) -> String {
         match calls.unpark().unwrap().work {
             ParkedWork::Request(frame, _) => String::from_utf8(frame.into()).unwrap(),
-            ParkedWork::Fault(_) => "fault".to_owned(),
+            ParkedWork::Error(_) => "error".to_owned(),
         }
     }
 }

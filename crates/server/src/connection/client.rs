@@ -1,47 +1,49 @@
-//! What the server asks of the client: requests with a time limit, and notifications.
+//! Requests and notifications from the server to the client.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mcp_flow_proto::model::TraceContext;
 use mcp_flow_proto::raw::EncodeError;
 use mcp_flow_proto::{DecodeError, OwnedRaw, Raw, RequestId, method, write};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Moment, Route, Shared};
-use crate::context::Context;
+use super::call::Call;
+use super::permit::LentPermit;
+use super::{ConnectionInner, Moment, Route};
 
-/// Speaks to the client of one connection.
+/// Sends requests and notifications to the client of one connection.
 #[derive(Clone, Debug)]
 pub struct Client {
-    shared: Arc<Shared>,
-    /// The call that speaks, whose place others may have while it waits for the answer.
-    call: Option<Context>,
+    connection: Arc<ConnectionInner>,
+    /// The call that sends, which lends its permit while it waits for the response.
+    call: Option<Arc<Call>>,
 }
 
 impl Client {
-    pub(crate) fn new(shared: Arc<Shared>, call: Option<Context>) -> Self {
-        Self { shared, call }
+    pub(crate) fn new(connection: Arc<ConnectionInner>, call: Option<Arc<Call>>) -> Self {
+        Self { connection, call }
     }
 
-    /// Asks the client something and waits for its answer, up to the server's time limit.
+    /// Sends a request and waits for the response, up to the server's time limit.
     ///
-    /// A client that does not answer in time is told that the request is cancelled.
+    /// A request that is not answered in time is cancelled.
     pub async fn request<T: DeserializeOwned>(
         &self,
         method: &str,
         params: &(impl Serialize + Sync),
     ) -> Result<T, ClientError> {
-        let limit = self.shared.limits.client_request_time;
+        let limit = self.connection.limits.client_request_time;
         self.request_within(limit, method, params).await
     }
 
-    /// As [`request`](Self::request), with a time limit of its own.
+    /// Like [`request`](Self::request), with another time limit.
     pub async fn request_within<T: DeserializeOwned>(
         &self,
         limit: Duration,
@@ -53,9 +55,9 @@ impl Client {
         }
         self.until_ready().await;
         let (mut open, answer) = OpenRequest::new(self)?;
-        let (encoding, id) = (self.shared.encoding(), RequestId::Integer(open.id));
+        let (encoding, id) = (self.connection.output.encoding(), RequestId::Integer(open.id));
         let mut message = Vec::new();
-        match self.call.as_ref().and_then(Context::trace) {
+        match self.call.as_ref().and_then(|call| call.handler.trace()) {
             Some(trace) => {
                 let params =
                     traced(serde_json::to_value(params).map_err(EncodeError::from)?, trace);
@@ -65,7 +67,7 @@ impl Client {
         }
         self.send(&message);
         let answer = {
-            let _lent = self.call.as_ref().map(LentPlace::new);
+            let _lent = self.call.as_deref().map(LentPermit::new);
             tokio::time::timeout(limit, answer).await.map_err(|_| ClientError::TimedOut(limit))?
         };
         open.answered = true;
@@ -75,7 +77,7 @@ impl Client {
         }
     }
 
-    /// Tells the client something, once it is ready to be told.
+    /// Sends a notification, once the client is ready.
     pub async fn notify(
         &self,
         method: &str,
@@ -83,95 +85,98 @@ impl Client {
     ) -> Result<(), ClientError> {
         // The handshake may change the encoding.
         self.until_ready().await;
-        let mut message = Vec::new();
-        write::notification(&mut message, self.shared.encoding(), method, params)?;
-        self.send(&message);
+        self.connection.output.notify(self.route(), method, params)?;
         Ok(())
     }
 
-    /// The same client, spoken to outside any call: what is sent does not go the way of the call's
-    /// reply, and may come after it.
+    /// The same client outside any call: messages do not take the route of the call's reply, and may
+    /// follow it.
     #[must_use]
     pub fn outside_the_call(&self) -> Self {
-        Self { shared: self.shared.clone(), call: None }
+        Self { connection: self.connection.clone(), call: None }
     }
 
-    /// The present moment of the connection. What is sent after this has not left by then.
+    /// The present moment of the connection. Messages sent after this are still unsent at it.
     pub fn moment(&self) -> Moment {
-        self.shared.moment()
+        self.connection.output.moment()
     }
 
-    /// Whether the client can be sent what it did not ask for. Over Streamable HTTP it can while
-    /// it listens.
+    /// Returns whether the client can be sent unsolicited messages. Over Streamable HTTP it can
+    /// while it has a listening stream.
     pub fn is_reachable(&self) -> bool {
-        self.shared.is_reachable()
+        self.connection.is_reachable()
     }
 
-    /// Whether the client does not read as fast as it is sent to. What can wait should.
+    /// Returns whether the client does not read as fast as it is sent to. Messages that can wait
+    /// should.
     pub fn is_congested(&self) -> bool {
-        self.shared.is_congested()
+        self.connection.output.is_congested()
     }
 
-    /// Whether the connection has ended, or is about to.
+    /// Returns whether the connection has closed, or is closing.
     pub fn is_closed(&self) -> bool {
-        self.shared.client.open().closed
+        self.connection.client.open.lock().closed
     }
 
-    /// Waits until nothing can be asked of the client any more, because the connection ends.
+    /// Waits until the connection closes.
     pub async fn closed(&self) {
-        self.shared.client.closed().await;
+        self.connection.client.closed().await;
     }
 }
 
 impl Client {
-    /// Sends a message on the way of the call that speaks.
-    fn send(&self, message: &[u8]) {
-        let common = Route::default();
-        let route = self.call.as_ref().map_or(&common, Context::route);
-        self.shared.send(route, message.len(), || true, |out| out.extend_from_slice(message));
+    /// The route of the call that sends.
+    fn route(&self) -> &Route {
+        static COMMON: Route = Route::COMMON;
+        self.call.as_ref().map_or(&COMMON, |call| &call.route)
     }
 
-    /// Waits until the client may be sent what it did not ask for. Within a call it has asked.
+    fn send(&self, message: &[u8]) {
+        let output = &self.connection.output;
+        output.send(self.route(), message.len(), || true, |out| out.extend_from_slice(message));
+    }
+
+    /// Waits until the client may be sent unsolicited messages. Within a call it may.
     async fn until_ready(&self) {
         if self.call.is_none() {
-            let ready = self.shared.state().lifecycle.ready();
+            let ready = self.connection.state().lifecycle.ready();
             ready.wait().await;
         }
     }
 }
 
-/// Why the client did not do what it was asked.
+/// Error of a request to the client.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// The revision has no requests from server to client.
     #[error("a client of this revision cannot be sent requests")]
     NotAllowed,
-    /// Too many requests wait for this client already. Ask again when some are answered.
+    /// Too many requests to this client are outstanding. Retry when some are answered.
     #[error("the client has not answered {0} requests; ask again later")]
     TooMany(usize),
-    /// No answer came in time. The client was told that the request is cancelled.
+    /// No response in time. The request was cancelled.
     #[error("the client did not answer within {0:?}")]
     TimedOut(Duration),
-    /// The connection ended before an answer came.
+    /// The connection closed before a response.
     #[error("the connection ended before the client answered")]
     Closed,
-    /// The client answered with an error.
+    /// The client responded with an error.
     #[error("the client refused: {}", .0["message"].as_str().unwrap_or("no reason given"))]
     Refused(serde_json::Value),
-    /// The client answered with something else than was asked for.
+    /// The response cannot be decoded.
     #[error("the client's answer cannot be used: {0}")]
     Malformed(#[from] DecodeError),
-    /// What was to be sent cannot be written.
+    /// The request cannot be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
 }
 
-/// Requests that wait for the client, by id.
+/// The outstanding requests to the client, by id.
 #[derive(Debug)]
 pub(crate) struct ClientRequests {
     open: Mutex<OpenRequests>,
-    /// Made when somebody wants to know of the end.
+    /// Created when first waited for.
     ended: OnceLock<CancellationToken>,
     limit: usize,
 }
@@ -190,18 +195,18 @@ impl ClientRequests {
         Self { open: Mutex::default(), ended: OnceLock::new(), limit }
     }
 
-    /// Hands an answer to whoever waits for it.
+    /// Passes a response to the request it answers.
     pub(crate) fn settle(&self, id: i64, outcome: Result<Raw<'_>, Raw<'_>>) {
-        let waiting = self.open().waiting.remove(&id);
+        let waiting = self.open.lock().waiting.remove(&id);
         if let Some(waiting) = waiting {
-            // Whoever asked may have stopped waiting at this very moment.
+            // The receiver may be dropped at this very moment.
             let _ = waiting.send(outcome.map(Raw::to_owned).map_err(Raw::to_owned));
         }
     }
 
-    /// Ends all waiting: no answer will come any more.
+    /// Fails all outstanding requests: no response will come any more.
     pub(crate) fn close(&self) {
-        let mut open = self.open();
+        let mut open = self.open.lock();
         open.closed = true;
         open.waiting.clear();
         drop(open);
@@ -211,19 +216,16 @@ impl ClientRequests {
     }
 
     async fn closed(&self) {
-        // Made before looking: whoever closes after that finds it.
+        // Created before the check: a later close cancels it.
         let ended = self.ended.get_or_init(CancellationToken::new).clone();
-        if !self.open().closed {
+        let is_closed = self.open.lock().closed;
+        if !is_closed {
             ended.cancelled().await;
         }
     }
-
-    fn open(&self) -> MutexGuard<'_, OpenRequests> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// One open request; forgotten, and cancelled at the client, when nobody waits for it any more.
+/// One outstanding request; removed, and cancelled at the client, when dropped unanswered.
 struct OpenRequest<'a> {
     client: &'a Client,
     id: i64,
@@ -232,8 +234,8 @@ struct OpenRequest<'a> {
 
 impl<'a> OpenRequest<'a> {
     fn new(client: &'a Client) -> Result<(Self, oneshot::Receiver<Answer>), ClientError> {
-        let requests = &client.shared.client;
-        let mut open = requests.open();
+        let requests = &client.connection.client;
+        let mut open = requests.open.lock();
         if open.closed {
             return Err(ClientError::Closed);
         }
@@ -253,33 +255,17 @@ impl Drop for OpenRequest<'_> {
         if self.answered {
             return;
         }
-        let shared = &self.client.shared;
-        shared.client.open().waiting.remove(&self.id);
+        let connection = &self.client.connection;
+        connection.client.open.lock().waiting.remove(&self.id);
         let params = json!({"requestId": self.id, "reason": "the server stopped waiting"});
-        let mut message = Vec::new();
-        write::notification(&mut message, shared.encoding(), method::CANCELLED, &params)
+        connection
+            .output
+            .notify(self.client.route(), method::CANCELLED, &params)
             .expect("a number and a text can be encoded");
-        self.client.send(&message);
     }
 }
 
-/// Lends a waiting call's place to others.
-struct LentPlace<'a>(&'a Context);
-
-impl<'a> LentPlace<'a> {
-    fn new(call: &'a Context) -> Self {
-        call.lend_place();
-        Self(call)
-    }
-}
-
-impl Drop for LentPlace<'_> {
-    fn drop(&mut self) {
-        self.0.take_place_back();
-    }
-}
-
-/// Params of a request that belongs to the trace of the call it is made for (MCP-077).
+/// Adds the trace context of a call to the params of a request made for it (MCP-077).
 fn traced(mut params: Value, trace: &TraceContext) -> Value {
     if params.is_null() {
         params = json!({});

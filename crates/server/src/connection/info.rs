@@ -1,4 +1,4 @@
-//! What a transport says of a connection.
+//! Description of a connection by its transport.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,33 +11,33 @@ use crate::extensions::Extensions;
 use crate::identity::Principal;
 use crate::negotiation::Negotiation;
 
-/// What a transport knows of a connection when it opens.
+/// A connection, as its transport describes it when it opens.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
-    /// Which of the connections of this process it is, counted from 1: for telling them apart in
-    /// logs. It opens nothing, unlike the identifiers of sessions.
+    /// Number of the connection in this process, from 1, for logs. It grants nothing, unlike the
+    /// identifiers of sessions.
     pub number: u64,
     /// The kind of transport, such as `stdio`.
     pub transport: &'static str,
-    /// Whom its calls are made for.
+    /// The principal its calls are made for.
     pub principal: Principal,
-    /// How its messages are written, until something else is agreed on.
+    /// The encoding of its messages, until another is negotiated.
     pub encoding: Encoding,
-    /// What carries results that are too large for a message, if the transport has such a way.
+    /// Delivers payloads outside messages, if the transport can.
     pub side_channel: Option<Arc<dyn SideChannel>>,
-    /// What carries that which may be lost, if the transport has such a way.
+    /// Sends unreliable datagrams, if the transport can.
     pub datagrams: Option<Arc<dyn Datagrams>>,
-    /// What the transport has to agree on with the client, if anything.
+    /// Negotiates transport parameters with the client, if there are any.
     pub negotiation: Option<Arc<dyn Negotiation>>,
-    /// Whether the transport keeps messages in the order they were sent in. Over HTTP they may
-    /// overtake each other.
+    /// Set if the transport preserves the order of messages. Over HTTP they may overtake each
+    /// other.
     pub in_order: bool,
-    /// Whatever else the transport wants handlers to know.
+    /// Values of the transport for handlers.
     pub extensions: Extensions,
 }
 
 impl ConnectionInfo {
-    /// A connection of the local principal that speaks JSON.
+    /// A connection of the local principal, encoded as JSON.
     pub fn new(transport: &'static str) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Self {

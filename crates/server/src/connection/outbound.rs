@@ -1,42 +1,43 @@
-//! What waits to be sent, bounded by those who look at [`Outbound::bytes`] before adding to it.
+//! Queue of unsent messages. Callers bound it by checking [`Outbound::bytes`] before adding.
 //!
 //! Messages are encoded straight into segments, so replies that are ready at the same time leave
 //! in one write, and no message has an allocation of its own.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mcp_flow_proto::{Revision, RpcError};
+use parking_lot::Mutex;
 
 use super::signed::Signed;
 use crate::load::{Load, Tally};
 
-/// Encoded messages, one after the other.
+/// Encoded messages, to be sent in one write.
 #[derive(Debug, Default)]
 pub struct Segment {
     bytes: Vec<u8>,
-    /// Where each message ends; the byte there is a newline.
+    /// The end of each message; the byte there is a newline.
     ends: Vec<usize>,
     error: Option<LastError>,
 }
 
-/// The last error among messages.
+/// The last error in a segment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LastError {
-    /// Its number.
+    /// Its code.
     pub code: i32,
-    /// The name a program branches on.
+    /// Its name, for programs to branch on.
     pub name: &'static str,
-    /// When what it answers may be tried again.
+    /// The time after which the request may be retried.
     pub retry_after: Option<Duration>,
 }
 
-/// What is known of a message before it is written.
+/// Facts about a message before it is written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hint {
-    /// A guess at its length, which saves large messages from being moved as they grow.
+    /// Estimated length, so that large messages need not be moved as they grow.
     size: usize,
     error: Option<LastError>,
 }
@@ -67,22 +68,22 @@ impl Segment {
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
     }
 
-    /// How many messages there are.
+    /// The number of messages.
     pub fn count(&self) -> usize {
         self.ends.len()
     }
 
-    /// The error that the last message with one answers with.
+    /// The error of the last message that has one.
     pub fn last_error(&self) -> Option<LastError> {
         self.error
     }
 
-    /// The number of that error.
+    /// The code of that error.
     pub fn error_code(&self) -> Option<i32> {
         self.error.map(|error| error.code)
     }
 
-    /// The first message by itself, without a copy.
+    /// The first message alone, without a copy.
     pub fn into_message(mut self) -> Vec<u8> {
         self.bytes.truncate(self.ends.first().copied().unwrap_or_default());
         self.bytes
@@ -96,12 +97,12 @@ impl Segment {
 #[derive(Debug, Default)]
 pub(crate) struct Outbound {
     queue: Mutex<Queue>,
-    /// Changed under the lock, read without it by those who only need to know about how much.
-    /// All ways out of one connection count together.
+    /// Changed under the lock, read without it for an estimate. All queues of a connection count
+    /// together.
     bytes: Arc<Tally>,
-    /// Number of segments the transport has taken, by all ways out of one connection.
+    /// Segments the transport has taken from all queues of a connection.
     taken: Arc<AtomicU64>,
-    /// Where messages are signed: numbers are given under the lock that orders messages.
+    /// Signs messages, numbered under the lock that orders them.
     signed: Option<Arc<Signed>>,
 }
 
@@ -112,21 +113,21 @@ struct Queue {
 }
 
 impl Outbound {
-    /// The way out of a connection, counted among what all of them hold.
+    /// The queue of a connection; its bytes are counted in the load of the server.
     pub(super) fn new(load: &Load, signed: Option<Arc<Signed>>) -> Self {
         let bytes = Arc::new(Tally::new(load));
         Self { queue: Mutex::default(), bytes, taken: Arc::default(), signed }
     }
 
-    /// Another way out of the same connection.
-    pub(super) fn beside(other: &Self) -> Self {
+    /// Another queue of the same connection.
+    pub(super) fn sharing(other: &Self) -> Self {
         let (bytes, taken) = (other.bytes.clone(), other.taken.clone());
         Self { queue: Mutex::default(), bytes, taken, signed: other.signed.clone() }
     }
 
-    /// Appends what `write` writes if `allowed` says yes, asked under the same lock.
+    /// Appends what `write` writes, if `allowed` says so under the same lock.
     ///
-    /// Returns whether the queue was empty before, so that its reader has to be woken.
+    /// Returns whether the queue was empty, so that its reader has to be woken.
     pub(crate) fn push(
         &self,
         hint: impl Into<Hint>,
@@ -134,7 +135,7 @@ impl Outbound {
         write: impl FnOnce(&mut Vec<u8>),
     ) -> bool {
         let Hint { size, error } = hint.into();
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         if !allowed() {
             return false;
         }
@@ -155,15 +156,15 @@ impl Outbound {
 
     /// Takes the oldest segment.
     pub(crate) fn take(&self) -> Option<Segment> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let segment = queue.segments.pop_front()?;
         self.bytes.remove(segment.bytes.len());
         self.taken.fetch_add(1, Ordering::Release);
         Some(segment)
     }
 
-    /// Returns how many segments were taken so far. What is pushed after this was read has not left before
-    /// the number is higher.
+    /// The number of segments taken so far. A message pushed after reading this is unsent until the
+    /// number is higher.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Acquire)
     }
@@ -174,49 +175,45 @@ impl Outbound {
             segment.bytes.clear();
             segment.ends.clear();
             segment.error = None;
-            self.queue().spare = Some(segment);
+            self.queue.lock().spare = Some(segment);
         }
     }
 
-    /// Counts bytes that will be sent but are not in the queue yet.
+    /// Counts bytes that will be sent but are not queued yet.
     pub(crate) fn expect(&self, bytes: usize) {
         self.bytes.add(bytes);
     }
 
-    /// No longer counts bytes that were expected: they are sent now, or never.
+    /// Stops counting expected bytes: they are queued now, or never.
     pub(crate) fn forget(&self, bytes: usize) {
         self.bytes.remove(bytes);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.queue().segments.is_empty()
+        self.queue.lock().segments.is_empty()
     }
 
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.bytes()
     }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Outbound {
     fn drop(&mut self) {
-        let queue = self.queue.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let left: usize = queue.segments.iter().map(|segment| segment.bytes.len()).sum();
-        self.bytes.remove(left);
+        let queue = self.queue.get_mut();
+        let unsent: usize = queue.segments.iter().map(|segment| segment.bytes.len()).sum();
+        self.bytes.remove(unsent);
     }
 }
 
 impl Queue {
-    /// The segment to append a message of about this size to.
+    /// The segment to append a message of this estimated size to.
     fn tail(&mut self, size: usize) -> &mut Segment {
         let fits = self.segments.back().is_some_and(|last| last.bytes.len() + size < SEGMENT);
         if !fits {
             let segment = match self.spare.take() {
                 Some(spare) if size < SEGMENT => spare,
-                // Room for the envelope beside the payload.
+                // With room for the envelope around the payload.
                 _ => Segment::with_capacity(size + 256),
             };
             self.segments.push_back(segment);
@@ -225,14 +222,14 @@ impl Queue {
     }
 }
 
-/// How many bytes of small messages share a segment: what a pipe takes in one write.
+/// Bytes of small messages that share a segment: what a pipe takes in one write.
 const SEGMENT: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
     use super::{Outbound, SEGMENT};
 
-    /// MCP-056: messages never mix, and those ready together leave together.
+    /// MCP-056: messages never mix, and those ready together are sent together.
     #[test]
     fn messages_ready_together_share_a_segment() {
         let outbound = Outbound::default();
@@ -260,7 +257,7 @@ mod tests {
 
     /// MCP-074: buffers are reused.
     #[test]
-    fn a_sent_segment_is_used_again() {
+    fn sent_segments_are_reused() {
         let outbound = Outbound::default();
         push(&outbound, b"{}");
         let segment = outbound.take().unwrap();
@@ -271,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_allowed_is_not_written() {
+    fn disallowed_messages_are_not_written() {
         let outbound = Outbound::default();
         outbound.push(0, || false, |out| out.push(b'x'));
         assert!(outbound.take().is_none());

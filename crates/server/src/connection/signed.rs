@@ -1,21 +1,21 @@
-//! Signatures of one connection (MCP-073).
+//! Message signatures of one connection (MCP-073).
 
 use std::sync::{Arc, OnceLock};
 
 use mcp_flow_proto::{Incoming, Message, RpcError};
 use mcp_flow_seal::envelope::{Channel, Refused};
 
-use super::{Connection, Route, Shared};
+use super::{Connection, ConnectionInner, Route, lifecycle};
 use crate::server::Server;
 use crate::signing::{OpenedFrame, Signing, now, refusal};
 
-/// What a connection knows of signatures, where messages are signed.
+/// The signing state of a connection.
 #[derive(Debug)]
 pub(super) struct Signed {
     signing: Signing,
-    /// Whether the transport keeps messages in order.
+    /// Set if the transport preserves the order of messages.
     in_order: bool,
-    /// The client's end, once its first message has come.
+    /// The channel to the client, once its first message has arrived.
     channel: OnceLock<Arc<Channel>>,
 }
 
@@ -25,8 +25,8 @@ impl Signed {
         Some(Arc::new(Self { signing, in_order, channel: OnceLock::new() }))
     }
 
-    /// Signs what was written from `start` on. Before the client has shown that it has a key there
-    /// is nothing to bind a signature to, and nothing to say but that.
+    /// Signs what was written from `start` on. Before the client has proved that it has a key, there
+    /// is no channel to bind a signature to, and only that error to send.
     pub(super) fn wrap(&self, out: &mut Vec<u8>, start: usize) {
         if let Some(channel) = self.channel.get() {
             channel.wrap(&self.signing.keys(), now(), out, start);
@@ -43,12 +43,12 @@ impl Signed {
             return channel.open_next(&self.signing.keys(), now(), frame);
         }
         let (channel, message) = self.signing.open_first(frame)?;
-        // One task reads from a transport with an order, so nobody was faster.
+        // One task reads from an ordered transport, so there is no race.
         let _ = self.channel.set(channel);
         Ok(message)
     }
 
-    /// Binds the connection to the client's end, or says that it is bound to another.
+    /// Binds the connection to the channel of a frame; fails if it is bound to another.
     fn join(&self, opened: &OpenedFrame<'_>) -> Result<(), Refused> {
         let Some(channel) = opened.channel() else { return Ok(()) };
         let own = self.channel.get_or_init(|| channel.clone());
@@ -57,42 +57,41 @@ impl Signed {
 }
 
 impl Connection {
-    /// Opens a frame that came by this connection. One that is refused is answered here; after one
-    /// that somebody has touched a connection that keeps messages in order comes to its end.
+    /// Opens a frame of this connection. A rejected one is answered here; after a forged one an
+    /// ordered connection closes.
     pub fn open_frame<'a>(&self, frame: &'a [u8]) -> Option<OpenedFrame<'a>> {
-        self.shared.open(frame).map(OpenedFrame::plain)
+        open(&self.inner, frame).map(OpenedFrame::plain)
     }
 
-    /// Says whether a frame that [`Server::open_frame`] has opened may be taken up by this connection.
+    /// Checks that a frame opened by [`Server::open_frame`] belongs to this connection.
     pub fn join(&self, opened: &OpenedFrame<'_>) -> Result<(), RpcError> {
-        let Some(signed) = &self.shared.signed else { return Ok(()) };
+        let Some(signed) = &self.inner.signed else { return Ok(()) };
         signed.join(opened).map_err(refusal)
     }
 }
 
-impl Shared {
-    pub(super) fn open<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
-        let Some(signed) = &self.signed else { return Some(frame) };
-        let refused = match signed.open(frame) {
-            Ok(message) => return Some(message),
-            Err(refused) => refused,
-        };
-        // Whoever does not sign is to learn it as the answer to what it asked.
-        let id = match Incoming::decode(frame, self.encoding()) {
-            Ok(Incoming::Message(Message::Request(request))) => Some(request.id),
-            _ => None,
-        };
-        self.refuse(&Route::default(), id.as_ref(), &refusal(refused));
-        if signed.in_order && (refused != Refused::Unsigned || signed.channel.get().is_some()) {
-            self.begin_ending();
-        }
-        None
+/// Opens a frame of a connection; answers a rejected one.
+pub(super) fn open<'a>(connection: &ConnectionInner, frame: &'a [u8]) -> Option<&'a [u8]> {
+    let Some(signed) = &connection.signed else { return Some(frame) };
+    let refused = match signed.open(frame) {
+        Ok(message) => return Some(message),
+        Err(refused) => refused,
+    };
+    // A client that does not sign learns so as the answer to its request.
+    let id = match Incoming::decode(frame, connection.output.encoding()) {
+        Ok(Incoming::Message(Message::Request(request))) => Some(request.id),
+        _ => None,
+    };
+    connection.reject(&Route::default(), id.as_ref(), &refusal(refused));
+    if signed.in_order && (refused != Refused::Unsigned || signed.channel.get().is_some()) {
+        lifecycle::begin_closing(connection);
     }
+    None
 }
 
 impl Server {
-    /// Opens a frame before it is known to which connection it belongs, where messages come in any
-    /// order. A connection takes it up after [`Connection::join`].
+    /// Opens a frame before its connection is known, where messages arrive in any order. Dispatch it
+    /// after [`Connection::join`].
     pub fn open_frame<'a>(&self, frame: &'a [u8]) -> Result<OpenedFrame<'a>, RpcError> {
         match self.signing() {
             Some(signing) => signing.open(frame).map_err(refusal),

@@ -1,4 +1,4 @@
-//! Telling the client that something has changed, once for a burst of changes.
+//! Change notifications to the client, one for a burst of changes (C-34).
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -14,34 +14,35 @@ use mcp_flow_proto::{RpcError, method, write};
 use serde::Serialize;
 use tokio::time::Instant;
 
+use super::call::Call;
 use super::calls::Ticket;
 use super::dispatch::shutting_down;
-use super::{Route, Shared};
+use super::{ConnectionInner, Route};
 use crate::context::Context;
 use crate::handler::Outcome;
 use crate::permissions::PermissionKind;
 use crate::resource::subscribers::Subscription;
 
-/// Who listens on one connection, and what they have not been told yet.
+/// The subscriptions of one connection, and the notifications due.
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
-    /// The `subscriptions/listen` requests of a stateless client. One of a handshake revision is
-    /// told without having asked.
+    /// The `subscriptions/listen` requests of a stateless client. A handshake client is notified of
+    /// list changes without one.
     listening: Vec<Listening>,
-    /// Whether the server knows that someone may want news here.
-    joined: bool,
-    /// What a client of a handshake revision has subscribed to.
+    /// Set once the connection is registered with the server.
+    registered: bool,
+    /// The resources a handshake client is subscribed to.
     resources: Resources,
-    news: Topics,
-    /// Resources that have changed. There are no more than somebody here has subscribed to.
+    changed: Topics,
+    /// Changed resources; bounded by those subscribed to.
     updated: HashSet<Arc<str>>,
-    /// When the news is told; it may grow until then.
+    /// The time to send notifications; changes are collected until then.
     due: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Listening {
-    request: Context,
+    call: Arc<Call>,
     ticket: Ticket,
     topics: Topics,
     resources: Resources,
@@ -50,263 +51,262 @@ struct Listening {
 type Resources = HashMap<Arc<str>, Subscription>;
 
 impl Subscriptions {
-    /// When there is something to tell.
+    /// The time to send notifications, if any are due.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Takes out everything. That the server knows of the connection stays true until it is gone.
+    /// Takes out everything but the registration, which lasts as long as the connection.
     pub(super) fn take(&mut self) -> Self {
-        let joined = self.joined;
-        std::mem::replace(self, Self { joined, ..Self::default() })
+        let registered = self.registered;
+        std::mem::replace(self, Self { registered, ..Self::default() })
     }
 
-    /// Forgets those who have stopped listening.
+    /// Removes listeners that have stopped.
     fn prune(&mut self) {
-        self.listening.retain(|listening| !listening.request.is_answered());
+        self.listening.retain(|listening| !listening.call.is_answered());
     }
 
-    /// How many resources are subscribed to.
+    /// The number of resource subscriptions.
     fn count(&self) -> usize {
         let listening = self.listening.iter().map(|listening| listening.resources.len());
         self.resources.len() + listening.sum::<usize>()
     }
 }
 
-impl Shared {
-    /// Has the server tell this connection of changes from now on. Most connections of a request
-    /// that stands alone end without, which spares them a place in the server's list.
-    pub(crate) fn join_listeners(self: &Arc<Self>) {
-        if !std::mem::replace(&mut self.state().subscriptions.joined, true) {
-            self.server.connections().add(self);
-        }
-    }
-
-    /// The connection is gone.
-    pub(super) fn leave_listeners(self: &Arc<Self>) {
-        if self.state().subscriptions.joined {
-            self.server.connections().remove(self);
-        }
-    }
-
-    /// Keeps a request open for as long as its sender listens, and says that it begins.
-    ///
-    /// It holds no place: it costs nothing while nothing changes.
-    pub(super) fn listen(self: &Arc<Self>, request: &Context, filter: SubscriptionFilter) {
-        self.join_listeners();
-        let mut state = self.state();
-        if state.lifecycle.is_ending() {
-            drop(state);
-            return request.finish(&Err(shutting_down()));
-        }
-        let ticket = state.calls.run(request.clone());
-        drop(state);
-        let SubscriptionFilter { topics, resources } = filter;
-        if resources.is_empty() {
-            return self.begin_listening(request, ticket, topics, Ok(Resources::new()));
-        }
-        // Looked at before there is any work, and again when it begins.
-        let has_room = self.check_room(&self.state().subscriptions, resources.len());
-        if let Err(error) = has_room {
-            return self.begin_listening(request, ticket, topics, Err(error));
-        }
-        let (shared, context) = (self.clone(), request.clone());
-        let task = self.tasks.spawn(async move {
-            let asked = context.clone();
-            let subscribing = tokio::task::spawn_blocking(move || {
-                let catalog = asked.server().catalog();
-                let known = |uri: &String| catalog.subscribe(&asked, uri).ok();
-                resources.iter().filter_map(known).map(|one| (one.uri().clone(), one)).collect()
-            });
-            let subscribed = AssertUnwindSafe(subscribing).catch_unwind().await;
-            let subscribed = subscribed.ok().and_then(Result::ok).ok_or_else(RpcError::internal);
-            shared.begin_listening(&context, ticket, topics, subscribed);
-        });
-        self.state().calls.set_task(request.id(), ticket, task.abort_handle());
-    }
-
-    /// Says what is listened for, and tells of it from now on.
-    fn begin_listening(
-        &self,
-        request: &Context,
-        ticket: Ticket,
-        topics: Topics,
-        resources: Result<Resources, RpcError>,
-    ) {
-        let mut state = self.state();
-        state.subscriptions.prune();
-        let most = self.limits.subscriptions;
-        let is_full = state.subscriptions.listening.len() >= most;
-        let resources = resources.and_then(|resources| {
-            if is_full {
-                let details =
-                    format!("This connection has {most} subscriptions; cancel one first.");
-                return Err(RpcError::new(TOO_MANY_SUBSCRIPTIONS).details(details));
-            }
-            self.check_room(&state.subscriptions, resources.len()).map(|()| resources)
-        });
-        let resources = match resources {
-            Ok(resources) if state.calls.has(request.id(), ticket) => resources,
-            // Cancelled before it began; what was subscribed to is dropped without the lock.
-            Ok(_unwanted) => return drop(state),
-            Err(error) => {
-                state.calls.close(request.id(), ticket);
-                drop(state);
-                return request.finish(&Err(error));
-            }
-        };
-        // All under one lock, so that nothing is told before the acknowledgement.
-        let mut uris: Vec<_> = resources.keys().map(ToString::to_string).collect();
-        uris.sort_unstable();
-        let begun = SubscriptionParams {
-            meta: Some(subscription_meta(request.id())),
-            notifications: Some(SubscriptionFilter { topics, resources: uris }),
-        };
-        self.tell(request.route(), method::SUBSCRIPTIONS_ACKNOWLEDGED, &begun);
-        let request = request.clone();
-        state.subscriptions.listening.push(Listening { request, ticket, topics, resources });
-    }
-
-    /// Tells the client of a handshake revision of changes of a resource from now on.
-    pub(crate) fn subscribe(&self, subscription: Subscription) -> Result<(), RpcError> {
-        let mut state = self.state();
-        let is_known = state.subscriptions.resources.contains_key(subscription.uri());
-        let has_room = self.check_room(&state.subscriptions, usize::from(!is_known));
-        // What is not wanted is dropped when the lock is released: one too many, one that comes too
-        // late, or the one that was there before.
-        let unwanted = if has_room.is_err() || state.lifecycle.is_ending() {
-            Some(subscription)
-        } else {
-            state.subscriptions.resources.insert(subscription.uri().clone(), subscription)
-        };
-        drop(state);
-        drop(unwanted);
-        has_room
-    }
-
-    /// Does not tell the client of a handshake revision of a resource any more.
-    pub(crate) fn unsubscribe(&self, uri: &str) {
-        let unwanted = self.state().subscriptions.resources.remove(uri);
-        drop(unwanted);
-    }
-
-    /// Whether so many more resources may be subscribed to.
-    fn check_room(&self, subscriptions: &Subscriptions, more: usize) -> Result<(), RpcError> {
-        let most = self.limits.resource_subscriptions;
-        if more == 0 || subscriptions.count() + more <= most {
-            return Ok(());
-        }
-        let details = format!("This connection may be subscribed to {most} resources.");
-        Err(RpcError::new(TOO_MANY_SUBSCRIPTIONS).details(details).with("limit", most))
-    }
-
-    /// Notes that a resource has changed that somebody here has subscribed to.
-    pub(crate) fn note_update(&self, uri: &Arc<str>) {
-        let mut state = self.state();
-        state.subscriptions.updated.insert(uri.clone());
-        state.subscriptions.due.get_or_insert_with(|| Instant::now() + BURST);
-        drop(state);
-        self.wake.notify_one();
-    }
-
-    /// Notes that something has changed; the client is told a little later, once for all that
-    /// changes until then.
-    pub(crate) fn note_change(&self, topics: Topics) {
-        let mut state = self.state();
-        state.subscriptions.news = state.subscriptions.news.union(topics);
-        state.subscriptions.due.get_or_insert_with(|| Instant::now() + BURST);
-        drop(state);
-        self.wake.notify_one();
-    }
-
-    /// Tells the news, if it is time to.
-    pub(super) fn tell_news(&self) {
-        let mut state = self.state();
-        if state.subscriptions.due.is_none_or(|due| Instant::now() < due) {
-            return;
-        }
-        if self.is_congested() {
-            // Who does not read is told later; the news will be the same.
-            state.subscriptions.due = Some(Instant::now() + BURST);
-            return;
-        }
-        state.subscriptions.due = None;
-        let news = std::mem::take(&mut state.subscriptions.news);
-        let updated = std::mem::take(&mut state.subscriptions.updated);
-        if state.lifecycle.is_ending() {
-            return;
-        }
-        let changed = |topics: Topics| {
-            let topics = topics.intersection(news);
-            [
-                (topics.tools_list_changed, method::TOOLS_LIST_CHANGED),
-                (topics.prompts_list_changed, method::PROMPTS_LIST_CHANGED),
-                (topics.resources_list_changed, method::RESOURCES_LIST_CHANGED),
-            ]
-            .into_iter()
-            .filter_map(|(changed, method)| changed.then_some(method))
-        };
-        if state.lifecycle.is_ready() {
-            for method in changed(ALL) {
-                let params = SubscriptionParams { meta: None, notifications: None };
-                self.tell(&Route::default(), method, &params);
-            }
-        }
-        state.subscriptions.prune();
-        for listening in &state.subscriptions.listening {
-            for method in changed(listening.topics) {
-                let meta = Some(subscription_meta(listening.request.id()));
-                let params = SubscriptionParams { meta, notifications: None };
-                self.tell(listening.request.route(), method, &params);
-            }
-        }
-        for uri in updated {
-            self.tell_update(&state.subscriptions, &uri);
-        }
-    }
-
-    /// Tells those who have subscribed to a resource that it has changed, if they still may.
-    fn tell_update(&self, subscriptions: &Subscriptions, uri: &str) {
-        if !self.may(PermissionKind::Resource, uri) {
-            return;
-        }
-        if subscriptions.resources.contains_key(uri) {
-            let params = UpdatedParams { uri, meta: None };
-            self.tell(&Route::default(), method::RESOURCES_UPDATED, &params);
-        }
-        for listening in &subscriptions.listening {
-            if listening.resources.contains_key(uri) {
-                let meta = Some(subscription_meta(listening.request.id()));
-                let params = UpdatedParams { uri, meta };
-                self.tell(listening.request.route(), method::RESOURCES_UPDATED, &params);
-            }
-        }
-    }
-
-    /// Ends all subscriptions with a reply, as a server that goes away should.
-    pub(super) fn end_subscriptions(&self) {
-        let mut state = self.state();
-        let listening = std::mem::take(&mut state.subscriptions.listening);
-        for Listening { request, ticket, .. } in &listening {
-            state.calls.close(request.id(), *ticket);
-        }
-        drop(state);
-        for Listening { request, .. } in &listening {
-            request.finish(&ended(request));
-        }
-    }
-
-    fn tell(&self, route: &Route, method: &str, params: &impl Serialize) {
-        let encoding = self.encoding();
-        let write = |out: &mut Vec<u8>| {
-            write::notification(out, encoding, method, params)
-                .expect("texts and flags can be encoded");
-        };
-        self.send(route, 0, || true, write);
+/// Registers the connection for change announcements of the server. Most connections of stateless
+/// requests end without.
+pub(crate) fn register(connection: &Arc<ConnectionInner>) {
+    if !std::mem::replace(&mut connection.state().subscriptions.registered, true) {
+        connection.server.connections().add(connection);
     }
 }
 
-fn ended(request: &Context) -> Outcome {
+/// Removes the connection from the change announcements of the server.
+pub(super) fn unregister(connection: &Arc<ConnectionInner>) {
+    if connection.state().subscriptions.registered {
+        connection.server.connections().remove(connection);
+    }
+}
+
+/// Keeps a `subscriptions/listen` request open, and acknowledges it.
+///
+/// It holds no permit: it costs nothing while nothing changes.
+pub(super) fn listen(call: &Arc<Call>, filter: SubscriptionFilter) {
+    let connection = &call.connection;
+    register(connection);
+    let mut state = connection.state();
+    if state.lifecycle.is_ending() {
+        drop(state);
+        return call.complete(&Err(shutting_down()));
+    }
+    let ticket = state.calls.run(call.clone());
+    drop(state);
+    let SubscriptionFilter { topics, resources } = filter;
+    if resources.is_empty() {
+        return begin_listening(call, ticket, topics, Ok(Resources::new()));
+    }
+    // Checked before the lookups, and again when listening begins.
+    let within_limit = check_limit(connection, &connection.state().subscriptions, resources.len());
+    if let Err(error) = within_limit {
+        return begin_listening(call, ticket, topics, Err(error));
+    }
+    let listener = call.clone();
+    let task = connection.tasks.spawn(async move {
+        let context = Context::new(listener.clone());
+        let subscribing = tokio::task::spawn_blocking(move || {
+            let catalog = context.server().catalog();
+            let known = |uri: &String| catalog.subscribe(&context, uri).ok();
+            resources.iter().filter_map(known).map(|one| (one.uri().clone(), one)).collect()
+        });
+        let subscribed = AssertUnwindSafe(subscribing).catch_unwind().await;
+        let subscribed = subscribed.ok().and_then(Result::ok).ok_or_else(RpcError::internal);
+        begin_listening(&listener, ticket, topics, subscribed);
+    });
+    connection.state().calls.set_task(&call.id, ticket, task.abort_handle());
+}
+
+/// Acknowledges what is listened for, and notifies of it from now on.
+fn begin_listening(
+    call: &Arc<Call>,
+    ticket: Ticket,
+    topics: Topics,
+    resources: Result<Resources, RpcError>,
+) {
+    let connection = &call.connection;
+    let mut state = connection.state();
+    state.subscriptions.prune();
+    let most = connection.limits.subscriptions;
+    let is_full = state.subscriptions.listening.len() >= most;
+    let resources = resources.and_then(|resources| {
+        if is_full {
+            let details = format!("This connection has {most} subscriptions; cancel one first.");
+            return Err(RpcError::new(TOO_MANY_SUBSCRIPTIONS).details(details));
+        }
+        check_limit(connection, &state.subscriptions, resources.len()).map(|()| resources)
+    });
+    let resources = match resources {
+        Ok(resources) if state.calls.has(&call.id, ticket) => resources,
+        // Cancelled before it began; the subscriptions are dropped without the lock.
+        Ok(_unwanted) => return drop(state),
+        Err(error) => {
+            state.calls.close(&call.id, ticket);
+            drop(state);
+            return call.complete(&Err(error));
+        }
+    };
+    // All under one lock, so that no notification precedes the acknowledgement.
+    let mut uris: Vec<_> = resources.keys().map(ToString::to_string).collect();
+    uris.sort_unstable();
+    let acknowledged = SubscriptionParams {
+        meta: Some(subscription_meta(&call.id)),
+        notifications: Some(SubscriptionFilter { topics, resources: uris }),
+    };
+    notify(connection, &call.route, method::SUBSCRIPTIONS_ACKNOWLEDGED, &acknowledged);
+    let call = call.clone();
+    state.subscriptions.listening.push(Listening { call, ticket, topics, resources });
+}
+
+/// Subscribes a handshake client to a resource.
+pub(crate) fn subscribe(
+    connection: &ConnectionInner,
+    subscription: Subscription,
+) -> Result<(), RpcError> {
+    let mut state = connection.state();
+    let is_known = state.subscriptions.resources.contains_key(subscription.uri());
+    let within_limit = check_limit(connection, &state.subscriptions, usize::from(!is_known));
+    // Dropped after the lock is released: one too many, one too late, or the previous one.
+    let unwanted = if within_limit.is_err() || state.lifecycle.is_ending() {
+        Some(subscription)
+    } else {
+        state.subscriptions.resources.insert(subscription.uri().clone(), subscription)
+    };
+    drop(state);
+    drop(unwanted);
+    within_limit
+}
+
+/// Unsubscribes a handshake client from a resource.
+pub(crate) fn unsubscribe(connection: &ConnectionInner, uri: &str) {
+    let unwanted = connection.state().subscriptions.resources.remove(uri);
+    drop(unwanted);
+}
+
+/// Checks that this many more resources may be subscribed to.
+fn check_limit(
+    connection: &ConnectionInner,
+    subscriptions: &Subscriptions,
+    more: usize,
+) -> Result<(), RpcError> {
+    let most = connection.limits.resource_subscriptions;
+    if more == 0 || subscriptions.count() + more <= most {
+        return Ok(());
+    }
+    let details = format!("This connection may be subscribed to {most} resources.");
+    Err(RpcError::new(TOO_MANY_SUBSCRIPTIONS).details(details).with("limit", most))
+}
+
+/// Records that a resource has changed to which this connection is subscribed.
+pub(crate) fn record_update(connection: &ConnectionInner, uri: &Arc<str>) {
+    let mut state = connection.state();
+    state.subscriptions.updated.insert(uri.clone());
+    state.subscriptions.due.get_or_insert_with(|| Instant::now() + BURST);
+    drop(state);
+    connection.output.wake();
+}
+
+/// Records that lists have changed; the client is notified a little later, once for all changes
+/// until then.
+pub(crate) fn record_change(connection: &ConnectionInner, topics: Topics) {
+    let mut state = connection.state();
+    state.subscriptions.changed = state.subscriptions.changed.union(topics);
+    state.subscriptions.due.get_or_insert_with(|| Instant::now() + BURST);
+    drop(state);
+    connection.output.wake();
+}
+
+/// Sends the change notifications, if they are due.
+pub(super) fn send_notifications(connection: &ConnectionInner) {
+    let mut state = connection.state();
+    if state.subscriptions.due.is_none_or(|due| Instant::now() < due) {
+        return;
+    }
+    if connection.output.is_congested() {
+        // A client that does not read is notified later.
+        state.subscriptions.due = Some(Instant::now() + BURST);
+        return;
+    }
+    state.subscriptions.due = None;
+    let changed = std::mem::take(&mut state.subscriptions.changed);
+    let updated = std::mem::take(&mut state.subscriptions.updated);
+    if state.lifecycle.is_ending() {
+        return;
+    }
+    let methods = |topics: Topics| {
+        let topics = topics.intersection(changed);
+        [
+            (topics.tools_list_changed, method::TOOLS_LIST_CHANGED),
+            (topics.prompts_list_changed, method::PROMPTS_LIST_CHANGED),
+            (topics.resources_list_changed, method::RESOURCES_LIST_CHANGED),
+        ]
+        .into_iter()
+        .filter_map(|(changed, method)| changed.then_some(method))
+    };
+    if state.lifecycle.is_ready() {
+        for method in methods(ALL) {
+            let params = SubscriptionParams { meta: None, notifications: None };
+            notify(connection, &Route::default(), method, &params);
+        }
+    }
+    state.subscriptions.prune();
+    for listening in &state.subscriptions.listening {
+        for method in methods(listening.topics) {
+            let meta = Some(subscription_meta(&listening.call.id));
+            let params = SubscriptionParams { meta, notifications: None };
+            notify(connection, &listening.call.route, method, &params);
+        }
+    }
+    for uri in updated {
+        notify_update(connection, &state.subscriptions, &uri);
+    }
+}
+
+/// Notifies subscribers that a resource has changed, if they still may read it.
+fn notify_update(connection: &ConnectionInner, subscriptions: &Subscriptions, uri: &str) {
+    if !connection.may(PermissionKind::Resource, uri) {
+        return;
+    }
+    if subscriptions.resources.contains_key(uri) {
+        let params = UpdatedParams { uri, meta: None };
+        notify(connection, &Route::default(), method::RESOURCES_UPDATED, &params);
+    }
+    for listening in &subscriptions.listening {
+        if listening.resources.contains_key(uri) {
+            let meta = Some(subscription_meta(&listening.call.id));
+            let params = UpdatedParams { uri, meta };
+            notify(connection, &listening.call.route, method::RESOURCES_UPDATED, &params);
+        }
+    }
+}
+
+/// Ends all subscriptions with a reply, as a server should when it closes.
+pub(super) fn end_all(connection: &ConnectionInner) {
+    let mut state = connection.state();
+    let listening = std::mem::take(&mut state.subscriptions.listening);
+    for Listening { call, ticket, .. } in &listening {
+        state.calls.close(&call.id, *ticket);
+    }
+    drop(state);
+    for Listening { call, .. } in &listening {
+        call.complete(&ended(call));
+    }
+}
+
+fn notify(connection: &ConnectionInner, route: &Route, method: &str, params: &impl Serialize) {
+    connection.output.notify(route, method, params).expect("texts and flags can be encoded");
+}
+
+fn ended(call: &Call) -> Outcome {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Ended {
@@ -314,13 +314,13 @@ fn ended(request: &Context) -> Outcome {
         #[serde(rename = "_meta")]
         meta: mcp_flow_proto::model::Meta,
     }
-    let meta = subscription_meta(request.id());
-    request.reply(&Ended { result_type: "complete", meta })
+    let meta = subscription_meta(&call.id);
+    call.encode(&Ended { result_type: "complete", meta })
 }
 
-/// What a client of a handshake revision is told of.
+/// The topics of a handshake client.
 const ALL: Topics =
     Topics { tools_list_changed: true, prompts_list_changed: true, resources_list_changed: true };
 
-/// How long changes are gathered before anyone is told of them (C-34).
+/// Time for which changes are collected before the client is notified (C-34).
 const BURST: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! From what a tool gives back to the bytes of its result.
+//! Encoding of a tool's output as the outcome of its call.
 
 use std::borrow::Cow;
 
@@ -14,19 +14,15 @@ use crate::tool::{ToolOutput, direct};
 impl Context {
     /// Encodes a result for the connection the call came in on.
     pub fn reply<T: Serialize + ?Sized>(&self, result: &T) -> Outcome {
-        let encoding = self.call.shared.encoding();
-        encoding.encode(result).map(|bytes| Payload::new(bytes, encoding)).map_err(|error| {
-            tracing::error!(%error, "a result could not be encoded");
-            RpcError::internal()
-        })
+        self.call.encode(result)
     }
 
-    /// Answers with a result that is JSON already; where another encoding is spoken it is translated.
+    /// Returns a result that is JSON already; it is converted if the connection has another encoding.
     pub fn reply_json(&self, json: String) -> Outcome {
         Ok(Payload::new(json.into_bytes(), Encoding::Json))
     }
 
-    /// Encodes a text, which is what most tools return, the quick way where there is one.
+    /// Encodes a text, which is what most tools return, directly where possible.
     pub fn reply_text(&self, text: String) -> Outcome {
         let server = self.server();
         if self.is_plain() {
@@ -37,9 +33,9 @@ impl Context {
         self.reply_output(&ToolOutput::text(text))
     }
 
-    /// Encodes data that a tool has as JSON already, and the same as a text, the quick way where
-    /// there is one. Callers whose revision knows no data get the text. What the tool's output
-    /// schema promises is for the tool to keep.
+    /// Encodes structured output that is JSON already, and the same as text, directly where
+    /// possible. Callers whose revision has no structured output get the text. It is not checked
+    /// against the tool's output schema.
     pub fn reply_structured(&self, json: String) -> Outcome {
         let server = self.server();
         if self.is_direct() && server.output_filters().is_empty() {
@@ -57,18 +53,21 @@ impl Context {
         self.reply_output(&ToolOutput { structured, ..ToolOutput::text(json) })
     }
 
-    /// Whether nothing is to be done with a result but to write it as JSON.
+    /// Returns whether a result only has to be written as JSON.
     fn is_plain(&self) -> bool {
-        self.call.shared.encoding() == Encoding::Json
+        self.call.connection.output.encoding() == Encoding::Json
             && self.server().output_filters().is_empty()
             && !self.is_direct()
     }
 
-    /// Encodes a tool's output as the caller's revision has it, after the server's filters. One
-    /// that is too large to be sent becomes a failure that says so.
+    /// Encodes a tool's output in the form of the caller's revision, after the server's filters. One
+    /// that exceeds the result limit becomes a failure.
     pub fn reply_output(&self, output: &ToolOutput) -> Outcome {
         if output.is_error
-            && let Some(error) = self.missing_capability().or_else(|| self.refusal())
+            && let Some(error) = self
+                .rounds()
+                .missing_capability()
+                .or_else(|| self.call.handler.failure.get().cloned())
         {
             return Err(error);
         }
@@ -77,15 +76,15 @@ impl Context {
             filter(self, output.to_mut());
         }
         self.embed_small_links(&mut output);
-        if self.breaks_its_promise(&output) {
-            tracing::error!(tool = ?self.tool(), "a result breaks the tool's output schema");
-            output = Cow::Owned(ToolOutput::failure(BROKEN_PROMISE));
+        if self.violates_schema(&output) {
+            tracing::error!(tool = ?self.tool(), "a result violates the tool's output schema");
+            output = Cow::Owned(ToolOutput::failure(SCHEMA_VIOLATED));
         }
         self.encode_output(&output).and_then(|payload| self.within_limit(payload))
     }
 
-    /// Returns the reply to a call whose code panicked: a failed result, if it was a tool's, as for
-    /// any other fault of a tool (MCP-028, C-63). Nothing of what went wrong is told.
+    /// The outcome of a call whose handler panicked: a failed result, if it was a tool's, as for any
+    /// other failure of a tool (MCP-028, C-63). Details of the panic are not revealed.
     pub(crate) fn panicked(&self) -> Outcome {
         let error = RpcError::internal();
         let server = self.server();
@@ -95,12 +94,12 @@ impl Context {
         let mut output = ToolOutput::failure(PANICKED);
         let wire = serde_json::to_value(error.wire(self.revision())).unwrap_or_default();
         output.meta.insert("error".to_owned(), wire);
-        // Not by the filters: it may be one of them that panicked.
+        // Without the filters: one of them may have panicked.
         self.encode_output(&output)
     }
 
-    /// Puts small resources of ours in the place of links to them, where the caller's revision has
-    /// no links (C-26).
+    /// Replaces links to small resources of this server by their contents, where the caller's
+    /// revision has no links (C-26).
     fn embed_small_links(&self, output: &mut Cow<'_, ToolOutput>) {
         let server = self.server();
         let has_links = self.revision().features().resource_links;
@@ -116,8 +115,8 @@ impl Context {
         }
     }
 
-    /// Whether a result is something else than the tool says it returns.
-    fn breaks_its_promise(&self, output: &ToolOutput) -> bool {
+    /// Returns whether a result violates the tool's output schema.
+    fn violates_schema(&self, output: &ToolOutput) -> bool {
         let Some(structured) = output.structured.as_ref().filter(|_| !output.is_error) else {
             return false;
         };
@@ -131,7 +130,7 @@ impl Context {
 
     #[cold]
     fn reject_result(&self, size: usize, limit: usize) -> Outcome {
-        tracing::warn!(size, limit, "a tool's result was too large to be sent");
+        tracing::warn!(size, limit, "a tool's result exceeds the limit");
         self.encode_output(&ToolOutput::failure(format!(
             "The result is {size} bytes long and was not sent, because this server sends at most \
              {limit} bytes. Ask for less at once, for example for a part of it."
@@ -143,7 +142,7 @@ impl Context {
             match &output.structured {
                 _ if output.is_error => return Err(direct::failure(output)),
                 Some(data) => return self.reply(data),
-                // Texts, pictures and links say best themselves what they are.
+                // Other content is described best by itself.
                 None => {}
             }
         }
@@ -155,11 +154,11 @@ impl Context {
     }
 }
 
-const PANICKED: &str = "The tool broke off because of a fault of its own, and gave no result. Other \
+const PANICKED: &str = "The tool failed because of an internal error, and returned no result. Other \
                         calls are not affected.";
 
-/// The largest resource that is embedded where a link was meant.
+/// Largest resource embedded in place of a link, in bytes.
 const SMALL: usize = 64 * 1024;
 
-const BROKEN_PROMISE: &str = "The tool's result is not what its output schema says, so it was not \
-                              sent. This is a fault of the tool, not of the call.";
+const SCHEMA_VIOLATED: &str = "The tool's result violates its output schema, so it was not \
+                               sent. This is an error of the tool, not of the call.";

@@ -1,9 +1,9 @@
 //! End of a round: the handler's outcome, or a request for input in its place.
 
-use std::sync::MutexGuard;
 use std::task::Waker;
 
 use mcp_flow_proto::model::{InputRequiredResult, Meta};
+use parking_lot::MutexGuard;
 
 use super::fingerprint::Fingerprint;
 use super::round::Round;
@@ -20,7 +20,7 @@ pub(super) fn settle(
     outcome: Outcome,
     request: impl FnOnce() -> Fingerprint,
 ) -> Outcome {
-    let Some(round) = context.begun_round() else { return outcome };
+    let Some(round) = context.rounds().begun() else { return outcome };
     if (round.is_over || round.never_waits) && round.needs_input() {
         return require(context, round, request());
     }
@@ -38,8 +38,8 @@ pub(super) fn demanded(
     request: impl FnOnce() -> Fingerprint,
 ) -> Option<Outcome> {
     let mut round = match waker {
-        Some(_) => context.round()?,
-        None => context.begun_round()?,
+        Some(_) => context.rounds().current()?,
+        None => context.rounds().begun()?,
     };
     if round.needs_input() {
         return Some(require(context, round, request()));

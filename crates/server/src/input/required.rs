@@ -57,7 +57,7 @@ impl InputRequired {
 
     /// Replies to a request with it. Fails where the revision or method does not allow it.
     pub fn reply(self, context: &Context) -> Outcome {
-        let Some(mut round) = context.round() else {
+        let Some(mut round) = context.rounds().current() else {
             tracing::error!("this method or revision cannot reply with a request for input");
             return Err(RpcError::internal());
         };
@@ -84,17 +84,17 @@ impl IntoToolOutput for InputRequired {
 impl Context {
     /// The value that [`InputRequired::carry`] left for this round.
     pub fn carried(&self) -> Option<Value> {
-        self.begun_round()?.carried().cloned()
+        self.rounds().begun()?.carried().cloned()
     }
 
     /// The client's answer to the question with this key, asked by [`InputRequired::ask`]. It is an
     /// object, otherwise unchecked.
     pub fn input_response(&self, key: &str) -> Option<Value> {
-        self.begun_round()?.response(key).cloned()
+        self.rounds().begun()?.response(key).cloned()
     }
 
     /// Returns whether the request can be answered with [`InputRequired`].
     pub fn takes_rounds(&self) -> bool {
-        self.round().is_some()
+        self.rounds().current().is_some()
     }
 }

@@ -1,9 +1,10 @@
 //! The server's sealing keys.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use mcp_flow_proto::RpcError;
 use mcp_flow_seal::{Key, KeyRing, Seal};
+use parking_lot::RwLock;
 
 use crate::server::{Server, ServerBuilder};
 
@@ -13,15 +14,15 @@ pub(crate) struct Sealing(RwLock<Option<Arc<KeyRing>>>);
 
 impl Sealing {
     pub(crate) fn set(&self, keys: KeyRing) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keys));
+        *self.0.write() = Some(Arc::new(keys));
     }
 
     fn keys(&self) -> Result<Arc<KeyRing>, getrandom::Error> {
-        if let Some(keys) = &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(keys) = &*self.0.read() {
             return Ok(keys.clone());
         }
         let own = Arc::new(KeyRing::new(Key::from_bytes(random()?)));
-        let mut keys = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = self.0.write();
         Ok(keys.get_or_insert(own).clone())
     }
 }

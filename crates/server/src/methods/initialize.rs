@@ -5,6 +5,7 @@ use mcp_flow_proto::model::{InitializeParams, InitializeResult};
 use mcp_flow_proto::{Params, RpcError};
 use serde_json::json;
 
+use crate::connection::subscriptions;
 use crate::context::Context;
 use crate::event::ConnectionEvent;
 use crate::handler::{Outcome, Payload, Reply};
@@ -16,11 +17,11 @@ pub(super) fn initialize(context: &Context, params: Params<'_>) -> Reply {
 
 fn negotiate(context: &Context, params: Params<'_>) -> Outcome {
     let server = context.server();
-    let shared = context.shared();
-    if shared.state().lifecycle.peer().is_some() {
+    let connection = &context.call().connection;
+    if connection.state().lifecycle.peer().is_some() {
         return Err(already_initialized());
     }
-    let negotiation = shared.info.negotiation.as_ref();
+    let negotiation = connection.info.negotiation.as_ref();
     let agreement = negotiation.map(|negotiation| negotiation.agree(params)).transpose()?;
     let params = InitializeParams::from_params(params).map_err(RpcError::invalid_params)?;
     if params.capabilities.is_none() && server.is_strict() {
@@ -34,10 +35,10 @@ fn negotiate(context: &Context, params: Params<'_>) -> Outcome {
     };
     tracing::debug!(client = peer.name(), %revision, "initialize");
     server
-        .raise(&shared.info, &ConnectionEvent::Initialize(&peer))
+        .raise(&connection.info, &ConnectionEvent::Initialize(&peer))
         .map_err(|veto| RpcError::new(ACCESS_DENIED).details(veto.to_string()))?;
-    shared.state().lifecycle.initialize(peer).map_err(|_| already_initialized())?;
-    shared.join_listeners();
+    connection.state().lifecycle.initialize(peer).map_err(|_| already_initialized())?;
+    subscriptions::register(connection);
     if let Some(capabilities) = server.dialect().capabilities() {
         return context.reply(&json!({
             "protocolVersion": revision.name(),

@@ -16,6 +16,6 @@ fn update_level(context: &Context, params: Params<'_>) -> Outcome {
         Ok(params) => params.level,
         Err(_) => return Err(RpcError::invalid_params(UnknownLevel.to_string())),
     };
-    context.shared().state().log_level = level;
+    context.call().connection.state().log_level = level;
     context.reply(&json!({}))
 }

@@ -9,7 +9,8 @@ use mcp_flow_proto::{Params, RpcError, method};
 use serde_json::json;
 
 use super::{bad_cursor, standing};
-use crate::bulk::{Bulk, DeliveryRejected, DOWNLOAD, Delivery, DeliveryError, text_of};
+use crate::bulk::{Bulk, DOWNLOAD, Delivery, DeliveryError, DeliveryRejected, text_of};
+use crate::connection::subscriptions;
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 use crate::resource::Contents;
@@ -133,7 +134,7 @@ pub(super) fn subscribe(context: &Context, params: Params<'_>) -> Reply {
     let context = context.clone();
     let subscribe = move || {
         let subscription = context.server().catalog().subscribe(&context, &uri)?;
-        context.shared().subscribe(subscription)?;
+        subscriptions::subscribe(&context.call().connection, subscription)?;
         context.reply(&json!({}))
     };
     if may_block { Reply::Blocking(Box::new(subscribe)) } else { Reply::Ready(subscribe()) }
@@ -142,7 +143,7 @@ pub(super) fn subscribe(context: &Context, params: Params<'_>) -> Reply {
 pub(super) fn unsubscribe(context: &Context, params: Params<'_>) -> Reply {
     // An unknown subscription is not reported: it would reveal nothing new.
     Reply::Ready(subscribed_uri(context, method::RESOURCES_UNSUBSCRIBE, params).and_then(|uri| {
-        context.shared().unsubscribe(&uri);
+        subscriptions::unsubscribe(&context.call().connection, &uri);
         context.reply(&json!({}))
     }))
 }

@@ -75,7 +75,7 @@ const KINDS: usize = 8;
 
 #[cfg(test)]
 mod tests {
-    use super::{ConnectionCounts, ConnectionCount};
+    use super::{ConnectionCount, ConnectionCounts};
     use crate::connection::ConnectionEnd;
     use crate::event::ConnectionEvent;
 

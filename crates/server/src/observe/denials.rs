@@ -1,8 +1,9 @@
 //! Rate-limited reports of rejected clients, so that they cannot flood a log.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// A client that a transport rejected before it had a connection.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +32,7 @@ impl Denials {
     /// Counts one. Returns the number left out since the last report, if this one is to be
     /// reported.
     pub(crate) fn count(&self, now: Instant) -> Option<u64> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         if state.last.is_some_and(|last| now.saturating_duration_since(last) < PAUSE) {
             state.unreported += 1;
             return None;

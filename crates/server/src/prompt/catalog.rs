@@ -1,10 +1,11 @@
 //! The prompts of a server, with access rules.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::ACCESS_DENIED;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::{AddPromptsError, BadPrompt, IntoPrompts, Prompt};
 use crate::context::Context;
@@ -87,11 +88,11 @@ impl PromptCatalog {
     }
 
     pub(crate) fn prompts(&self) -> RwLockReadGuard<'_, Registry<Prompt>> {
-        self.prompts.read().unwrap_or_else(PoisonError::into_inner)
+        self.prompts.read()
     }
 
     fn prompts_mut(&self) -> RwLockWriteGuard<'_, Registry<Prompt>> {
-        self.prompts.write().unwrap_or_else(PoisonError::into_inner)
+        self.prompts.write()
     }
 }
 

@@ -28,7 +28,10 @@ impl Server {
         let names: Vec<_> = prompts.iter().map(|prompt| prompt.definition().name.clone()).collect();
         if self.prompts().add(prompts)? {
             let names = names.iter().map(String::as_str).collect();
-            self.announce(&Change { topics: PROMPTS, names: Some((PermissionKind::Prompt, names)) });
+            self.announce(&Change {
+                topics: PROMPTS,
+                names: Some((PermissionKind::Prompt, names)),
+            });
         }
         Ok(())
     }
@@ -37,7 +40,10 @@ impl Server {
     pub fn remove_prompt(&self, name: &str) -> bool {
         let removed = self.prompts().remove(name);
         if removed {
-            self.announce(&Change { topics: PROMPTS, names: Some((PermissionKind::Prompt, vec![name])) });
+            self.announce(&Change {
+                topics: PROMPTS,
+                names: Some((PermissionKind::Prompt, vec![name])),
+            });
         }
         removed
     }

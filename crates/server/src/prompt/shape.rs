@@ -110,7 +110,10 @@ impl Shape {
     }
 
     /// Decodes texts into the type a function takes.
-    pub(super) fn decode<T: DeserializeOwned>(&self, texts: &[Option<String>]) -> Result<T, CheckError> {
+    pub(super) fn decode<T: DeserializeOwned>(
+        &self,
+        texts: &[Option<String>],
+    ) -> Result<T, CheckError> {
         let named = self.definition.arguments.iter().zip(&self.rules).zip(texts);
         let json = to_json(named.map(|((argument, rule), text)| {
             (argument.name.as_str(), rule.reading, text.as_deref())

@@ -1,11 +1,12 @@
 //! The resources of a server: lookup, access, reading, subscribing.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::{ACCESS_DENIED, TOO_MANY_SUBSCRIPTIONS};
 use mcp_flow_proto::model::{ResourceContents, ResourceDefinition};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::contents::{Contents, ReadError};
 use super::provider::Position;
@@ -208,7 +209,10 @@ impl Catalog {
         let found = self.find(uri).ok_or_else(not_found)?;
         // A file has several spellings; the rules apply to the one it is listed under.
         if let Target::Provided(provider) = &found
-            && provider.listed_uris(uri).iter().any(|uri| !caller.may(PermissionKind::Resource, uri))
+            && provider
+                .listed_uris(uri)
+                .iter()
+                .any(|uri| !caller.may(PermissionKind::Resource, uri))
         {
             return Err(not_found());
         }
@@ -250,19 +254,19 @@ impl Catalog {
     }
 
     pub(crate) fn resources(&self) -> RwLockReadGuard<'_, Registry<Resource>> {
-        self.resources.read().unwrap_or_else(PoisonError::into_inner)
+        self.resources.read()
     }
 
     pub(crate) fn templates(&self) -> RwLockReadGuard<'_, Registry<ResourceTemplate>> {
-        self.templates.read().unwrap_or_else(PoisonError::into_inner)
+        self.templates.read()
     }
 
     fn resources_mut(&self) -> RwLockWriteGuard<'_, Registry<Resource>> {
-        self.resources.write().unwrap_or_else(PoisonError::into_inner)
+        self.resources.write()
     }
 
     fn templates_mut(&self) -> RwLockWriteGuard<'_, Registry<ResourceTemplate>> {
-        self.templates.write().unwrap_or_else(PoisonError::into_inner)
+        self.templates.write()
     }
 }
 

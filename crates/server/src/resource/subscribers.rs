@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::WatchGuard;
-use crate::connection::Shared;
+use crate::connection::{ConnectionInner, subscriptions};
 use crate::server::Server;
 
 /// Connections by the URIs they are subscribed to.
@@ -16,13 +18,13 @@ pub(crate) struct Subscribers {
 
 #[derive(Debug, Default)]
 struct State {
-    by_uri: HashMap<Arc<str>, Vec<Weak<Shared>>>,
+    by_uri: HashMap<Arc<str>, Vec<Weak<ConnectionInner>>>,
     count: usize,
 }
 
 impl Subscribers {
     /// Adds one, unless there are too many.
-    fn add(&self, uri: &Arc<str>, connection: Weak<Shared>) -> bool {
+    fn add(&self, uri: &Arc<str>, connection: Weak<ConnectionInner>) -> bool {
         let mut state = self.state();
         let has_room = state.count < MOST;
         if has_room {
@@ -32,7 +34,7 @@ impl Subscribers {
         has_room
     }
 
-    fn remove(&self, uri: &Arc<str>, connection: &Weak<Shared>) {
+    fn remove(&self, uri: &Arc<str>, connection: &Weak<ConnectionInner>) {
         let mut state = self.state();
         let Some(connections) = state.by_uri.get_mut(uri) else { return };
         let index = connections.iter().position(|other| other.ptr_eq(connection));
@@ -53,18 +55,20 @@ impl Subscribers {
             (uri.clone(), connections)
         };
         // Not under the lock: this may be the last owner of a connection.
-        connections.iter().for_each(|connection| connection.note_update(&uri));
+        for connection in &connections {
+            subscriptions::record_update(connection, &uri);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
 /// One connection's subscription to one resource; ends when dropped.
 pub(crate) struct Subscription {
     uri: Arc<str>,
-    connection: Weak<Shared>,
+    connection: Weak<ConnectionInner>,
     server: Server,
     /// Keeps a provider watching the resource.
     watched: Option<WatchGuard>,
@@ -72,7 +76,11 @@ pub(crate) struct Subscription {
 
 impl Subscription {
     /// Subscribes; `None` if the server has too many subscriptions.
-    pub(super) fn new(server: Server, uri: Arc<str>, connection: Weak<Shared>) -> Option<Self> {
+    pub(super) fn new(
+        server: Server,
+        uri: Arc<str>,
+        connection: Weak<ConnectionInner>,
+    ) -> Option<Self> {
         let added = server.catalog().subscribers().add(&uri, connection.clone());
         added.then_some(Self { uri, connection, server, watched: None })
     }

@@ -1,11 +1,12 @@
 //! Builder of a server.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, RwLock};
 
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::{ContentForm, Implementation};
 use mcp_flow_rate::Buckets;
+use parking_lot::RwLock;
 use serde_json::Value;
 
 use super::{Declared, Inner, Server};

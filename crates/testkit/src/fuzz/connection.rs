@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mcp_flow_proto::model::LogLevel;
 use mcp_flow_proto::{Encoding, Revision};
-use mcp_flow_server::{Connection, ConnectionInfo, Context, ConnectionEvent, Limits, Server, Tool};
+use mcp_flow_server::{Connection, ConnectionEvent, ConnectionInfo, Context, Limits, Server, Tool};
 use serde_json::{Value, json};
 
 use super::take_answers;

@@ -177,7 +177,7 @@ pub(crate) async fn a_person_is_sent_to_a_url(connect: &Connect) {
             let arguments = json!({"url": url});
             let params = params(revision, &everything(), "ask_url", arguments);
             let reply = peer.call("tools/call", params).await;
-            assert!(text_of(&reply).contains("is no URL"), "{reply}");
+            assert!(text_of(&reply).contains("is not a URL"), "{reply}");
         }
     }
 }

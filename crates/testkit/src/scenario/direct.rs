@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use mcp_flow_proto::Revision;
 use mcp_flow_server::observe::{Detail, Observed, Observer};
-use mcp_flow_server::permissions::{Names, AccessRule};
+use mcp_flow_server::permissions::{AccessRule, Names};
 use mcp_flow_server::{Context, Permissions, Tool, ToolOutput};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mcp_flow_proto::Revision;
-use mcp_flow_server::permissions::{Names, AccessRule};
+use mcp_flow_server::permissions::{AccessRule, Names};
 use mcp_flow_server::{Context, Permissions, Prompt, Resource, Tool};
 use serde_json::{Value, json};
 
