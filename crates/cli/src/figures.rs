@@ -2,16 +2,15 @@
 
 use mcp_flow::Interaction;
 use mcp_flow::load::Load;
+use mcp_flow::observe::{MetricType, MetricsText};
 use mcp_flow::session::store::Census;
 
 /// How much the server holds for all clients, in the text format of Prometheus.
 pub(crate) fn held(load: &Load) -> String {
-    format!(
-        "# HELP mcp_flow_held_bytes Bytes held for all clients\n\
-         # TYPE mcp_flow_held_bytes gauge\n\
-         mcp_flow_held_bytes {}\n",
-        load.bytes()
-    )
+    let mut text = MetricsText::default();
+    let help = "Bytes held for all clients";
+    text.single("mcp_flow_held_bytes", MetricType::Gauge, help, load.bytes());
+    text.finish()
 }
 
 /// How many conversations there are, in the text format of Prometheus.
@@ -27,11 +26,11 @@ pub(crate) async fn conversations(sessions: Interaction) -> String {
 }
 
 fn text(Census { waiting, working, ended }: Census) -> String {
-    format!(
-        "# HELP mcp_flow_conversations Conversations by where they stand\n\
-         # TYPE mcp_flow_conversations gauge\n\
-         mcp_flow_conversations{{state=\"waiting\"}} {waiting}\n\
-         mcp_flow_conversations{{state=\"processing\"}} {working}\n\
-         mcp_flow_conversations{{state=\"ended\"}} {ended}\n"
-    )
+    let name = "mcp_flow_conversations";
+    let mut text = MetricsText::default();
+    text.metric(name, MetricType::Gauge, "Sessions by state");
+    for (state, count) in [("waiting", waiting), ("processing", working), ("ended", ended)] {
+        text.sample(name, &[("state", state)], count);
+    }
+    text.finish()
 }

@@ -1,11 +1,11 @@
 //! What operators ask for: counts in the Prometheus text format.
 
-use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use hyper::StatusCode;
+use mcp_flow_server::observe::{MetricType, MetricsText};
 
 use crate::departures::Departures;
 use crate::guard::LastCaller;
@@ -49,39 +49,42 @@ impl Metrics {
 
     /// The counts as text, with the numbers of sessions by kind.
     pub(crate) fn text(&self, sessions: &[(&str, usize)]) -> String {
-        let mut text = String::new();
-        let connections = self.connections.load(Ordering::Relaxed);
-        let accepted = self.accepted.load(Ordering::Relaxed);
-        let refused = self.refused.load(Ordering::Relaxed);
-        let _ = write!(
-            text,
-            "# HELP mcp_flow_http_connections Open HTTP connections\n\
-             # TYPE mcp_flow_http_connections gauge\n\
-             mcp_flow_http_connections {connections}\n\
-             # HELP mcp_flow_http_connections_accepted_total Accepted HTTP connections\n\
-             # TYPE mcp_flow_http_connections_accepted_total counter\n\
-             mcp_flow_http_connections_accepted_total {accepted}\n\
-             # HELP mcp_flow_http_connections_refused_total Connections past the limit\n\
-             # TYPE mcp_flow_http_connections_refused_total counter\n\
-             mcp_flow_http_connections_refused_total {refused}\n\
-             # HELP mcp_flow_http_answers_total Answers by class of status\n\
-             # TYPE mcp_flow_http_answers_total counter\n"
-        );
+        use MetricType::{Counter, Gauge};
+        let mut text = MetricsText::default();
+        let name = "mcp_flow_http_connections";
+        let count = self.connections.load(Ordering::Relaxed);
+        text.single(name, Gauge, "Open HTTP connections", count);
+        for (name, help, count) in [
+            (
+                "mcp_flow_http_connections_accepted_total",
+                "Accepted HTTP connections",
+                &self.accepted,
+            ),
+            (
+                "mcp_flow_http_connections_refused_total",
+                "Connections past the limit",
+                &self.refused,
+            ),
+        ] {
+            text.single(name, Counter, help, count.load(Ordering::Relaxed));
+        }
+        let name = "mcp_flow_http_answers_total";
+        text.metric(name, Counter, "Answers by class of status");
         for (class, count) in self.answers.iter().enumerate().skip(1) {
-            let count = count.load(Ordering::Relaxed);
-            let _ = writeln!(text, "mcp_flow_http_answers_total{{class=\"{class}xx\"}} {count}");
+            let class = format!("{class}xx");
+            text.sample(name, &[("class", &class)], count.load(Ordering::Relaxed));
         }
-        text += "# HELP mcp_flow_http_refusals_total Requests that were refused, by status\n\
-                 # TYPE mcp_flow_http_refusals_total counter\n";
+        let name = "mcp_flow_http_refusals_total";
+        text.metric(name, Counter, "Rejected requests by status");
         for (status, count) in REFUSALS.iter().zip(&self.refusals) {
-            let count = count.load(Ordering::Relaxed);
-            let _ = writeln!(text, "mcp_flow_http_refusals_total{{status=\"{status}\"}} {count}");
+            let status = status.to_string();
+            text.sample(name, &[("status", &status)], count.load(Ordering::Relaxed));
         }
-        text += "# HELP mcp_flow_sessions Open sessions by kind\n# TYPE mcp_flow_sessions gauge\n";
+        text.metric("mcp_flow_sessions", Gauge, "Open sessions by kind");
         for (kind, count) in sessions {
-            let _ = writeln!(text, "mcp_flow_sessions{{kind=\"{kind}\"}} {count}");
+            text.sample("mcp_flow_sessions", &[("kind", kind)], count);
         }
-        text
+        text.finish()
     }
 }
 

@@ -37,8 +37,7 @@ const fn fault(name: &'static str, number: i32, message: &'static str) -> Fault 
 /// An error about one session, which is named in its message and data.
 pub(crate) fn about(fault: Fault, session: &str) -> RpcError {
     // A text that long names no session, and need not be sent back in full.
-    let end = session.char_indices().nth(LONGEST_NAME).map_or(session.len(), |(end, _)| end);
-    let session = &session[..end];
+    let session = mcp_flow_proto::text::prefix(session, LONGEST_NAME);
     if session.is_empty() {
         return RpcError::new(fault).with("sessionId", session);
     }

@@ -85,7 +85,7 @@ pub use mcp_flow_server::{
     IntoToolOutput, IntoTools, Limits, Peer, Permissions, Principal, Prompt, PromptOutput, Rate,
     Resource, ResourceTemplate, Server, ServerBuilder, Signing, StaticTokens, Structured,
     TokenHash, Tool, ToolNames, ToolOutput, Verifier, VersionPolicy, Veto, WeakServer, ask, bulk,
-    completion, content, context, datagram, input, load, permissions, prompt, resource,
+    completion, content, context, datagram, input, load, observe, permissions, prompt, resource,
     strip_control_characters, tool,
 };
 #[cfg(feature = "flows")]

@@ -1,5 +1,6 @@
 //! One log line per call.
 
+use mcp_flow_proto::text::prefix;
 use mcp_flow_server::observe::Denial;
 use mcp_flow_server::{Detail, Observed, Observer};
 
@@ -21,7 +22,7 @@ impl Observer for CallLog {
 
     fn observe(&self, exchange: &Observed<'_>) {
         let request = exchange.id.to_string();
-        let request = beginning(&request);
+        let request = prefix(&request, LONGEST);
         let trace = exchange.trace.map(|trace| trace.parent.trace());
         #[expect(clippy::cast_precision_loss, reason = "nothing takes centuries")]
         let ms = exchange.time.as_micros() as f64 / 1000.0;
@@ -30,7 +31,7 @@ impl Observer for CallLog {
             request,
             connection = exchange.connection.number,
             transport = exchange.connection.transport,
-            principal = beginning(exchange.principal.name()),
+            principal = prefix(exchange.principal.name(), LONGEST),
             method = exchange.known.unwrap_or("other"),
             tool = exchange.tool,
             outcome = exchange.outcome_name(),
@@ -55,10 +56,6 @@ impl Observer for CallLog {
 /// Target by which these lines can be filtered.
 const TARGET: &str = "mcp_flow::call";
 
-/// Truncates a text; clients choose ids, and issuers the names of principals.
-fn beginning(text: &str) -> &str {
-    text.char_indices().nth(LONGEST).map_or(text, |(end, _)| &text[..end])
-}
-
-/// Limit on the characters of an id or a name in a log line.
+/// Longest id or name in a log line, in characters: clients choose ids, and issuers the names of
+/// principals.
 const LONGEST: usize = 64;

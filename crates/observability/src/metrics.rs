@@ -10,12 +10,12 @@
 mod slots;
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use mcp_flow_server::observe::ConnectionCounts;
+use mcp_flow_server::observe::{ConnectionCounts, MetricType, MetricsText};
 use mcp_flow_server::{ConnectionEvent, ConnectionInfo, Detail, Observed, Observer, ServerBuilder};
 use parking_lot::Mutex;
 
@@ -83,10 +83,9 @@ impl Metrics {
 
     /// All metrics, in the Prometheus text format.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = self.inner.write(&mut text);
-        text
+        let mut text = MetricsText::default();
+        self.inner.write(&mut text);
+        text.finish()
     }
 }
 
@@ -125,63 +124,60 @@ impl Method {
         self.time.fetch_add(micros, Ordering::Relaxed);
     }
 
-    fn write_times(&self, out: &mut String, method: &str) -> fmt::Result {
-        let name = "mcp_flow_call_duration_seconds";
+    fn write_times(&self, text: &mut MetricsText, method: &str) {
+        const BUCKET: &str = "mcp_flow_call_duration_seconds_bucket";
         let mut count = 0;
         for (bucket, times) in self.times.iter().enumerate() {
             count += times.load(Ordering::Relaxed);
             let limit = TIMES.get(bucket).map_or("+Inf".to_owned(), f64::to_string);
-            writeln!(out, "{name}_bucket{{method=\"{method}\",le=\"{limit}\"}} {count}")?;
+            text.sample(BUCKET, &[("method", method), ("le", &limit)], count);
         }
         let time = Duration::from_micros(self.time.load(Ordering::Relaxed)).as_secs_f64();
-        writeln!(out, "{name}_sum{{method=\"{method}\"}} {time}")?;
-        writeln!(out, "{name}_count{{method=\"{method}\"}} {count}")
+        text.sample("mcp_flow_call_duration_seconds_sum", &[("method", method)], time);
+        text.sample("mcp_flow_call_duration_seconds_count", &[("method", method)], count);
     }
 }
 
 impl Inner {
-    fn write(&self, out: &mut String) -> fmt::Result {
-        head(out, "mcp_flow_calls_total", "counter", "Completed requests, by outcome")?;
+    fn write(&self, text: &mut MetricsText) {
+        use MetricType::{Counter, Gauge, Histogram};
+        let name = "mcp_flow_calls_total";
+        text.metric(name, Counter, "Completed requests, by outcome");
         for (method, metrics) in self.methods.each() {
             for (outcome, count) in metrics.outcomes.each() {
                 let count = count.load(Ordering::Relaxed);
-                let labels = format!("method=\"{method}\",outcome=\"{outcome}\"");
-                writeln!(out, "mcp_flow_calls_total{{{labels}}} {count}")?;
+                text.sample(name, &[("method", method), ("outcome", outcome)], count);
             }
         }
         let help = "Time from dispatch to completion";
-        head(out, "mcp_flow_call_duration_seconds", "histogram", help)?;
+        text.metric("mcp_flow_call_duration_seconds", Histogram, help);
         for (method, metrics) in self.methods.each() {
-            metrics.write_times(out, method)?;
+            metrics.write_times(text, method);
         }
         for (name, help, count) in [
             ("mcp_flow_request_bytes_total", "Bytes of requests", &self.request_bytes),
             ("mcp_flow_result_bytes_total", "Bytes of results", &self.result_bytes),
         ] {
-            head(out, name, "counter", help)?;
-            writeln!(out, "{name} {}", count.load(Ordering::Relaxed))?;
+            text.single(name, Counter, help, count.load(Ordering::Relaxed));
         }
-        head(out, "mcp_flow_connections", "gauge", "Open connections by transport")?;
+        text.metric("mcp_flow_connections", Gauge, "Open connections by transport");
         for kind in self.connections.each() {
-            let (transport, open) = (kind.transport, kind.open);
-            writeln!(out, "mcp_flow_connections{{transport=\"{transport}\"}} {open}")?;
+            text.sample("mcp_flow_connections", &[("transport", kind.transport)], kind.open);
         }
         let name = "mcp_flow_connections_opened_total";
-        head(out, name, "counter", "Connections opened, by transport")?;
+        text.metric(name, Counter, "Connections opened, by transport");
         for kind in self.connections.each() {
-            let (transport, opened) = (kind.transport, kind.opened);
-            writeln!(out, "{name}{{transport=\"{transport}\"}} {opened}")?;
+            text.sample(name, &[("transport", kind.transport)], kind.opened);
         }
         if let Some(tools) = &self.tools {
-            head(out, "mcp_flow_tool_calls_total", "counter", "Tool calls that ran, by outcome")?;
+            let name = "mcp_flow_tool_calls_total";
+            text.metric(name, Counter, "Tool calls that ran, by outcome");
             for (tool, counts) in &*tools.lock() {
                 for (outcome, count) in ["ok", "failed"].into_iter().zip(counts) {
-                    let labels = format!("tool=\"{}\",outcome=\"{outcome}\"", escaped(tool));
-                    writeln!(out, "mcp_flow_tool_calls_total{{{labels}}} {count}")?;
+                    text.sample(name, &[("tool", tool), ("outcome", outcome)], count);
                 }
             }
         }
-        Ok(())
     }
 }
 
@@ -189,15 +185,6 @@ impl fmt::Debug for Metrics {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Metrics").finish_non_exhaustive()
     }
-}
-
-fn head(out: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
-    writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}")
-}
-
-/// Escapes a label value.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// Label of what is not distinguished.

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::id::RequestId;
 use crate::revision::Revision;
+use crate::text::prefix;
 
 /// One row of the error table: what is wrong, by name, and its number by era.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,20 +267,19 @@ impl RpcError {
 
     /// -32602: no tool has this name.
     pub fn unknown_tool(tool: &str) -> Self {
-        let tool = shorten(tool);
+        let tool = prefix(tool, LONGEST_NAME);
         Self::new(UNKNOWN_TOOL).message(format!("Unknown tool: {tool}")).with("tool", tool)
     }
 
     /// No resource has this URI, or none that the caller may see.
     pub fn resource_not_found(uri: &str) -> Self {
         // One that long is none, and need not be sent back in full.
-        let end = uri.char_indices().nth(2048).map_or(uri.len(), |(end, _)| end);
-        Self::new(RESOURCE_NOT_FOUND).with("uri", &uri[..end])
+        Self::new(RESOURCE_NOT_FOUND).with("uri", prefix(uri, 2048))
     }
 
     /// -32602: no prompt has this name.
     pub fn unknown_prompt(prompt: &str) -> Self {
-        let prompt = shorten(prompt);
+        let prompt = prefix(prompt, LONGEST_NAME);
         let message = format!("Unknown prompt: {prompt}");
         Self::new(UNKNOWN_PROMPT).message(message).with("prompt", prompt)
     }
@@ -355,11 +355,8 @@ impl RpcError {
 
 const RETRY_AFTER: &str = "retryAfterMs";
 
-/// As much of a name as is sent back: one that is longer is none.
-fn shorten(name: &str) -> &str {
-    let end = name.char_indices().nth(128).map_or(name.len(), |(end, _)| end);
-    &name[..end]
-}
+/// Longest name repeated in an error, in characters.
+const LONGEST_NAME: usize = 128;
 
 /// An [`RpcError`] with its number settled, ready to be written.
 #[derive(Debug)]
@@ -416,6 +413,7 @@ impl Serialize for WireData<'_> {
 mod tests {
     use super::RpcError;
     use crate::revision::Revision;
+    use crate::text::prefix;
     use serde_json::{Value, json};
 
     /// C-01, MCP-063: each document's number under handshake revisions, one outside the reserved

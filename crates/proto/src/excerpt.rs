@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::text::prefix_bytes;
 use crate::{Encoding, Raw};
 
 /// The beginning of a message for a log. Values whose key sounds like a secret are left out; what
@@ -25,8 +26,7 @@ pub fn excerpt(message: &[u8], encoding: Encoding) -> String {
             Cow::Owned(value.map_or_else(|error| error.to_string(), |value| value.to_string()))
         }
     };
-    let end = (0..=text.len().min(LONGEST)).rev().find(|end| text.is_char_boundary(*end));
-    let shown = &text[..end.unwrap_or_default()];
+    let shown = prefix_bytes(&text, LONGEST);
     let mut out = String::with_capacity(shown.len());
     write_without_secrets(&mut out, shown);
     if shown.len() < text.len() || (encoding == Encoding::Json && message.len() > LONGEST) {

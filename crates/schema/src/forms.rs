@@ -25,7 +25,8 @@ pub(crate) fn explain(
             vec![at(&member(place, name), &sentence)]
         }
         Meant::Unknown => {
-            let given = shorten(&value.to_string());
+            let text = value.to_string();
+            let given = shorten(&text);
             let forms: Vec<_> = forms.iter().map(|form| describe(form)).collect();
             vec![at(place, &format!("must be {}, not {given}", one_of(&forms)))]
         }

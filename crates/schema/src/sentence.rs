@@ -1,7 +1,9 @@
 //! Sentences that describe violations, for a person or a model to act on.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
+use mcp_flow_proto::text::{escape_pointer, truncate, unescape_pointer};
 use serde_json::Value;
 
 use crate::Violation;
@@ -24,7 +26,7 @@ pub(crate) enum Rule<'a> {
 impl Rule<'_> {
     /// Describes how the value at a location violates the rule.
     pub(crate) fn violation(&self, place: &str, value: &Value) -> Violation {
-        let given = || shorten(&value.to_string());
+        let given = || shorten(&value.to_string()).into_owned();
         let requirement = match self {
             Self::Type(names) => format!("must be {}, not {}", type_words(names), given()),
             Self::Options(options) => format!("must be {}, not {}", option_words(options), given()),
@@ -123,7 +125,7 @@ pub(crate) fn list(words: &[&str], last: &str) -> String {
 
 /// Extends a JSON Pointer by the name of a member.
 pub fn member(place: &str, name: &str) -> String {
-    format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"))
+    format!("{place}/{}", escape_pointer(name))
 }
 
 /// Converts a JSON Pointer into a dotted path: `/a/0/b` becomes `a.0.b`.
@@ -134,20 +136,12 @@ pub fn dotted(pointer: &str) -> String {
 
 /// One segment of a path, quoted if it could be misread.
 fn readable(part: &str) -> String {
-    let part = part.replace("~1", "/").replace("~0", "~");
+    let part = unescape_pointer(part);
     let plain = |character: char| character.is_alphanumeric() || "_-$/~@:".contains(character);
     if !part.is_empty() && part.chars().all(plain) { part } else { format!("{part:?}") }
 }
 
 /// Truncates a text for use in a sentence.
-pub(crate) fn shorten(text: &str) -> String {
-    shorten_to(text, 60)
-}
-
-/// Truncates a text to this many characters.
-pub(crate) fn shorten_to(text: &str, longest: usize) -> String {
-    match text.char_indices().nth(longest) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
-    }
+pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
+    truncate(text, 60)
 }

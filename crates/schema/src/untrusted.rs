@@ -1,10 +1,10 @@
 //! Schemas of peers and files: their cost is bounded before they are used.
 
 use jsonschema::Validator;
+use mcp_flow_proto::text::truncate;
 use serde_json::Value;
 
 use crate::cost::{is_affordable, is_affordable_for};
-use crate::sentence::shorten_to;
 use crate::{Violation, complete};
 
 /// A compiled JSON Schema 2020-12 from an untrusted source.
@@ -54,9 +54,9 @@ impl UntrustedSchema {
             let pointer = error.instance_path().as_str().to_owned();
             let sentence = match pointer.as_str() {
                 "" => error.masked_with(whole).to_string(),
-                place => format!("{}: {}", shorten_to(place, LONGEST), error.masked()),
+                place => format!("{}: {}", truncate(place, LONGEST), error.masked()),
             };
-            Violation { pointer, sentence: shorten_to(&sentence, LONGEST) }
+            Violation { pointer, sentence: truncate(&sentence, LONGEST).into_owned() }
         });
         Ok(violations.collect())
     }

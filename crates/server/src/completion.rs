@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use mcp_flow_proto::model::{CompleteResult, CompletionValues, MOST_COMPLETIONS, Meta};
+use mcp_flow_proto::text::prefix;
 use mcp_flow_proto::{Raw, RpcError};
 
 use crate::context::Context;
@@ -138,12 +139,12 @@ impl fmt::Debug for Completer {
 /// The error for an unknown argument.
 pub(crate) fn unknown_argument(name: &str, known: &[&str]) -> RpcError {
     // An overlong name is truncated in the error.
-    let end = name.char_indices().nth(128).map_or(name.len(), |(end, _)| end);
+    let name = prefix(name, 128);
     let details = match known {
-        [] => format!("{} is not an argument here; there are none", &name[..end]),
-        known => format!("{} is not an argument here; there is {}", &name[..end], known.join(", ")),
+        [] => format!("{} is not an argument here; there are none", name),
+        known => format!("{} is not an argument here; there is {}", name, known.join(", ")),
     };
-    RpcError::invalid_params(details).with("argument", &name[..end])
+    RpcError::invalid_params(details).with("argument", name)
 }
 
 /// The reply without suggestions.

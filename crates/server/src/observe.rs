@@ -5,6 +5,7 @@
 
 mod counts;
 mod denials;
+mod prometheus;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,11 +13,13 @@ use std::time::{Duration, Instant};
 
 use mcp_flow_proto::error::TOOL_FAILED;
 use mcp_flow_proto::model::TraceContext;
+use mcp_flow_proto::text::prefix_bytes;
 use mcp_flow_proto::{Encoding, Params, Raw, RequestId, RpcError, method};
 
 pub use counts::{ConnectionCount, ConnectionCounts};
 pub use denials::Denial;
 pub(crate) use denials::Denials;
+pub use prometheus::{MetricType, MetricsText};
 
 use crate::connection::ConnectionInfo;
 use crate::handler::Payload;
@@ -138,10 +141,10 @@ impl Observation {
         let full = detail == Detail::Full;
         let params_noted = match params.object() {
             _ if !full => Box::default(),
-            Raw::Json(text) => beginning(text, LONGEST_PARAMS).into(),
+            Raw::Json(text) => prefix_bytes(text, LONGEST_PARAMS).into(),
             raw @ Raw::Cbor(_) => {
                 let value = raw.decode::<serde_json::Value>().unwrap_or_default();
-                beginning(&value.to_string(), LONGEST_PARAMS).into()
+                prefix_bytes(&value.to_string(), LONGEST_PARAMS).into()
             }
         };
         let named = match detail > Detail::Metrics {
@@ -160,10 +163,10 @@ impl Observation {
             Some(method::TOOLS_CALL | INTERACTION_START) => target.as_deref().and_then(tool),
             _ => None,
         };
-        let target = target.map(|text| beginning(&text, LONGEST_NAME).into());
+        let target = target.map(|text| prefix_bytes(&text, LONGEST_NAME).into());
         let method = match known {
             Some(known) => Cow::Borrowed(known),
-            None => Cow::Owned(beginning(method, LONGEST_NAME).to_owned()),
+            None => Cow::Owned(prefix_bytes(method, LONGEST_NAME).to_owned()),
         };
         let (trace, at) = (trace(), Instant::now());
         Some(Box::new(Self { method, target, tool, params: params_noted, trace, size, at }))
@@ -200,12 +203,6 @@ impl Observation {
         };
         observers.iter().for_each(|observer| observer.observe(&observed));
     }
-}
-
-fn beginning(text: &str, longest: usize) -> &str {
-    let whole = |end: &usize| text.is_char_boundary(*end);
-    let end = (0..=text.len().min(longest)).rev().find(whole).unwrap_or_default();
-    &text[..end]
 }
 
 /// Starts an interactive tool; not a method of this crate.

@@ -14,6 +14,7 @@ use mcp_flow_proto::model::LogLevel;
 use mcp_flow_proto::webtransport::{Channel, Datagram, request_number};
 use mcp_flow_server::Connection;
 use mcp_flow_server::datagram::{Datagrams, NoDatagram};
+use mcp_flow_server::observe::{MetricType, MetricsText};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -38,16 +39,16 @@ impl DatagramCounts {
         let Counts { sent, unsent, unread } = &*self.0;
         let [sent, unsent, unread] =
             [sent, unsent, unread].map(|count| count.load(Ordering::Relaxed));
-        format!(
-            "# HELP mcp_flow_datagrams_sent_total Datagrams sent to clients\n\
-             # TYPE mcp_flow_datagrams_sent_total counter\n\
-             mcp_flow_datagrams_sent_total {sent}\n\
-             # HELP mcp_flow_datagrams_dropped_total Datagrams dropped before they were sent, and \
-             those of clients that were dropped: malformed, or of no use\n\
-             # TYPE mcp_flow_datagrams_dropped_total counter\n\
-             mcp_flow_datagrams_dropped_total{{direction=\"sent\"}} {unsent}\n\
-             mcp_flow_datagrams_dropped_total{{direction=\"received\"}} {unread}\n"
-        )
+        let mut text = MetricsText::default();
+        let name = "mcp_flow_datagrams_sent_total";
+        text.single(name, MetricType::Counter, "Datagrams sent to clients", sent);
+        let name = "mcp_flow_datagrams_dropped_total";
+        let help =
+            "Datagrams dropped before they were sent, and malformed or useless ones received";
+        text.metric(name, MetricType::Counter, help);
+        text.sample(name, &[("direction", "sent")], unsent);
+        text.sample(name, &[("direction", "received")], unread);
+        text.finish()
     }
 }
 

@@ -78,10 +78,7 @@ impl fmt::Display for Problem {
 
 /// A name out of a file, short enough to be repeated.
 pub(crate) fn short(name: &str) -> Cow<'_, str> {
-    match name.char_indices().nth(LONGEST_SHOWN) {
-        Some((end, _)) => format!("{}...", &name[..end]).into(),
-        None => name.into(),
-    }
+    mcp_flow_proto::text::truncate(name, LONGEST_SHOWN)
 }
 
 /// The candidate that was probably meant, if one is near enough.

@@ -2,6 +2,7 @@
 
 use mcp_flow_engine::{Engine, EngineError, Standing, Start, View};
 use mcp_flow_proto::error::UNKNOWN_TOOL;
+use mcp_flow_proto::text::unescape_pointer;
 use mcp_flow_proto::{Raw, RpcError};
 use mcp_flow_server::permissions::PermissionKind;
 use mcp_flow_server::{Context, Outcome};
@@ -80,7 +81,7 @@ pub(super) fn check_given(context: &Context, start: &Start) -> Result<(), RpcErr
     let violations = tool.check(Raw::Json(&given)).err().unwrap_or_default();
     violations.into_iter().next().map_or(Ok(()), |first| {
         let key = first.pointer.split('/').nth(1).unwrap_or_default();
-        Err(invalid(&key.replace("~1", "/").replace("~0", "~"), &Violation::new(first.sentence)))
+        Err(invalid(&unescape_pointer(key), &Violation::new(first.sentence)))
     })
 }
 

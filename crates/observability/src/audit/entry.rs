@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use mcp_flow_proto::RpcError;
+use mcp_flow_proto::text::prefix_bytes;
 use mcp_flow_server::Observed;
 use mcp_flow_server::observe::Denial;
 use serde::{Serialize, Serializer};
@@ -52,11 +53,9 @@ pub(super) struct Call {
 
 impl Call {
     pub(super) fn new(exchange: &Observed<'_>) -> Self {
-        let name = exchange.principal.name();
-        let end = (0..=name.len().min(LONGEST_NAME)).rev().find(|end| name.is_char_boundary(*end));
         Self {
             at: SystemTime::now(),
-            principal: name[..end.unwrap_or_default()].into(),
+            principal: prefix_bytes(exchange.principal.name(), LONGEST_NAME).into(),
             transport: exchange.connection.transport,
             connection: exchange.connection.number,
             method: exchange.method.into(),

@@ -42,8 +42,7 @@ pub(crate) fn read<T: AsRef<str>>(
 
 /// A violation by one argument.
 pub(super) fn violation(name: &str, sentence: String) -> Violation {
-    let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
-    Violation { pointer, sentence }
+    Violation::named(name, sentence)
 }
 
 /// The rule for reading a text.

@@ -66,11 +66,11 @@ impl Places {
 
 /// The parts of a JSON Pointer.
 fn parts(pointer: &str) -> impl Iterator<Item = String> {
-    pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~"))
+    pointer.split('/').skip(1).map(mcp_flow_proto::text::unescape_pointer)
 }
 
 /// One part more of a JSON Pointer.
 pub(crate) fn push_part(pointer: &mut String, part: &str) {
     pointer.push('/');
-    pointer.push_str(&part.replace('~', "~0").replace('/', "~1"));
+    pointer.push_str(&mcp_flow_proto::text::escape_pointer(part));
 }

@@ -1,6 +1,7 @@
 //! Resources inside content: embedded whole, or by reference.
 
 use super::{Annotations, Blob, Meta};
+use crate::text::prefix;
 
 /// A resource with what it holds.
 ///
@@ -109,8 +110,7 @@ pub struct ResourceLink {
 pub(super) fn name_of(uri: &str) -> &str {
     let path = uri.split(['?', '#']).next().unwrap_or_default();
     let name = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(uri);
-    let end = name.char_indices().nth(64).map_or(name.len(), |(end, _)| end);
-    &name[..end]
+    prefix(name, 64)
 }
 
 #[cfg(test)]
