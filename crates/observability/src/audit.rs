@@ -216,7 +216,7 @@ pub enum AuditError {
          key or without one. Run `mcp-flow audit verify` on it, then move it away to start a new one",
         path.display()
     )]
-    ChainError {
+    Broken {
         /// The file.
         path: PathBuf,
     },

@@ -38,25 +38,29 @@ pub(crate) fn violations(
 
 /// Explains one error of the validator, which may stand for several violations.
 fn explain(schema: &Value, arguments: &Value, error: &ValidationError<'_>) -> Vec<Violation> {
-    let place = error.instance_path().as_str();
+    let location = error.instance_path().as_str();
     let at_rule = error.schema_path().as_str();
     match error.kind() {
         Kind::Required { property } => {
-            vec![required(place, property.as_str().unwrap_or_default())]
+            vec![required(location, property.as_str().unwrap_or_default())]
         }
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             let known = known_members(schema, at_rule);
-            unexpected.iter().take(MOST_VIOLATIONS).map(|name| stray(place, name, &known)).collect()
+            unexpected
+                .iter()
+                .take(MOST_VIOLATIONS)
+                .map(|name| stray(location, name, &known))
+                .collect()
         }
         // The validator's way to report that no member is allowed.
         Kind::FalseSchema if at_rule.ends_with("/additionalProperties") => {
-            let object = arguments.pointer(place).and_then(Value::as_object);
+            let object = arguments.pointer(location).and_then(Value::as_object);
             let members = object.into_iter().flat_map(|object| object.keys());
-            members.take(MOST_VIOLATIONS).map(|name| stray(place, name, &[])).collect()
+            members.take(MOST_VIOLATIONS).map(|name| stray(location, name, &[])).collect()
         }
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
             let forms = forms::listed(schema, at_rule);
-            forms::explain(&forms, error.instance(), place, |index| {
+            forms::explain(&forms, error.instance(), location, |index| {
                 let errors = context.get(index).into_iter().flatten();
                 errors.flat_map(|error| explain(schema, arguments, error)).collect()
             })

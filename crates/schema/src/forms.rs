@@ -11,43 +11,43 @@ use crate::sentence::{at, list, member, shorten, type_word};
 pub(crate) fn explain(
     forms: &[&Value],
     value: &Value,
-    place: &str,
+    location: &str,
     violations_of: impl FnOnce(usize) -> Vec<Violation>,
 ) -> Vec<Violation> {
-    match meant(forms, value) {
-        Meant::Form(index) => violations_of(index),
-        Meant::Tag { name, tags } => {
+    match intended(forms, value) {
+        Intended::Form(index) => violations_of(index),
+        Intended::Tag { name, tags } => {
             let tags: Vec<_> = tags.iter().map(ToString::to_string).collect();
             let sentence = match value.get(name) {
                 Some(given) => format!("must be {}, not {given}", one_of(&tags)),
                 None => format!("is required: {}", one_of(&tags)),
             };
-            vec![at(&member(place, name), &sentence)]
+            vec![at(&member(location, name), &sentence)]
         }
-        Meant::Unknown => {
+        Intended::Unknown => {
             let text = value.to_string();
             let given = shorten(&text);
             let forms: Vec<_> = forms.iter().map(|form| describe(form)).collect();
-            vec![at(place, &format!("must be {}, not {given}", one_of(&forms)))]
+            vec![at(location, &format!("must be {}, not {given}", one_of(&forms)))]
         }
     }
 }
 
 /// The alternatives at a location of a schema, with references resolved.
-pub(crate) fn listed<'a>(schema: &'a Value, place: &str) -> Vec<&'a Value> {
-    let forms = schema.pointer(place).and_then(Value::as_array);
+pub(crate) fn listed<'a>(schema: &'a Value, location: &str) -> Vec<&'a Value> {
+    let forms = schema.pointer(location).and_then(Value::as_array);
     forms.into_iter().flatten().map(|form| resolve(schema, form)).collect()
 }
 
 /// The target of a reference, or the alternative itself.
 fn resolve<'a>(schema: &'a Value, form: &'a Value) -> &'a Value {
     let reference = form.get("$ref").and_then(Value::as_str);
-    let place = reference.and_then(|reference| reference.strip_prefix('#'));
-    place.and_then(|place| schema.pointer(place)).unwrap_or(form)
+    let location = reference.and_then(|reference| reference.strip_prefix('#'));
+    location.and_then(|location| schema.pointer(location)).unwrap_or(form)
 }
 
 /// The alternative that a value was intended to match.
-enum Meant<'a> {
+enum Intended<'a> {
     /// The one at this position.
     Form(usize),
     /// One of those distinguished by a tag member, which is missing or unknown.
@@ -56,13 +56,15 @@ enum Meant<'a> {
     Unknown,
 }
 
-fn meant<'a>(forms: &[&'a Value], value: &Value) -> Meant<'a> {
+fn intended<'a>(forms: &[&'a Value], value: &Value) -> Intended<'a> {
     if let Some(members) = value.as_object() {
         if let Some((name, tags)) = tag(forms) {
             let found = tags.iter().find(|(_, tag)| members.get(name) == Some(*tag));
             return match found {
-                Some((index, _)) => Meant::Form(*index),
-                None => Meant::Tag { name, tags: tags.into_iter().map(|(_, tag)| tag).collect() },
+                Some((index, _)) => Intended::Form(*index),
+                None => {
+                    Intended::Tag { name, tags: tags.into_iter().map(|(_, tag)| tag).collect() }
+                }
             };
         }
         // An alternative with a single member is identified by its name.
@@ -70,7 +72,7 @@ fn meant<'a>(forms: &[&'a Value], value: &Value) -> Meant<'a> {
             only_member(form).is_some_and(|name| members.len() == 1 && members.contains_key(name))
         });
         if let Some(index) = by_member {
-            return Meant::Form(index);
+            return Intended::Form(index);
         }
     }
     // Otherwise the only alternative of the right type, unless it is a constant.
@@ -85,8 +87,8 @@ fn meant<'a>(forms: &[&'a Value], value: &Value) -> Meant<'a> {
     };
     let mut fitting = (0..forms.len()).filter(|index| of_this_kind(forms[*index]));
     match (fitting.next(), fitting.next()) {
-        (Some(index), None) => Meant::Form(index),
-        _ => Meant::Unknown,
+        (Some(index), None) => Intended::Form(index),
+        _ => Intended::Unknown,
     }
 }
 

@@ -125,7 +125,7 @@ impl Schema {
     /// Returns whether a value conforms to the schema.
     pub fn accepts(&self, value: &Value) -> bool {
         match &self.check {
-            Check::Plain(plain) => plain.fits(&self.source, value),
+            Check::Plain(plain) => plain.is_valid(&self.source, value),
             #[cfg(feature = "complete")]
             Check::Complete(validator) => validator.is_valid(value),
         }

@@ -2,7 +2,7 @@
 //!
 //! One compiled form serves two algorithms. [`scan`] checks encoded arguments without decoding
 //! them; it may fail to accept valid arguments, such as a duplicate member, but never accepts
-//! invalid ones. [`walk`] checks decoded values; its verdict is exact, and it lists every
+//! invalid ones. [`validate`] checks decoded values; its verdict is exact, and it lists every
 //! violation.
 
 mod compile;
@@ -12,7 +12,7 @@ mod pattern;
 mod scan;
 #[cfg(test)]
 mod tests;
-mod walk;
+mod validate;
 
 use mcp_flow_proto::Raw;
 use regex::Regex;
@@ -22,7 +22,7 @@ use crate::Violation;
 use format::Format;
 use options::Options;
 use scan::Scan;
-use walk::Walk;
+use validate::Validation;
 
 /// A compiled schema of the supported subset.
 #[derive(Debug)]
@@ -43,13 +43,13 @@ impl Plain {
     }
 
     /// Returns whether a value conforms to the schema.
-    pub(crate) fn fits(&self, source: &Value, value: &Value) -> bool {
-        Walk::new(self, source).fits(value)
+    pub(crate) fn is_valid(&self, source: &Value, value: &Value) -> bool {
+        Validation::new(self, source).is_valid(value)
     }
 
     /// Lists violations of the schema, which was compiled from this source.
     pub(crate) fn violations(&self, source: &Value, value: &Value) -> Vec<Violation> {
-        Walk::new(self, source).violations(value)
+        Validation::new(self, source).violations(value)
     }
 }
 
@@ -214,7 +214,7 @@ struct Forms {
     checks: Vec<Check>,
     exactly_one: bool,
     /// Their location in the schema.
-    place: String,
+    location: String,
     /// Their constant texts, if they are nothing else and distinct.
     texts: Option<Vec<String>>,
     /// One for each alternative.

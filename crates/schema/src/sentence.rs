@@ -25,7 +25,7 @@ pub(crate) enum Rule<'a> {
 
 impl Rule<'_> {
     /// Describes how the value at a location violates the rule.
-    pub(crate) fn violation(&self, place: &str, value: &Value) -> Violation {
+    pub(crate) fn violation(&self, location: &str, value: &Value) -> Violation {
         let given = || shorten(&value.to_string()).into_owned();
         let requirement = match self {
             Self::Type(names) => format!("must be {}, not {}", type_words(names), given()),
@@ -40,32 +40,37 @@ impl Rule<'_> {
             Self::Nothing => "must be left out".to_owned(),
             Self::Other(reason) => format!("cannot be used: {reason}"),
         };
-        at(place, &requirement)
+        at(location, &requirement)
     }
 }
 
 /// Names the location, and states the requirement.
-pub(crate) fn at(place: &str, requirement: &str) -> Violation {
-    let name =
-        if place.is_empty() { "the whole of the arguments".to_owned() } else { dotted(place) };
-    Violation { pointer: place.to_owned(), sentence: format!("{name} {requirement}") }
+pub(crate) fn at(location: &str, requirement: &str) -> Violation {
+    let name = if location.is_empty() {
+        "the whole of the arguments".to_owned()
+    } else {
+        dotted(location)
+    };
+    Violation { pointer: location.to_owned(), sentence: format!("{name} {requirement}") }
 }
 
 /// Describes a missing member.
-pub(crate) fn required(place: &str, name: &str) -> Violation {
-    let pointer = member(place, name);
+pub(crate) fn required(location: &str, name: &str) -> Violation {
+    let pointer = member(location, name);
     let sentence = format!("{} is required", dotted(&pointer));
     Violation { pointer, sentence }
 }
 
 /// Describes an unknown member: the known ones, and which was probably meant.
-pub(crate) fn stray(place: &str, name: &str, known: &[&str]) -> Violation {
+pub(crate) fn stray(location: &str, name: &str, known: &[&str]) -> Violation {
     let short = shorten(name);
-    let pointer = member(place, &short);
+    let pointer = member(location, &short);
     let name = dotted(&pointer);
-    let owner = if place.is_empty() { "this tool" } else { "the object it is in" };
+    let owner = if location.is_empty() { "this tool" } else { "the object it is in" };
     let sentence = match (known, nearest(&short, known)) {
-        ([], _) if place.is_empty() => format!("{name} is not an argument; this tool takes none"),
+        ([], _) if location.is_empty() => {
+            format!("{name} is not an argument; this tool takes none")
+        }
         ([], _) => format!("{name} has no meaning here; leave it out"),
         (known, None) => format!("{name} is not an argument; {owner} takes {}", list(known, "and")),
         (known, Some(meant)) => format!(
@@ -124,8 +129,8 @@ pub(crate) fn list(words: &[&str], last: &str) -> String {
 }
 
 /// Extends a JSON Pointer by the name of a member.
-pub fn member(place: &str, name: &str) -> String {
-    format!("{place}/{}", escape_pointer(name))
+pub fn member(location: &str, name: &str) -> String {
+    format!("{location}/{}", escape_pointer(name))
 }
 
 /// Converts a JSON Pointer into a dotted path: `/a/0/b` becomes `a.0.b`.

@@ -54,7 +54,7 @@ impl UntrustedSchema {
             let pointer = error.instance_path().as_str().to_owned();
             let sentence = match pointer.as_str() {
                 "" => error.masked_with(whole).to_string(),
-                place => format!("{}: {}", truncate(place, LONGEST), error.masked()),
+                location => format!("{}: {}", truncate(location, LONGEST), error.masked()),
             };
             Violation { pointer, sentence: truncate(&sentence, LONGEST).into_owned() }
         });

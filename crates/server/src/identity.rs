@@ -105,7 +105,7 @@ impl Principal {
         self.0.scopes.iter().map(|scope| &**scope)
     }
 
-    /// Whether its credential has a scope.
+    /// Returns whether its credential has a scope.
     pub fn has_scope(&self, scope: &str) -> bool {
         self.scopes().any(|known| known == scope)
     }

@@ -55,7 +55,7 @@ pub struct Verified {
 pub enum VerifyError {
     /// A line is invalid.
     #[error("{}, line {line}: {broken}", path.display())]
-    ChainError {
+    Broken {
         /// The file.
         path: PathBuf,
         /// The line, counted from 1.

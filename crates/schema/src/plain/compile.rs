@@ -12,13 +12,13 @@ use crate::{forms, member};
 
 /// Compiles a schema and all targets of its references; the root comes first.
 pub(super) fn compile(schema: &Value, formats: bool) -> Result<Vec<Check>, String> {
-    let (places, definitions) = (HashMap::new(), Vec::new());
-    let mut compiler = Compiler { root: schema, formats, places, definitions, depth: 0 };
+    let (locations, definitions) = (HashMap::new(), Vec::new());
+    let mut compiler = Compiler { root: schema, formats, locations, definitions, depth: 0 };
     compiler.definition("")?;
     let definitions = compiler.definitions;
-    for (place, position) in compiler.places {
+    for (location, position) in compiler.locations {
         if leads_back(&definitions, position) {
-            return Err(unsupported(&place, "a reference that leads back to itself"));
+            return Err(unsupported(&location, "a reference that leads back to itself"));
         }
     }
     Ok(definitions)
@@ -28,7 +28,7 @@ struct Compiler<'s> {
     root: &'s Value,
     formats: bool,
     /// The indices of definitions, by location in the schema.
-    places: HashMap<String, usize>,
+    locations: HashMap<String, usize>,
     definitions: Vec<Check>,
     /// The nesting depth of schemas being compiled.
     depth: usize,
@@ -36,52 +36,52 @@ struct Compiler<'s> {
 
 impl Compiler<'_> {
     /// Compiles the schema at a location, once. One being compiled already has its index.
-    fn definition(&mut self, place: &str) -> Result<usize, String> {
-        if let Some(position) = self.places.get(place) {
+    fn definition(&mut self, location: &str) -> Result<usize, String> {
+        if let Some(position) = self.locations.get(location) {
             return Ok(*position);
         }
-        let schema = self.root.pointer(place);
+        let schema = self.root.pointer(location);
         let schema =
-            schema.ok_or_else(|| format!("a reference leads to {place:?}, where nothing is"))?;
+            schema.ok_or_else(|| format!("a reference leads to {location:?}, where nothing is"))?;
         let position = self.definitions.len();
-        self.places.insert(place.to_owned(), position);
+        self.locations.insert(location.to_owned(), position);
         self.definitions.push(Check::default());
-        self.definitions[position] = self.schema(schema, place)?;
+        self.definitions[position] = self.schema(schema, location)?;
         Ok(position)
     }
 
-    fn schema(&mut self, schema: &Value, place: &str) -> Result<Check, String> {
+    fn schema(&mut self, schema: &Value, location: &str) -> Result<Check, String> {
         if self.depth == DEEPEST {
-            return Err(unsupported(place, "so deep a schema"));
+            return Err(unsupported(location, "so deep a schema"));
         }
         self.depth += 1;
-        let check = self.keywords(schema, place);
+        let check = self.keywords(schema, location);
         self.depth -= 1;
         check
     }
 
-    fn keywords(&mut self, schema: &Value, place: &str) -> Result<Check, String> {
+    fn keywords(&mut self, schema: &Value, location: &str) -> Result<Check, String> {
         let keywords = match schema {
             Value::Bool(true) => return Ok(Check::default()),
             Value::Bool(false) => {
                 return Ok(Check { types: Types::NONE, free: Types::NONE, ..Check::default() });
             }
             Value::Object(keywords) => keywords,
-            _ => return Err(bad(place, "a schema")),
+            _ => return Err(bad(location, "a schema")),
         };
         let mut check = Check::default();
         for (keyword, value) in keywords {
-            if is_annotation(keyword, value, place, self.formats) {
+            if is_annotation(keyword, value, location, self.formats) {
                 continue;
             }
-            let place = member(place, keyword);
+            let location = member(location, keyword);
             if keyword == "$defs" {
-                for name in object(value, &place)?.keys() {
-                    self.definition(&member(&place, name))?;
+                for name in object(value, &location)?.keys() {
+                    self.definition(&member(&location, name))?;
                 }
                 continue;
             }
-            self.keyword(&mut check, keyword, value, &place)?;
+            self.keyword(&mut check, keyword, value, &location)?;
         }
         if let Some(object) = &mut check.object {
             object.required_bits = object.find_required_bits();
@@ -95,89 +95,94 @@ impl Compiler<'_> {
         check: &mut Check,
         keyword: &str,
         value: &Value,
-        place: &str,
+        location: &str,
     ) -> Result<(), String> {
         match keyword {
-            "type" => check.types = types(value).ok_or_else(|| bad(place, "types of JSON"))?,
+            "type" => check.types = types(value).ok_or_else(|| bad(location, "types of JSON"))?,
             "enum" => {
-                array(value, place)?;
+                array(value, location)?;
                 check.rest().options.push(Options::Several(value.clone()));
             }
             "const" => check.rest().options.push(Options::One(value.clone())),
-            "minimum" => check.bounds.push(bound(Side::Minimum, value, place)?),
-            "maximum" => check.bounds.push(bound(Side::Maximum, value, place)?),
-            "exclusiveMinimum" => check.bounds.push(bound(Side::ExclusiveMinimum, value, place)?),
-            "exclusiveMaximum" => check.bounds.push(bound(Side::ExclusiveMaximum, value, place)?),
-            "minLength" => check.text().length.minimum = Some(count(value, place)?),
-            "maxLength" => check.text().length.maximum = Some(count(value, place)?),
+            "minimum" => check.bounds.push(bound(Side::Minimum, value, location)?),
+            "maximum" => check.bounds.push(bound(Side::Maximum, value, location)?),
+            "exclusiveMinimum" => {
+                check.bounds.push(bound(Side::ExclusiveMinimum, value, location)?)
+            }
+            "exclusiveMaximum" => {
+                check.bounds.push(bound(Side::ExclusiveMaximum, value, location)?)
+            }
+            "minLength" => check.text().length.minimum = Some(count(value, location)?),
+            "maxLength" => check.text().length.maximum = Some(count(value, location)?),
             "pattern" => {
-                let source = value.as_str().ok_or_else(|| bad(place, "a text"))?;
-                check.text().pattern = Some(pattern(source, place)?);
+                let source = value.as_str().ok_or_else(|| bad(location, "a text"))?;
+                check.text().pattern = Some(pattern(source, location)?);
             }
             "format" => {
                 let format = value.as_str().and_then(Format::named);
-                let format = format.ok_or_else(|| unsupported(place, "this format"))?;
+                let format = format.ok_or_else(|| unsupported(location, "this format"))?;
                 check.text().format = Some(format);
             }
-            "items" => check.list().items = Some(self.schema(value, place)?),
-            "prefixItems" => check.list().prefix = self.schemas(value, place)?,
-            "minItems" => check.list().length.minimum = Some(count(value, place)?),
-            "maxItems" => check.list().length.maximum = Some(count(value, place)?),
+            "items" => check.list().items = Some(self.schema(value, location)?),
+            "prefixItems" => check.list().prefix = self.schemas(value, location)?,
+            "minItems" => check.list().length.minimum = Some(count(value, location)?),
+            "maxItems" => check.list().length.maximum = Some(count(value, location)?),
             "uniqueItems" => {
-                check.list().unique = value.as_bool().ok_or_else(|| bad(place, "true or false"))?;
+                check.list().unique =
+                    value.as_bool().ok_or_else(|| bad(location, "true or false"))?;
             }
             "properties" => {
-                for (name, schema) in object(value, place)? {
-                    let schema = self.schema(schema, &member(place, name))?;
+                for (name, schema) in object(value, location)? {
+                    let schema = self.schema(schema, &member(location, name))?;
                     check.object().names.push(name.clone());
                     check.object().checks.push(schema);
                 }
             }
             "patternProperties" => {
-                for (source, schema) in object(value, place)? {
-                    let place = member(place, source);
-                    let schema = self.schema(schema, &place)?;
-                    check.object().patterns.push((pattern(source, &place)?, schema));
+                for (source, schema) in object(value, location)? {
+                    let location = member(location, source);
+                    let schema = self.schema(schema, &location)?;
+                    check.object().patterns.push((pattern(source, &location)?, schema));
                 }
             }
             "additionalProperties" => {
                 check.object().others = match value {
                     Value::Bool(true) => Others::Allowed,
                     Value::Bool(false) => Others::Forbidden,
-                    schema => Others::Checked(Box::new(self.schema(schema, place)?)),
+                    schema => Others::Checked(Box::new(self.schema(schema, location)?)),
                 };
             }
-            "required" => check.object().required = names(value, place)?,
-            "minProperties" => check.object().length.minimum = Some(count(value, place)?),
-            "maxProperties" => check.object().length.maximum = Some(count(value, place)?),
+            "required" => check.object().required = names(value, location)?,
+            "minProperties" => check.object().length.minimum = Some(count(value, location)?),
+            "maxProperties" => check.object().length.maximum = Some(count(value, location)?),
             "$ref" => {
-                let target = value.as_str().ok_or_else(|| bad(place, "a text"))?;
+                let target = value.as_str().ok_or_else(|| bad(location, "a text"))?;
                 // References to other documents, anchors and percent-encoded ones are not
                 // supported.
                 let inside = target.strip_prefix('#').filter(|inside| !inside.contains('%'));
                 let inside = inside.filter(|inside| inside.is_empty() || inside.starts_with('/'));
-                let inside = inside.ok_or_else(|| unsupported(place, "this reference"))?;
+                let inside = inside.ok_or_else(|| unsupported(location, "this reference"))?;
                 check.rest().reference = Some(self.definition(inside)?);
             }
-            "allOf" => check.rest().all = self.schemas(value, place)?,
+            "allOf" => check.rest().all = self.schemas(value, location)?,
             "anyOf" | "oneOf" => {
-                let checks = self.schemas(value, place)?;
-                let sources = forms::listed(self.root, place);
-                check.rest().forms.push(Forms::new(checks, &sources, keyword == "oneOf", place));
+                let checks = self.schemas(value, location)?;
+                let sources = forms::listed(self.root, location);
+                check.rest().forms.push(Forms::new(checks, &sources, keyword == "oneOf", location));
             }
-            _ => return Err(unsupported(place, "this keyword")),
+            _ => return Err(unsupported(location, "this keyword")),
         }
         Ok(())
     }
 
     /// A non-empty list of schemas.
-    fn schemas(&mut self, value: &Value, place: &str) -> Result<Vec<Check>, String> {
-        let schemas = array(value, place)?;
+    fn schemas(&mut self, value: &Value, location: &str) -> Result<Vec<Check>, String> {
+        let schemas = array(value, location)?;
         if schemas.is_empty() {
-            return Err(bad(place, "a list that is not empty"));
+            return Err(bad(location, "a list that is not empty"));
         }
         let schemas = schemas.iter().enumerate();
-        schemas.map(|(index, schema)| self.schema(schema, &format!("{place}/{index}"))).collect()
+        schemas.map(|(index, schema)| self.schema(schema, &format!("{location}/{index}"))).collect()
     }
 }
 
@@ -231,7 +236,7 @@ impl Object {
 
 impl Forms {
     /// Builds the alternatives from their checks and sources, references resolved.
-    fn new(checks: Vec<Check>, sources: &[&Value], exactly_one: bool, place: &str) -> Self {
+    fn new(checks: Vec<Check>, sources: &[&Value], exactly_one: bool, location: &str) -> Self {
         let mut names = Vec::new();
         let mut position = |name: &str| {
             names.iter().position(|known| known == name).unwrap_or_else(|| {
@@ -260,8 +265,8 @@ impl Forms {
         // A duplicate would match two alternatives.
         let distinct =
             |texts: &Vec<String>| texts.iter().collect::<HashSet<_>>().len() == texts.len();
-        let place = place.to_owned();
-        Self { checks, exactly_one, place, texts: texts.filter(distinct), marks, names }
+        let location = location.to_owned();
+        Self { checks, exactly_one, location, texts: texts.filter(distinct), marks, names }
     }
 }
 
@@ -295,72 +300,72 @@ fn types(value: &Value) -> Option<Types> {
     }
 }
 
-fn bound(side: Side, value: &Value, place: &str) -> Result<Bound, String> {
+fn bound(side: Side, value: &Value, location: &str) -> Result<Bound, String> {
     match value {
         Value::Number(limit) => {
-            let float = limit.as_f64().ok_or_else(|| bad(place, "a number"))?;
+            let float = limit.as_f64().ok_or_else(|| bad(location, "a number"))?;
             Ok(Bound { side, limit: limit.clone(), float })
         }
-        _ => Err(bad(place, "a number")),
+        _ => Err(bad(location, "a number")),
     }
 }
 
-fn count(value: &Value, place: &str) -> Result<u64, String> {
-    value.as_u64().ok_or_else(|| bad(place, "a whole number that is not negative"))
+fn count(value: &Value, location: &str) -> Result<u64, String> {
+    value.as_u64().ok_or_else(|| bad(location, "a whole number that is not negative"))
 }
 
-fn pattern(source: &str, place: &str) -> Result<Pattern, String> {
+fn pattern(source: &str, location: &str) -> Result<Pattern, String> {
     Pattern::compile(source).map_err(|error| match error {
-        PatternError::Unsupported => unsupported(place, "this pattern"),
-        PatternError::Bad(error) => format!("the pattern at {place} cannot be used: {error}"),
+        PatternError::Unsupported => unsupported(location, "this pattern"),
+        PatternError::Bad(error) => format!("the pattern at {location} cannot be used: {error}"),
     })
 }
 
-fn names(value: &Value, place: &str) -> Result<Vec<String>, String> {
+fn names(value: &Value, location: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
-    for name in array(value, place)? {
+    for name in array(value, location)? {
         match name.as_str() {
             Some(name) if !names.iter().any(|known| known == name) => names.push(name.to_owned()),
-            _ => return Err(bad(place, "a list of different texts")),
+            _ => return Err(bad(location, "a list of different texts")),
         }
     }
     Ok(names)
 }
 
-fn object<'a>(value: &'a Value, place: &str) -> Result<&'a Map<String, Value>, String> {
-    value.as_object().ok_or_else(|| bad(place, "an object"))
+fn object<'a>(value: &'a Value, location: &str) -> Result<&'a Map<String, Value>, String> {
+    value.as_object().ok_or_else(|| bad(location, "an object"))
 }
 
-fn array<'a>(value: &'a Value, place: &str) -> Result<&'a Vec<Value>, String> {
-    value.as_array().ok_or_else(|| bad(place, "a list"))
+fn array<'a>(value: &'a Value, location: &str) -> Result<&'a Vec<Value>, String> {
+    value.as_array().ok_or_else(|| bad(location, "a list"))
 }
 
 /// Returns whether a keyword is an annotation with a valid value.
-fn is_annotation(keyword: &str, value: &Value, place: &str, formats: bool) -> bool {
+fn is_annotation(keyword: &str, value: &Value, location: &str, formats: bool) -> bool {
     match keyword {
         "default" => true,
         "format" if formats => false,
         "title" | "description" | "$comment" | "format" => value.is_string(),
         "examples" => value.is_array(),
         "deprecated" | "readOnly" | "writeOnly" => value.is_boolean(),
-        "$schema" => place.is_empty() && value == "https://json-schema.org/draft/2020-12/schema",
+        "$schema" => location.is_empty() && value == "https://json-schema.org/draft/2020-12/schema",
         _ => keyword.starts_with("x-"),
     }
 }
 
-fn bad(place: &str, expected: &str) -> String {
-    format!("{} must be {expected}", shown(place))
+fn bad(location: &str, expected: &str) -> String {
+    format!("{} must be {expected}", shown(location))
 }
 
-fn unsupported(place: &str, what: &str) -> String {
+fn unsupported(location: &str, what: &str) -> String {
     format!(
         "{}: {what} is not supported by this build; enable the feature \"json-schema\" of mcp-flow",
-        shown(place)
+        shown(location)
     )
 }
 
-fn shown(place: &str) -> &str {
-    if place.is_empty() { "the whole of it" } else { place }
+fn shown(location: &str) -> &str {
+    if location.is_empty() { "the whole of it" } else { location }
 }
 
 /// Deepest nesting of schemas, references followed.

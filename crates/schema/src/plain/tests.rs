@@ -124,7 +124,7 @@ fn the_work_for_hostile_values_is_bounded() {
     for (levels, expected) in [(5, "must be"), (100, "too many steps")] {
         let value = deep(levels);
         assert!(!plain.accepts(Raw::Json(&value.to_string())));
-        assert!(!plain.fits(&schema, &value));
+        assert!(!plain.is_valid(&schema, &value));
         let violations = plain.violations(&schema, &value);
         assert!(violations[0].sentence.contains(expected), "{violations:?}");
     }
@@ -177,7 +177,7 @@ impl Judge {
         let is_valid = complete.is_valid(&value);
         let violations = plain.violations(schema, &value);
         assert_eq!(violations.is_empty(), is_valid, "{schema} on {text}: {violations:?}");
-        assert_eq!(plain.fits(schema, &value), is_valid, "{schema} on {text}");
+        assert_eq!(plain.is_valid(schema, &value), is_valid, "{schema} on {text}");
         let expected = complete::violations(complete, schema, &value);
         assert_eq!(sorted(violations), sorted(expected), "{schema} on {text}");
         let cbor = Encoding::Cbor.encode(&value).unwrap();

@@ -10,7 +10,7 @@ use mcp_flow_proto::error::TOO_MANY_SUBSCRIPTIONS;
 use mcp_flow_proto::model::{
     SubscriptionFilter, SubscriptionParams, Topics, UpdatedParams, subscription_meta,
 };
-use mcp_flow_proto::{RpcError, method, write};
+use mcp_flow_proto::{RpcError, method};
 use serde::Serialize;
 use tokio::time::Instant;
 

@@ -130,7 +130,7 @@ impl Shape {
     }
 
     /// The fault without values of secret arguments.
-    fn without_secrets(&self, fault: Fault) -> Fault {
+    fn without_secrets(&self, fault: CheckError) -> CheckError {
         let has_secrets = self.rules.iter().any(|rule| rule.secret);
         match fault {
             CheckError::Violations(mut violations) => {

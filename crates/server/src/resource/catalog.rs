@@ -281,7 +281,7 @@ enum Target {
 /// The error for a failed read.
 pub(crate) fn refuse(uri: &str, error: ReadError) -> RpcError {
     match error {
-        ReadError::NotTarget => RpcError::resource_not_found(uri),
+        ReadError::NotFound => RpcError::resource_not_found(uri),
         ReadError::Denied(details) => denied(uri, &details),
         ReadError::Failed(details) => {
             tracing::warn!(uri, details, "reading a resource failed");

@@ -14,11 +14,11 @@ use crate::sentence::{Rule, at, required, stray};
 use crate::{MOST_VIOLATIONS, Violation, forms, member};
 
 /// One pass over a value.
-pub(super) struct Walk<'p> {
+pub(super) struct Validation<'p> {
     plain: &'p Plain,
     source: &'p Value,
     /// The location in the value.
-    place: Vec<Step<'p>>,
+    location: Vec<Step<'p>>,
     violations: Vec<Violation>,
     /// Set if only the verdict counts, so that the first violation ends the check.
     is_trial: bool,
@@ -39,12 +39,12 @@ enum Step<'p> {
 /// Ends the check, or a trial: there is a violation, and no need to look for more.
 type Flow = ControlFlow<()>;
 
-impl<'p> Walk<'p> {
+impl<'p> Validation<'p> {
     pub(super) fn new(plain: &'p Plain, source: &'p Value) -> Self {
         Self {
             plain,
             source,
-            place: Vec::new(),
+            location: Vec::new(),
             violations: Vec::new(),
             is_trial: false,
             steps: MOST_STEPS,
@@ -54,7 +54,7 @@ impl<'p> Walk<'p> {
     }
 
     /// Returns whether a value conforms to the schema.
-    pub(super) fn fits(mut self, value: &'p Value) -> bool {
+    pub(super) fn is_valid(mut self, value: &'p Value) -> bool {
         let plain = self.plain;
         self.try_check(&plain.definitions[ROOT], value) && !self.is_exhausted
     }
@@ -196,7 +196,7 @@ impl<'p> Walk<'p> {
     ) -> Flow {
         // First, because this distinguishes most alternatives.
         for name in object.required.iter().filter(|name| !members.contains_key(*name)) {
-            self.violation(|place| required(place, name))?;
+            self.violation(|location| required(location, name))?;
         }
         self.check_length(object.length, || members.len(), "members", value)?;
         for (name, check) in object.names.iter().zip(&object.checks) {
@@ -221,7 +221,7 @@ impl<'p> Walk<'p> {
             match &object.others {
                 Others::Forbidden if !is_covered => {
                     let known: Vec<_> = object.names.iter().map(String::as_str).collect();
-                    self.violation(|place| stray(place, name, &known))?;
+                    self.violation(|location| stray(location, name, &known))?;
                 }
                 Others::Checked(check) if !is_covered => {
                     self.check_inside(Step::Member(name), check, member)?;
@@ -233,9 +233,9 @@ impl<'p> Walk<'p> {
     }
 
     fn check_inside(&mut self, step: Step<'p>, check: &'p Check, value: &'p Value) -> Flow {
-        self.place.push(step);
+        self.location.push(step);
         let flow = self.check(check, value);
-        self.place.pop();
+        self.location.pop();
         flow
     }
 
@@ -282,9 +282,9 @@ impl<'p> Walk<'p> {
         if self.is_trial || self.is_exhausted {
             return Flow::Break(());
         }
-        let sources = forms::listed(self.source, &forms.place);
-        let place = self.pointer();
-        let explained = forms::explain(&sources, value, &place, |index| {
+        let sources = forms::listed(self.source, &forms.location);
+        let location = self.pointer();
+        let explained = forms::explain(&sources, value, &location, |index| {
             let others = std::mem::take(&mut self.violations);
             // The flow only tells whether the check ended early.
             let _ = self.check(&forms.checks[index], value);
@@ -295,7 +295,7 @@ impl<'p> Walk<'p> {
     }
 
     fn fault(&mut self, rule: &Rule<'_>, value: &Value) -> Flow {
-        self.violation(|place| rule.violation(place, value))
+        self.violation(|location| rule.violation(location, value))
     }
 
     fn violation(&mut self, violation: impl FnOnce(&str) -> Violation) -> Flow {
@@ -308,9 +308,9 @@ impl<'p> Walk<'p> {
 
     /// The location as a JSON Pointer.
     fn pointer(&self) -> String {
-        self.place.iter().fold(String::new(), |place, step| match step {
-            Step::Member(name) => member(&place, name),
-            Step::Item(index) => format!("{place}/{index}"),
+        self.location.iter().fold(String::new(), |location, step| match step {
+            Step::Member(name) => member(&location, name),
+            Step::Item(index) => format!("{location}/{index}"),
         })
     }
 
