@@ -442,6 +442,9 @@ impl Shared {
             }
             other => {
                 let params = params.decode().unwrap_or_default();
+                if other == "interaction.expired" {
+                    self.conversations.expire(&params);
+                }
                 Event::Other { method: other.chars().take(128).collect(), params }
             }
         };

@@ -162,7 +162,7 @@ async fn a_late_answer_is_not_sent() {
         let params = json!({"sessionId": "s", "prompt": other, "result": {"success": true}});
         script.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         script.until(|message| message["id"] == id).await;
-        assert_eq!(conversation.answer(json!("a@b.example")).await.unwrap(), Verdict::Outdated);
+        assert_eq!(conversation.answer(json!("a@b.example")).await.unwrap(), Verdict::Superseded);
         match (conversation.next().await.unwrap(), id) {
             (Turn::Question(question), "other") => {
                 assert_eq!(question.prompt.message, "How many?");

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::pushed::{Pushed, Registration, Starting};
 use super::question::Question;
 use crate::client::Client;
-use crate::error::Error;
+use crate::error::{Error, ServerError};
 use crate::host::ProposedCall;
 
 /// A conversation with a tool, under way on the server. Dropped, it stays there, and can be taken
@@ -21,6 +21,8 @@ pub struct Conversation {
     /// What stands for the session where the server keeps none.
     token: Option<String>,
     next: Next,
+    /// The caller has seen the open question, or the one that it repeats.
+    is_seen: bool,
     /// The last turn whose answer was accepted, where the server names turns.
     answered: Option<u64>,
     /// The rejected question was shown again before the server repeated it, which it still may.
@@ -39,6 +41,8 @@ enum Next {
     /// The answer to it was rejected. The server may ask again in words of its own (C-09).
     Rejected(Box<Question>),
     Finished(Finished),
+    /// The server ended the session, as by its expiry.
+    Failed(Box<ServerError>),
 }
 
 /// What comes next in a conversation.
@@ -73,8 +77,9 @@ pub enum Verdict {
     Accepted,
     /// It was not, for this reason; the question stands.
     Rejected(Violation),
-    /// It was not sent: the conversation had ended or asked something else meanwhile.
-    Outdated,
+    /// Not sent: the session has ended, or asks another question than the one that
+    /// [`next`](Conversation::next) returned. Call `next` for the open one.
+    Superseded,
 }
 
 impl Client {
@@ -95,7 +100,7 @@ impl Client {
     ///     match conversation.answer(json!(answer)).await? {
     ///         Verdict::Accepted => {}
     ///         Verdict::Rejected(_) => assert_eq!(question.prompt.message, "Enter email"),
-    ///         Verdict::Outdated => panic!("nobody else takes part"),
+    ///         Verdict::Superseded => panic!("nobody else takes part"),
     ///     }
     /// }
     /// let Turn::Finished(finished) = conversation.next().await? else { panic!("it asks on") };
@@ -163,6 +168,7 @@ impl Conversation {
             session: session.to_owned(),
             token: None,
             next: Next::Unknown,
+            is_seen: false,
             answered: None,
             is_retry_due: false,
             lacks_continue: false,
@@ -176,7 +182,9 @@ impl Conversation {
         &self.session
     }
 
-    /// What comes next, waiting for it as long as the server says that it is at work.
+    /// Waits for the next question or the end of the session, as long as the server reports that it
+    /// is at work. A session that expires meanwhile fails at once with the server's error
+    /// `SESSION_EXPIRED`, whose data names the limit.
     pub async fn next(&mut self) -> Result<Turn, Error> {
         let limit = self.client.shared.options.total_limit;
         let begun = Instant::now();
@@ -184,6 +192,7 @@ impl Conversation {
             self.heed_pushed();
             match &self.next {
                 Next::Question(question) => {
+                    self.is_seen = true;
                     let session = Some(self.session.clone());
                     return Ok(Turn::Question(Box::new(Question { session, ..*question.clone() })));
                 }
@@ -191,6 +200,7 @@ impl Conversation {
                     let session = Some(self.session.clone());
                     return Ok(Turn::Finished(Finished { session, ..finished.clone() }));
                 }
+                Next::Failed(error) => return Err(Error::Server(*error.clone())),
                 Next::Unknown | Next::Rejected(_) => {}
             }
             // A server that sends what is next has mostly sent it by now.
@@ -204,14 +214,20 @@ impl Conversation {
         Err(Error::Timeout { what: "the next question".to_owned(), limit })
     }
 
-    /// Answers the question.
+    /// Answers the question that [`next`](Self::next) returned last. An answer to any other question
+    /// is not sent.
     pub async fn answer(&mut self, value: Value) -> Result<Verdict, Error> {
-        if self.heed_pushed() || matches!(self.next, Next::Finished(_)) {
-            return Ok(Verdict::Outdated);
-        }
+        self.heed_pushed();
         let turn = match &self.next {
-            Next::Question(question) | Next::Rejected(question) => question.turn,
-            Next::Unknown | Next::Finished(_) => None,
+            Next::Question(question) | Next::Rejected(question) if self.is_seen => question.turn,
+            Next::Failed(error) => return Err(Error::Server(*error.clone())),
+            Next::Unknown => {
+                let what = "no question is open; call `next` before `answer`";
+                return Err(Error::Usage(what.to_owned()));
+            }
+            Next::Question(_) | Next::Rejected(_) | Next::Finished(_) => {
+                return Ok(Verdict::Superseded);
+            }
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let mut response = json!({"value": value, "timestamp": u64::try_from(now).unwrap_or(0)});
@@ -231,6 +247,7 @@ impl Conversation {
         if result.get("accepted").and_then(Value::as_bool) == Some(true) {
             self.answered = turn.or(self.answered);
             self.next = Next::Unknown;
+            self.is_seen = false;
             self.take(&result);
             return Ok(Verdict::Accepted);
         }
@@ -284,20 +301,21 @@ impl Conversation {
         }
     }
 
-    /// Takes in everything the server has sent so far; returns whether it makes the open question
-    /// obsolete.
-    fn heed_pushed(&mut self) -> bool {
-        let mut is_obsolete = false;
+    /// Applies everything that the server has pushed so far.
+    fn heed_pushed(&mut self) {
         while let Ok(pushed) = self.pushed.try_recv() {
-            is_obsolete |= self.heed(pushed);
+            self.heed(pushed);
         }
-        is_obsolete
     }
 
     /// Takes in what the server has sent; returns whether it makes the open question obsolete.
     fn heed(&mut self, pushed: Pushed) -> bool {
         match (pushed, &self.next) {
-            (Pushed::Progress, _) | (_, Next::Finished(_)) => false,
+            (Pushed::Progress, _) | (_, Next::Finished(_) | Next::Failed(_)) => false,
+            (Pushed::Expired(error), _) => {
+                self.next = Next::Failed(error);
+                true
+            }
             (Pushed::Finished(finished), _) => {
                 self.next = Next::Finished(finished);
                 true
@@ -310,6 +328,8 @@ impl Conversation {
                 false
             }
             (Pushed::Question(mut question), Next::Rejected(rejected)) => {
+                // The first prompt after a rejection repeats the question, unless its turn differs.
+                self.is_seen &= is_same(rejected, &question, true);
                 if question.rejection.is_none() {
                     question.rejection = rejected.rejection.clone();
                 }
@@ -318,6 +338,7 @@ impl Conversation {
             }
             (Pushed::Question(question), before) => {
                 let is_obsolete = matches!(before, Next::Question(_));
+                self.is_seen = false;
                 self.next = Next::Question(question);
                 is_obsolete
             }

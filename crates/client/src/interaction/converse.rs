@@ -154,7 +154,7 @@ impl Client {
             match conversation.answer(answer.clone()).await? {
                 Verdict::Accepted => known.extend(question.key.map(|key| (key, answer))),
                 Verdict::Rejected(_) => wrong += 1,
-                Verdict::Outdated => {}
+                Verdict::Superseded => {}
             }
         }
     }

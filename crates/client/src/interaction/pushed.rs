@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use super::conversation::Finished;
 use super::question::Question;
 use crate::client::Shared;
+use crate::error::ServerError;
 use crate::link::Link;
 use crate::serve::reply;
 
@@ -20,6 +21,7 @@ pub(super) enum Pushed {
     Question(Box<Question>),
     Progress,
     Finished(Finished),
+    Expired(Box<ServerError>),
 }
 
 /// The conversations under way.
@@ -37,12 +39,19 @@ struct Table {
     early: Vec<Early>,
 }
 
+/// A pushed message on its way to its session.
 #[derive(Debug)]
 struct Early {
     session: String,
     pushed: Pushed,
-    answer: Value,
+    /// None for a notification.
+    request: Option<PushedRequest>,
+}
+
+#[derive(Debug)]
+struct PushedRequest {
     id: RequestId,
+    acknowledgement: Value,
     link: Weak<Link>,
 }
 
@@ -54,14 +63,29 @@ pub(crate) fn pushed(shared: &Arc<Shared>, link: &Arc<Link>, request: &Request<'
         let error = RpcError::invalid_params("params must be an object");
         return reply(link, &request.id, Err(error));
     };
-    let Some((pushed, answer)) = read(&request.method, &params) else {
+    let Some((pushed, acknowledgement)) = read(&request.method, &params) else {
         let error = RpcError::method_not_found(&request.method);
         return reply(link, &request.id, Err(error));
     };
     let session = params.get("sessionId").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let early =
-        Early { session, pushed, answer, id: request.id.clone(), link: Arc::downgrade(link) };
-    shared.conversations.take(early);
+    let id = request.id.clone();
+    let request = Some(PushedRequest { id, acknowledgement, link: Arc::downgrade(link) });
+    shared.conversations.take(Early { session, pushed, request });
+}
+
+/// Reads `interaction.expired` as the error that any later request for the session gets.
+fn read_expired(params: &Value) -> Option<(&str, ServerError)> {
+    let session = params.get("sessionId")?.as_str()?;
+    let limit = params.get("limit").and_then(Value::as_str).unwrap_or("unknown");
+    let details = match limit {
+        "inactivity" => "no answer was given in time",
+        "duration" => "it reached its maximum duration",
+        _ => "the server gave no reason",
+    };
+    let data = json!({"domain": "interaction", "name": "SESSION_EXPIRED", "sessionId": session,
+        "limit": limit, "details": details});
+    let message = format!("Session expired: {session}");
+    Some((session, ServerError { code: SESSION_EXPIRED, message, data }))
 }
 
 fn read(method: &str, params: &Value) -> Option<(Pushed, Value)> {
@@ -93,6 +117,13 @@ impl Conversations {
         Starting { table: self.table.clone() }
     }
 
+    /// Ends the session that the notification `interaction.expired` names, if it is open here.
+    pub(crate) fn expire(&self, params: &Value) {
+        let Some((session, error)) = read_expired(params) else { return };
+        let pushed = Pushed::Expired(Box::new(error));
+        self.take(Early { session: session.to_owned(), pushed, request: None });
+    }
+
     fn take(&self, early: Early) {
         let mut table = self.lock();
         if !table.sessions.contains_key(&early.session)
@@ -115,13 +146,14 @@ impl Conversations {
 impl Early {
     /// Hands it to its conversation, or refuses it if there is none (INT-033).
     fn settle(self, session: Option<&mpsc::Sender<Pushed>>) {
-        let Some(link) = self.link.upgrade() else { return };
-        let taken = session.is_some_and(|session| session.try_send(self.pushed).is_ok());
-        let outcome = match taken {
-            true => Ok(self.answer),
+        let is_delivered = session.is_some_and(|session| session.try_send(self.pushed).is_ok());
+        let Some(PushedRequest { id, acknowledgement, link }) = self.request else { return };
+        let Some(link) = link.upgrade() else { return };
+        let outcome = match is_delivered {
+            true => Ok(acknowledgement),
             false => Err(RpcError::new(SESSION_NOT_FOUND)),
         };
-        reply(&link, &self.id, outcome);
+        reply(&link, &id, outcome);
     }
 }
 
@@ -192,6 +224,9 @@ const SESSION_NOT_FOUND: Fault = Fault {
     stateless_code: -31001,
     message: "Session not found",
 };
+
+/// The code of the error `SESSION_EXPIRED`.
+const SESSION_EXPIRED: i64 = -32002;
 
 /// How many messages may wait for a conversation, known or beginning.
 const MOST_EARLY: usize = 32;
