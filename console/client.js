@@ -66,13 +66,16 @@ export async function connect(url = location.origin, options = {}) {
  * - `state`: `detail` is the new {@link State};
  * - `refused`: the token is not good any more, and the connection is closed;
  * - `prompt`: a conversation asks; `detail` is `{sessionId, prompt, progress, respond(value)}`;
- * - `complete`: a conversation is over; `detail` is `{sessionId, result, summary}`;
+ * - `complete`: a session has completed; `detail` is `{sessionId, result, summary}`;
+ * - `expired`: a session has expired; `detail` is `{sessionId, expiredAt, limit}`, with `limit`
+ *   `"inactivity"` or `"duration"`;
  * - `notification`: `detail` is `{method, params}`;
  * - `message`: every message that is sent or received; `detail` is `{sent, message}`.
  */
 export class Client extends EventTarget {
   /** @type {Map<number, Pending>} */ #pending = new Map();
   /** @type {Map<string, (params: any) => any>} */ #handlers = new Map();
+  /** Sessions with an open prompt. @type {Map<string, OpenSession>} */ #sessions = new Map();
   /** @type {Link | null} */ #link = null;
   /** Whether WebTransport has worked before, so that no network blocks it. */ #isReachable = false;
   /** How often it has failed since. */ #failures = 0;
@@ -283,6 +286,7 @@ export class Client extends EventTarget {
     if (message.id !== undefined) return void this.#asked(message);
     const { method, params } = message;
     if (method === "notifications/progress") this.#progress(params);
+    if (method === "interaction.expired") this.#expired(params ?? {});
     this.dispatchEvent(new CustomEvent("notification", { detail: { method, params } }));
   }
 
@@ -336,6 +340,7 @@ export class Client extends EventTarget {
         this.#prompt(params);
         return {};
       case "interaction.complete":
+        this.#end(params?.sessionId, new Error("the session has completed"));
         this.dispatchEvent(new CustomEvent("complete", { detail: params }));
         return {};
       default:
@@ -347,16 +352,33 @@ export class Client extends EventTarget {
   #prompt({ sessionId, prompt, nextPrompt, progress }) {
     const asked = prompt ?? nextPrompt;
     const { turnId } = asked?.metadata ?? {};
+    const session = this.#sessions.get(sessionId) ?? { prompt: asked, end: null };
+    if (asked) this.#sessions.set(sessionId, Object.assign(session, { prompt: asked }));
     /** @param {any} value */
-    const respond = (value) =>
-      this.request(
-        "interaction.respond",
-        { sessionId, response: { value, turnId } },
-        { repeat: true },
-      );
+    const respond = async (value) => {
+      if (session.end) throw session.end;
+      if (!isSamePrompt(session.prompt, asked)) throw new Error("the question was superseded by another one");
+      const params = { sessionId, response: { value, turnId } };
+      return this.request("interaction.respond", params, { repeat: true });
+    };
     const detail = { sessionId, prompt: asked, progress, respond };
     const name = asked ? "prompt" : "progress";
     this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+
+  /** @param {any} params */
+  #expired({ sessionId, expiredAt, limit }) {
+    const data = { domain: "interaction", name: "SESSION_EXPIRED", sessionId, limit };
+    this.#end(sessionId, new RpcError({ code: -32002, message: `Session expired: ${sessionId}`, data }));
+    this.dispatchEvent(new CustomEvent("expired", { detail: { sessionId, expiredAt, limit } }));
+  }
+
+  /** Rejects later answers to a session's prompts. @param {string} sessionId @param {Error} error */
+  #end(sessionId, error) {
+    const session = this.#sessions.get(sessionId);
+    if (!session) return;
+    session.end = error;
+    this.#sessions.delete(sessionId);
   }
 
   /** The link broke: whoever waits is told, and another is made. @param {Link} link */
@@ -414,6 +436,20 @@ export class Client extends EventTarget {
  * @property {((progress: Progress) => void) | undefined} onProgress
  * @property {number} reached The last progress that was told.
  */
+
+/** @typedef {{prompt: any, end: Error | null}} OpenSession The newest prompt, and why there are no more. */
+
+/**
+ * Whether a prompt asks the same question: after a rejection the server repeats it with the same
+ * turn.
+ *
+ * @param {any} newest
+ * @param {any} prompt
+ */
+function isSamePrompt(newest, prompt) {
+  const [turn, other] = [newest?.metadata?.turnId, prompt?.metadata?.turnId];
+  return turn === undefined && other === undefined ? newest?.message === prompt?.message : turn === other;
+}
 
 /** The server asks for something that nobody here answers. */
 class UnknownMethod extends Error {}

@@ -121,7 +121,9 @@ export function conversation(app, id) {
     if (far) bar.set(far.current, far.total);
     load();
   };
+  const expired = (/** @type {Event} */ event) => /** @type {CustomEvent} */ (event).detail.sessionId === id && load();
   app.sessions.addEventListener("change", changed);
+  app.client.addEventListener("expired", expired);
   const clock = setInterval(showTime, 5000);
   load();
   return {
@@ -130,6 +132,7 @@ export function conversation(app, id) {
       isOver = true;
       clearInterval(clock);
       app.sessions.removeEventListener("change", changed);
+      app.client.removeEventListener("expired", expired);
     },
   };
 }

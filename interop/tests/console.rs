@@ -32,6 +32,13 @@ async fn streams_fail_with_a_reason_and_cbor_is_spoken() {
     script("streams").await;
 }
 
+/// C-55, WT-049: the client of `console/client.js` alone, without a browser: sessions that expire,
+/// superseded questions, and `$/streamError` before and after the reply that names the stream.
+#[tokio::test]
+async fn the_browser_client_reports_expiry_and_failed_streams() {
+    script("client").await;
+}
+
 /// WT-001, WT-006: by WebTransport where it can be had, by Streamable HTTP where UDP is blocked, and found
 /// again when the server was gone.
 #[tokio::test]
