@@ -1,4 +1,7 @@
-//! What servers send about conversations unasked: questions, progress, the end.
+//! Pushed messages of interaction sessions: prompts, progress, completion and expiry.
+//!
+//! Delivers each to the handle of its session. Messages that arrive before `interaction.start` has
+//! returned the session's id are held back until it does.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -15,7 +18,7 @@ use crate::error::ServerError;
 use crate::link::Link;
 use crate::serve::reply;
 
-/// Something a conversation is told.
+/// Content of a pushed message.
 #[derive(Debug)]
 pub(super) enum Pushed {
     Question(Box<Question>),
@@ -24,7 +27,7 @@ pub(super) enum Pushed {
     Expired(Box<ServerError>),
 }
 
-/// The conversations under way.
+/// Sessions that have a handle in this client.
 #[derive(Debug, Default)]
 pub(crate) struct Conversations {
     table: Arc<Mutex<Table>>,
@@ -33,9 +36,9 @@ pub(crate) struct Conversations {
 #[derive(Debug, Default)]
 struct Table {
     sessions: HashMap<String, mpsc::Sender<Pushed>>,
-    /// How many are beginning, whose names nobody here knows yet.
+    /// Number of pending `interaction.start` requests, whose session ids are unknown.
     starting: usize,
-    /// What came for sessions nobody knows while some are beginning.
+    /// Messages for unknown sessions, held back while a start is pending.
     early: Vec<Early>,
 }
 
@@ -55,9 +58,10 @@ struct PushedRequest {
     link: Weak<Link>,
 }
 
-/// Takes a request of the server about a conversation (INT-029, INT-030).
+/// Handles a pushed request (INT-029, INT-030).
 ///
-/// It is acknowledged as soon as it is known whom it is for; the person's answer goes its own way.
+/// It is acknowledged once its session is known; the user's answer follows by
+/// `interaction.respond`.
 pub(crate) fn pushed(shared: &Arc<Shared>, link: &Arc<Link>, request: &Request<'_>) {
     let Ok(params) = request.params.decode::<Value>() else {
         let error = RpcError::invalid_params("params must be an object");
@@ -111,7 +115,7 @@ fn read(method: &str, params: &Value) -> Option<(Pushed, Value)> {
 }
 
 impl Conversations {
-    /// Holds back what comes for unknown sessions until it is registered or given up.
+    /// Holds back messages for unknown sessions until the guard is registered or dropped.
     pub(super) fn starting(&self) -> Starting {
         self.lock().starting += 1;
         Starting { table: self.table.clone() }
@@ -144,7 +148,7 @@ impl Conversations {
 }
 
 impl Early {
-    /// Hands it to its conversation, or refuses it if there is none (INT-033).
+    /// Delivers it to its session, or rejects it if there is none (INT-033).
     fn settle(self, session: Option<&mpsc::Sender<Pushed>>) {
         let is_delivered = session.is_some_and(|session| session.try_send(self.pushed).is_ok());
         let Some(PushedRequest { id, acknowledgement, link }) = self.request else { return };
@@ -157,14 +161,14 @@ impl Early {
     }
 }
 
-/// A conversation that is beginning.
+/// A pending `interaction.start`.
 #[derive(Debug)]
 pub(super) struct Starting {
     table: Arc<Mutex<Table>>,
 }
 
 impl Starting {
-    /// Names the conversation; what is sent for it is found in the channel.
+    /// Registers the session; its pushed messages arrive on the channel.
     pub(super) fn register(
         self,
         shared: &Shared,
@@ -198,7 +202,7 @@ impl Drop for Starting {
     }
 }
 
-/// Keeps a conversation known.
+/// Registration of a session, removed on drop.
 #[derive(Debug)]
 pub(super) struct Registration {
     table: Arc<Mutex<Table>>,
@@ -216,7 +220,7 @@ impl Drop for Registration {
     }
 }
 
-/// No conversation has this name.
+/// The error for a pushed message of an unknown session.
 const SESSION_NOT_FOUND: Fault = Fault {
     domain: "interaction",
     name: "SESSION_NOT_FOUND",
@@ -228,7 +232,7 @@ const SESSION_NOT_FOUND: Fault = Fault {
 /// The code of the error `SESSION_EXPIRED`.
 const SESSION_EXPIRED: i64 = -32002;
 
-/// How many messages may wait for a conversation, known or beginning.
+/// Maximum number of queued messages, for one session and for all unknown ones.
 const MOST_EARLY: usize = 32;
 
 #[cfg(test)]
@@ -236,9 +240,9 @@ mod tests {
     use super::read;
     use serde_json::json;
 
-    /// INT-030, INT-046, INT-048: what the server sends is answered as the document says.
+    /// INT-030, INT-046, INT-048: pushed requests are acknowledged as specified.
     #[test]
-    fn each_request_has_its_answer() {
+    fn each_pushed_request_has_its_acknowledgement() {
         let result = json!({"success": true, "data": {"name": "Ada"}});
         for (method, params, answer) in [
             ("interaction.prompt", json!({"prompt": {}}), json!({"acknowledged": true})),
