@@ -16,7 +16,7 @@ async fn every_view_works_and_is_accessible() {
 /// kinds of questions; a server that is killed in the middle and comes back.
 #[tokio::test]
 async fn conversations_are_held_in_the_page_and_survive_the_server() {
-    script("conversation").await;
+    script("session").await;
 }
 
 /// Several large results at once, while a conversation goes on beside them.
