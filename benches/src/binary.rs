@@ -1,4 +1,4 @@
-//! Where the servers to be measured are on disk, and how the one that is ours gets there.
+//! Locates and builds the programs under measurement.
 
 use std::{
     env, fs,
@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 
-/// Which `mcp-flow` to measure.
+/// Selects the `mcp-flow` program to measure.
 #[derive(Debug, clap::Args)]
 pub(crate) struct McpFlow {
     /// Measure this program instead of building `mcp-flow` from the workspace
@@ -18,10 +18,10 @@ pub(crate) struct McpFlow {
 }
 
 impl McpFlow {
-    /// Returns the program to measure, freshly built unless one was named.
+    /// Returns the program to measure, built first unless a path was given.
     pub(crate) fn locate(&self, target: &Target) -> anyhow::Result<PathBuf> {
         match &self.path {
-            // Made absolute, or a bare name would be looked up among installed programs.
+            // Made absolute, because a bare name would be searched in `PATH`.
             Some(program) if program.is_file() => Ok(path::absolute(program)?),
             Some(program) => bail!("there is no program {program:?} to measure"),
             None => target.build_mcp_flow(),
@@ -31,7 +31,7 @@ impl McpFlow {
 
 /// The build directory that this program was started from.
 pub(crate) struct Target {
-    /// This program, which also holds the servers it compares with.
+    /// This program, which also contains the reference servers.
     pub(crate) benches: PathBuf,
     directory: PathBuf,
     profile: String,
@@ -48,17 +48,17 @@ impl Target {
         Ok(Self { benches, directory, profile: profile()? })
     }
 
-    /// The build directory itself.
+    /// Returns the build directory.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Where results are left for other programs to read.
+    /// Returns the directory for result files.
     pub(crate) fn results(&self) -> PathBuf {
         self.directory.join("benches")
     }
 
-    /// An empty folder for servers to run in, because some leave a journal where they are started.
+    /// Creates an empty working directory for servers, because some leave a journal there.
     pub(crate) fn scratch(&self) -> anyhow::Result<PathBuf> {
         let folder = self.results().join("scratch");
         match fs::remove_dir_all(&folder) {
@@ -74,13 +74,13 @@ impl Target {
         Ok(built.join("mcp-flow"))
     }
 
-    /// Builds an example of ours, and says where it is.
+    /// Builds an example of the workspace and returns its path.
     pub(crate) fn build_example(&self, name: &str) -> anyhow::Result<PathBuf> {
         let built = self.build(&["-p", "mcp-flow-examples", "--example", name])?;
         Ok(built.join("examples").join(name))
     }
 
-    /// Builds what is measured with the profile of this program, which holds the rivals.
+    /// Builds a package with the profile of this program, which contains the reference servers.
     fn build(&self, what: &[&str]) -> anyhow::Result<PathBuf> {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let status = Command::new(cargo)
@@ -101,7 +101,7 @@ impl Target {
     }
 }
 
-/// Returns the cargo profile this program was built with, which names its directory.
+/// Returns the cargo profile this program was built with, taken from its directory.
 pub(crate) fn profile() -> anyhow::Result<String> {
     let benches = env::current_exe().context("cannot find this program on disk")?;
     let name = benches.parent().and_then(Path::file_name);

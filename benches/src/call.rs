@@ -1,8 +1,9 @@
-//! The small call that servers are compared by: `calculator.add`, with a sum its id foretells.
+//! The small call that servers are compared by: `calculator.add`, whose sum follows from the id.
 
 use std::io::{self, Write};
 
-/// Appends the request with this id, whose params also hold `extra`: nothing, or `,"name":value`.
+/// Appends the request with this id, whose params also contain `extra`: nothing, or
+/// `,"name":value`.
 pub(crate) fn write(request: &mut Vec<u8>, id: usize, extra: &str) -> io::Result<()> {
     let (a, b) = addends(id);
     let arguments = format_args!(r#"{{"a":{a},"b":{b}}}"#);
@@ -10,13 +11,13 @@ pub(crate) fn write(request: &mut Vec<u8>, id: usize, extra: &str) -> io::Result
     write!(request, r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#)
 }
 
-/// Whether a text is the sum that the call with this id asked for.
+/// Returns whether a text is the expected sum for this id.
 pub(crate) fn is_sum(id: usize, text: &str) -> bool {
     let (a, b) = addends(id);
     text.parse() == Ok((a + b) as f64)
 }
 
-/// Neighbouring calls have different sums, so a reply under the wrong id is noticed.
+/// Neighbouring calls have different sums, so a reply with the wrong id is detected.
 fn addends(id: usize) -> (usize, usize) {
     (id % 1000, 3)
 }

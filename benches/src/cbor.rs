@@ -1,7 +1,7 @@
-//! CBOR beside JSON: a list of 200 tools, encoded and decoded by the code of the transports.
+//! CBOR compared with JSON: a list of 200 tools, encoded and decoded by the code of the transports.
 //!
-//! That code asks for features of its dependencies that would make rivals in this binary slower,
-//! so it is measured in a program of its own.
+//! That code enables features of its dependencies that would slow down the reference servers in
+//! this binary, so it is measured in a separate program.
 
 use std::{env, process::Command};
 
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     binary::Target,
-    report::{self, Environment, Hold},
+    report::{self, Environment, Threshold},
 };
 
-/// Measure CBOR beside JSON
+/// Compare CBOR with JSON
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {}
 
@@ -22,7 +22,7 @@ struct Results {
     environment: Environment,
     #[serde(flatten)]
     measured: Measured,
-    holds: [Hold; 2],
+    holds: [Threshold; 2],
 }
 
 #[derive(Clone, Copy, Deserialize, Serialize)]
@@ -31,7 +31,7 @@ struct Measured {
     cbor: Cost,
 }
 
-/// Bytes, and nanoseconds.
+/// Size in bytes, and times in nanoseconds.
 #[derive(Clone, Copy, Deserialize, Serialize)]
 struct Cost {
     bytes: f64,
@@ -60,8 +60,8 @@ impl Arguments {
             environment: Environment::describe()?,
             measured,
             holds: [
-                Hold::new("encode + decode, CBOR / JSON", 1.0, time),
-                Hold::new("bytes, CBOR / JSON", 0.9, cbor.bytes / json.bytes),
+                Threshold::new("encode + decode, CBOR / JSON", 1.0, time),
+                Threshold::new("bytes, CBOR / JSON", 0.9, cbor.bytes / json.bytes),
             ],
         };
         let saved = report::save(&target, "cbor.json", &results)?;
@@ -81,7 +81,7 @@ impl Results {
             row("JSON", self.measured.json),
             row("CBOR", self.measured.cbor),
         ];
-        let holds: Vec<String> = self.holds.iter().map(Hold::to_string).collect();
+        let holds: Vec<String> = self.holds.iter().map(Threshold::to_string).collect();
         let table = report::table(&rows);
         format!("a list of 200 tools, {}\n\n{table}\n{}", self.environment, holds.join("\n"))
     }

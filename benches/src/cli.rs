@@ -1,4 +1,4 @@
-//! `mcp-flow tools` beside `curl`, which fetches the same bytes and does nothing with them.
+//! `mcp-flow tools` compared with `curl`, which fetches the same bytes and ignores them.
 
 use std::{
     path::Path,
@@ -15,13 +15,13 @@ use crate::{
     binary::{McpFlow, Target},
     listening::{Listening, Program, SERVE},
     placement::Cores,
-    report::{self, Environment, Hold, median},
+    report::{self, Environment, Threshold, median},
 };
 
-/// Measure `mcp-flow tools` beside `curl`
+/// Compare `mcp-flow tools` with `curl`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// How often to run each, in turns
+    /// Number of alternating runs of each program
     #[arg(long, value_name = "N", default_value = "50")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     rounds: usize,
@@ -51,14 +51,14 @@ impl Arguments {
             rounds: self.rounds,
             curl_ms: curl,
             mcp_flow_ms: ours,
-            hold: Hold::new("mcp-flow tools - curl, ms", 15.0, ours - curl),
+            hold: Threshold::new("mcp-flow tools - curl, ms", 15.0, ours - curl),
         };
         let saved = report::save(&target, "cli.json", &results)?;
         Ok(format!("{}\n{saved}", results.show()))
     }
 }
 
-/// The one request that lists the tools of a server of the newest revision.
+/// Returns the single request that lists the tools of a server of the newest revision.
 fn by_curl(url: &str) -> Command {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -77,7 +77,7 @@ fn by_curl(url: &str) -> Command {
     command
 }
 
-/// How long a program takes from its start to its end, in milliseconds.
+/// Runs a program and returns its run time in milliseconds.
 fn timed(command: &mut Command, folder: &Path) -> anyhow::Result<f64> {
     command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null());
     let begun = Instant::now();
@@ -96,7 +96,7 @@ struct Results {
     rounds: usize,
     curl_ms: f64,
     mcp_flow_ms: f64,
-    hold: Hold,
+    hold: Threshold,
 }
 
 impl Results {

@@ -1,4 +1,5 @@
-//! Many calls at once by a client library, ours and the official SDK's, on the same bare server.
+//! Concurrent calls by a client library, MCP Flow's and the official SDK's, to the same bare
+//! server.
 
 use std::fmt;
 use std::process::{Command, Stdio};
@@ -12,23 +13,23 @@ use serde::Serialize;
 
 use crate::{
     binary::Target,
-    report::{self, Environment, Hold, median},
+    report::{self, Environment, Threshold, median},
 };
 
-/// Compare many calls at once by our client library with rmcp's
+/// Compare concurrent calls of the client library with rmcp's
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Calls that are made at once
+    /// Number of concurrent calls
     #[arg(long, value_name = "N", default_value = "10000")]
     calls: u32,
 
-    /// Times each client is measured; the medians are shown
+    /// Rounds per client; medians are shown
     #[arg(long, value_name = "N", default_value = "5")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }
 
-/// What rmcp's client is to do.
+/// Options of the rmcp client process.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Calls {
     calls: u32,
@@ -57,7 +58,7 @@ impl Arguments {
             calls: self.calls,
             flow: flow_rate,
             rmcp: rmcp_rate,
-            holds: vec![Hold::at_least(
+            holds: vec![Threshold::at_least(
                 "mcp-flow / rmcp calls per second",
                 3.0,
                 flow_rate / rmcp_rate,
@@ -74,7 +75,7 @@ fn seconds(command: &mut Command) -> anyhow::Result<f64> {
     String::from_utf8(output.stdout)?.trim().parse().context("a client prints its seconds")
 }
 
-/// Calls by rmcp's client, on the bare server of this program.
+/// Makes calls with rmcp's client to the bare server of this program.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn call_by_rmcp(Calls { calls }: Calls) -> anyhow::Result<f64> {
     let program = std::env::current_exe()?;
@@ -110,7 +111,7 @@ struct Results {
     calls: u32,
     flow: f64,
     rmcp: f64,
-    holds: Vec<Hold>,
+    holds: Vec<Threshold>,
 }
 
 impl fmt::Display for Results {

@@ -1,5 +1,5 @@
-//! Compile time of a crate with a hundred tools, after its dependencies, and of a server of
-//! one tool with all of them.
+//! Compile time of a crate with a hundred tools without its dependencies, and of a server with one
+//! tool including them.
 
 mod scratch;
 
@@ -14,17 +14,17 @@ use anyhow::{Context, ensure};
 use serde::Serialize;
 
 use crate::binary::Target;
-use crate::report::{self, Environment, Hold};
+use crate::report::{self, Environment, Threshold};
 use scratch::Scratch;
 
-/// Compile a crate with many tools after its dependencies, and one with a single tool from scratch
+/// Measure the compile time of a crate with many tools, and of a minimal server from scratch
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// How many tools it has
+    /// Number of tools
     #[arg(long, default_value_t = 100)]
     tools: usize,
 
-    /// How often it is compiled; the median counts
+    /// Number of builds; the median is shown
     #[arg(long, default_value_t = 3)]
     rounds: usize,
 }
@@ -35,7 +35,7 @@ struct Report {
     tools: usize,
     seconds: Vec<f64>,
     scratch: [Scratch; 2],
-    holds: [Hold; 3],
+    holds: [Threshold; 3],
 }
 
 impl Arguments {
@@ -43,7 +43,7 @@ impl Arguments {
         let target = Target::find()?;
         let folder = target.results().join("many-tools");
         write_crate(&folder, self.tools)?;
-        // The first time brings the dependencies with it and does not count.
+        // The first build includes the dependencies and is not counted.
         build(&folder, &[])?;
         let mut seconds = Vec::new();
         for round in 0..self.rounds {
@@ -53,14 +53,14 @@ impl Arguments {
             seconds.push(build(&folder, &[])?.as_secs_f64());
         }
         let what = format!("seconds to compile {} tools", self.tools);
-        let many = Hold::new(what, 15.0, report::median(seconds.clone()));
+        let many = Threshold::new(what, 15.0, report::median(seconds.clone()));
         let ours = Scratch::mcp_flow(&target.results())?;
         let scratch = [ours, Scratch::rmcp(&target.results())?];
         let [ours, _] = &scratch;
         let holds = [
             many,
-            Hold::new("seconds to build one tool from scratch", 75.0, ours.debug_seconds),
-            Hold::new("crates behind one tool", 90.0, ours.crates as f64),
+            Threshold::new("seconds to build one tool from scratch", 75.0, ours.debug_seconds),
+            Threshold::new("crates behind one tool", 90.0, ours.crates as f64),
         ];
         let environment = Environment::describe()?;
         let report = Report { environment, tools: self.tools, seconds, scratch, holds };
@@ -93,7 +93,7 @@ fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Writes a crate whose tools take three arguments each and return text, a struct or a failure.
+/// Writes a crate whose tools take three arguments each and return text, a struct or an error.
 fn write_crate(folder: &Path, tools: usize) -> anyhow::Result<()> {
     let mut source = String::from("use mcp_flow::prelude::*;\n");
     for number in 0..tools {
@@ -127,7 +127,7 @@ fn write_crate(folder: &Path, tools: usize) -> anyhow::Result<()> {
     write(folder, scratch::MCP_FLOW, &source)
 }
 
-/// Writes a crate that is a workspace of its own.
+/// Writes a crate that is its own workspace.
 fn write(folder: &Path, dependencies: &str, source: &str) -> anyhow::Result<()> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let manifest = format!(

@@ -1,4 +1,4 @@
-//! The load: a window of small calls, kept full until all have been made.
+//! Load generator: keeps a window of small calls in flight until all are answered.
 
 use std::{
     io::Write,
@@ -14,13 +14,13 @@ use serde::Serialize;
 use crate::{
     call,
     ledger::Ledger,
-    peer::{Peer, Pipes, REST},
+    peer::{Peer, Pipes, SETTLE_TIME},
     placement::Placement,
     process::{CpuTime, Memory},
     report::megabytes,
 };
 
-/// How many calls to make, and how many of them at once.
+/// The number of calls and of calls in flight.
 #[derive(Clone, Copy, Debug, Serialize, clap::Args)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Load {
@@ -36,7 +36,7 @@ pub(crate) struct Load {
     pub(crate) in_flight: usize,
 }
 
-/// What one server needed to answer one load.
+/// The cost of one load for one server.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Sample {
@@ -46,7 +46,7 @@ pub(crate) struct Sample {
     pub(crate) idle_rss_megabytes: f64,
 }
 
-/// Starts a server, puts the load on it, and says what that took.
+/// Starts a server, puts the load on it, and returns the cost.
 pub(crate) fn measure(
     command: Command,
     load: Load,
@@ -60,8 +60,8 @@ pub(crate) fn measure(
     let limit = Duration::from_secs(60) + Duration::from_millis(1) * u32::try_from(load.calls)?;
     let elapsed = peer.within(limit, || drive(&mut pipes, &mut ledger, load))?;
 
-    // What a server does after its last reply is part of the price of the calls.
-    thread::sleep(REST);
+    // Work after the last reply is part of the cost of the calls.
+    thread::sleep(SETTLE_TIME);
     let cpu = CpuTime::of(peer.process())?.since(cpu_before);
     let peak = Memory::of(peer.process())?.peak;
     peer.finish(pipes, |line| ledger.enter(line, call::is_sum).map(drop))?;
@@ -75,7 +75,7 @@ pub(crate) fn measure(
     })
 }
 
-/// Makes all calls, a new one for each reply, and returns how long that took.
+/// Makes all calls, a new one for each reply, and returns the elapsed time.
 fn drive(pipes: &mut Pipes, ledger: &mut Ledger, load: Load) -> anyhow::Result<Duration> {
     let start = Instant::now();
     let mut ids = 0..load.calls;

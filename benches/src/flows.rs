@@ -1,14 +1,14 @@
-//! Conversations: how fast they go on, what they cost, and how many can wait.
+//! Sessions: turn rate, cost, and memory of waiting sessions.
 //!
-//! All of it is measured from outside, against the program that is shipped, with the flow `ledger`
-//! that asks for one entry after another and does nothing else.
+//! Everything is measured from outside, against the shipped program, with the flow `ledger` that
+//! asks for one entry after another and does nothing else.
 
 mod commits;
 mod cost;
-mod crowd;
 mod latency;
 mod sessions;
 mod turns;
+mod waiting;
 
 use std::{fs, path::Path};
 
@@ -18,25 +18,25 @@ use serde::Serialize;
 
 use self::{
     cost::{Cost, Resumed},
-    crowd::{Crowd, Taken},
-    latency::Asking,
+    latency::QuestionLatency,
     turns::Turns,
+    waiting::{Takeover, WaitingSessions},
 };
 use crate::{
     binary::{McpFlow, Target},
     placement::{Cores, Placement},
-    report::{self, Environment, Hold, megabytes},
+    report::{self, Environment, Threshold, megabytes},
 };
 
-/// Measure conversations: durable turns, their cost, and very many that wait
+/// Measure sessions: durable turns, their cost, and very many waiting sessions
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Sessions that wait; 0 leaves this part out
+    /// Number of waiting sessions; 0 skips this part
     #[arg(long, value_name = "N", default_value = "1000000")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(0..=10_000_000))]
     sessions: usize,
 
-    /// Times each comparison is made; the medians are shown
+    /// Rounds per comparison; medians are shown
     #[arg(long, value_name = "N", default_value = "3")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=100))]
     rounds: usize,
@@ -61,34 +61,34 @@ impl Arguments {
         let on_disk = cost::resume(bench, "redb:resumed.redb")?;
         let crowd = match self.sessions {
             0 => None,
-            sessions => Some(crowd::measure(bench, sessions)?),
+            sessions => Some(waiting::measure(bench, sessions)?),
         };
         let mut holds = vec![
-            Hold::at_least(
+            Threshold::at_least(
                 "durable turns/s of 256 sessions / single rows/s of redb",
                 10.0,
                 turns.turns_per_second_of_256 / turns.single_rows_per_second,
             ),
-            Hold::new(
+            Threshold::new(
                 "CPU of a turn with memory: / of a plain call",
                 5.0,
                 cost.turn_microseconds / cost.call_microseconds,
             ),
-            Hold::new(
+            Threshold::new(
                 "CPU of a turn that replays 20 others in memory, ms",
                 1.0,
                 in_memory.replayed.cpu_microseconds / 1e3,
             ),
-            Hold::new(
+            Threshold::new(
                 "CPU that reading and replaying 20 turns from redb adds to a turn, ms",
                 1.0,
                 on_disk.replay_milliseconds(),
             ),
         ];
         if let Some(crowd) = &crowd {
-            holds.push(Hold::new("RSS per waiting session, bytes", 256.0, crowd.bytes_each()));
+            holds.push(Threshold::new("RSS per waiting session, bytes", 256.0, crowd.bytes_each()));
             let first = crowd.first_answer_seconds();
-            holds.push(Hold::new("first answer after start, s", 2.0, first));
+            holds.push(Threshold::new("first answer after start, s", 2.0, first));
         }
         let rounds = self.rounds;
         let results =
@@ -99,13 +99,13 @@ impl Arguments {
     }
 }
 
-/// What is measured, and where.
+/// The program under measurement and its environment.
 #[derive(Clone, Copy)]
 struct Bench<'a> {
     mcp_flow: &'a Path,
-    /// Where servers run, and leave their journals.
+    /// Working directory of the servers, where they write their journals.
     folder: &'a Path,
-    /// All cores there are, for those that are not to be kept on one.
+    /// All cores, for processes that are not confined to one.
     free: Placement,
 }
 
@@ -115,11 +115,11 @@ struct Results {
     rounds: usize,
     turns: Turns,
     cost: Cost,
-    asking: Vec<Asking>,
+    asking: Vec<QuestionLatency>,
     in_memory: Resumed,
     on_disk: Resumed,
-    crowd: Option<Crowd>,
-    holds: Vec<Hold>,
+    crowd: Option<WaitingSessions>,
+    holds: Vec<Threshold>,
 }
 
 impl Results {
@@ -142,7 +142,7 @@ impl Results {
             row("plain call, 64 in flight", None, cost.call_microseconds),
             row("turn with memory:, 64 in flight", None, cost.turn_microseconds),
         ];
-        for Asking { label, latency_microseconds, cpu_microseconds } in &self.asking {
+        for QuestionLatency { label, latency_microseconds, cpu_microseconds } in &self.asking {
             let label = format!("answer to next form, {label}");
             rows.push(row(&label, Some(*latency_microseconds), *cpu_microseconds));
         }
@@ -155,10 +155,10 @@ impl Results {
             rows.push(row(label, Some(answered.latency_microseconds), answered.cpu_microseconds));
         }
         let each = report::table(&rows);
-        let crowd = self.crowd.as_ref().map(show_crowd).unwrap_or_default();
-        let holds: Vec<String> = self.holds.iter().map(Hold::to_string).collect();
+        let crowd = self.crowd.as_ref().map(show_waiting).unwrap_or_default();
+        let holds: Vec<String> = self.holds.iter().map(Threshold::to_string).collect();
         format!(
-            "conversations, {}, median of {} rounds\n\n{durable}\n{each}\n{crowd}{}",
+            "sessions, {}, median of {} rounds\n\n{durable}\n{each}\n{crowd}{}",
             self.environment,
             self.rounds,
             holds.join("\n"),
@@ -166,8 +166,8 @@ impl Results {
     }
 }
 
-fn show_crowd(crowd: &Crowd) -> String {
-    let row = |what: &str, taken: &Taken| {
+fn show_waiting(crowd: &WaitingSessions) -> String {
+    let row = |what: &str, taken: &Takeover| {
         [
             what.to_owned(),
             format!("{:.3}", taken.first_answer_seconds),

@@ -1,5 +1,5 @@
-//! What it costs to ask who calls, what they may do and how often, and to count it all: a small call
-//! over HTTP to the same program with and without.
+//! Cost of authentication, permissions, rate limits and metrics: a small call over HTTP to the same
+//! program with and without them.
 
 use std::{fs, path::Path};
 
@@ -15,24 +15,24 @@ use crate::{
     },
     listening::{Program, SERVE},
     placement::{Cores, Placement},
-    report::{self, Environment, Hold, name},
+    report::{self, Environment, Threshold, name},
 };
 
-/// Compare calls to a guarded and watched server with calls to one that is neither
+/// Compare calls to a server with access control and metrics with calls to one without
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     run: Run,
 }
 
-/// How a server is set up.
+/// The configuration of a server.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Nobody is asked and nothing is counted.
+    /// No access control, no metrics.
     Plain,
-    /// Calls are counted, as they are by default.
+    /// Metrics only, the default.
     Watched,
-    /// Callers need tokens, permissions and a rate, and nothing is counted.
+    /// Tokens, permissions and a rate limit, no metrics.
     Guarded,
 }
 
@@ -65,7 +65,7 @@ impl Kind {
         matches!(self, Self::Guarded).then_some(TOKEN)
     }
 
-    /// Starts a server of this kind, and puts the load on it.
+    /// Starts a server in this configuration and puts the load on it.
     fn measure(
         self,
         load: Load,
@@ -105,8 +105,12 @@ impl Arguments {
             rounds,
             cores,
             holds: [
-                Hold::at_least("metrics and logs: calls/s", 0.95, Sample::speed(watched, plain)),
-                Hold::at_least(
+                Threshold::at_least(
+                    "metrics and logs: calls/s",
+                    0.95,
+                    Sample::speed(watched, plain),
+                ),
+                Threshold::at_least(
                     "token, permissions, rates: calls/s",
                     0.95,
                     Sample::speed(guarded, plain),
@@ -127,7 +131,7 @@ struct Results {
     rounds: u32,
     cores: Cores,
     kinds: [(&'static str, Sample); 3],
-    holds: [Hold; 2],
+    holds: [Threshold; 2],
 }
 
 impl Results {
@@ -145,7 +149,7 @@ impl Results {
                 format!("{:.1}", sample.cpu_microseconds_per_call),
             ]
         }));
-        let holds: Vec<String> = self.holds.iter().map(Hold::to_string).collect();
+        let holds: Vec<String> = self.holds.iter().map(Threshold::to_string).collect();
         format!(
             "tools/call over HTTP: {connections} connections, one call in flight on each, \
              {milliseconds} ms, {}, median of {} rounds\n{}\n\n{}\n{}",

@@ -1,4 +1,4 @@
-//! A small call over HTTP, beside a bare axum handler and beside the official SDK.
+//! A small call over HTTP, compared with a bare axum handler and the official SDK.
 
 mod connection;
 mod contest;
@@ -18,7 +18,7 @@ use self::{
 use crate::{
     binary::{McpFlow, Target},
     placement::Cores,
-    report::{self, Environment, Hold, name},
+    report::{self, Environment, Threshold, name},
 };
 
 /// Compare a small call over HTTP with a bare axum handler and with rmcp
@@ -28,20 +28,20 @@ pub(crate) struct Arguments {
     run: Run,
 }
 
-/// How calls over HTTP are measured, whatever they are compared with.
+/// Options of all HTTP measurements.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) load: Load,
 
-    /// Times each server is measured; medians are shown, of numbers and of ratios in one round
+    /// Rounds per server; medians of numbers and of the ratios within a round are shown
     #[arg(long, value_name = "N", default_value = "9")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
-    // On the driver's core a call would seem to cost what it costs the driver as well. On more
-    // cores than one a good server is faster than the driver, and then all seem alike.
-    /// Where the driver and the server run
+    // On the driver's core, a call would include the cost of the driver. On several cores, a good
+    // server is faster than the driver, and then all seem alike.
+    /// Placement of the driver and the server
     #[arg(long, value_enum, default_value = "one-each")]
     pub(crate) cores: Cores,
 
@@ -55,7 +55,7 @@ impl Arguments {
         let Run { load, rounds, cores, mcp_flow } = self.run;
         let target = Target::find()?;
         let mcp_flow = mcp_flow.locate(&target)?;
-        // Asked before any thread is confined, because the answer counts only allowed cores.
+        // Queried before any thread is confined, because only allowed cores are counted.
         let environment = Environment::describe()?;
         let mut contest = Contest {
             target: &target,
@@ -103,18 +103,22 @@ impl Comparison {
         [&self.bare, &self.rmcp, &self.mcp_flow]
     }
 
-    fn holds(&self) -> [Hold; 3] {
+    fn holds(&self) -> [Threshold; 3] {
         let Self { era, bare, rmcp, mcp_flow } = self;
         let p99 = |sample: &Sample| sample.p99_microseconds;
-        let patience = Sample::ratio(&mcp_flow.samples, &rmcp.samples, p99);
+        let p99_ratio = Sample::ratio(&mcp_flow.samples, &rmcp.samples, p99);
         [
-            Hold::at_least(
+            Threshold::at_least(
                 format!("{era}: mcp-flow / bare axum calls/s"),
                 0.85,
                 speed(mcp_flow, bare),
             ),
-            Hold::at_least(format!("{era}: mcp-flow / rmcp calls/s"), 2.2, speed(mcp_flow, rmcp)),
-            Hold::new(format!("{era}: mcp-flow / rmcp p99"), 1.0, patience),
+            Threshold::at_least(
+                format!("{era}: mcp-flow / rmcp calls/s"),
+                2.2,
+                speed(mcp_flow, rmcp),
+            ),
+            Threshold::new(format!("{era}: mcp-flow / rmcp p99"), 1.0, p99_ratio),
         ]
     }
 
@@ -150,7 +154,7 @@ struct Results {
     rounds: u32,
     cores: Cores,
     eras: Vec<Comparison>,
-    holds: Vec<Hold>,
+    holds: Vec<Threshold>,
     trials: Vec<Trial>,
 }
 
@@ -159,7 +163,7 @@ impl Results {
         let Load { connections, milliseconds } = self.load;
         let mut rows = vec![HEADINGS.map(str::to_owned)];
         rows.extend(self.eras.iter().flat_map(Comparison::rows));
-        let holds: Vec<String> = self.holds.iter().map(Hold::to_string).collect();
+        let holds: Vec<String> = self.holds.iter().map(Threshold::to_string).collect();
         let trials =
             self.trials.iter().map(|Trial { era, label, cpu_microseconds_per_call: cpu }| {
                 format!("tried {era} {label}: at best {cpu:.1} us/call")
@@ -176,7 +180,7 @@ impl Results {
         ) + &self.caveats()
     }
 
-    /// What makes these numbers say less about the servers than they seem to.
+    /// Returns warnings about conditions that make the numbers less meaningful.
     fn caveats(&self) -> String {
         let servers = self.eras.iter().flat_map(Comparison::servers);
         let medians: Vec<Sample> = servers.map(|server| server.median).collect();

@@ -1,13 +1,13 @@
-//! Which calls have been answered, and that each was answered once and rightly.
+//! Ledger of calls: each must be answered once and correctly.
 
 use anyhow::{Context, ensure};
 
-use crate::reply::{Answer, excerpt};
+use crate::reply::{Reply, excerpt};
 
-/// Keeps account of calls numbered from zero, and accepts one reply to each.
+/// Tracks calls numbered from zero and accepts one reply to each.
 ///
-/// A server that drops, repeats or miscalculates replies would win every comparison, so a reply
-/// that is not right is an error here rather than a statistic.
+/// A server that drops, repeats or miscalculates replies would win every comparison, so a wrong
+/// reply is an error, not a statistic.
 pub(crate) struct Ledger {
     answered: Vec<bool>,
     open: usize,
@@ -18,14 +18,14 @@ impl Ledger {
         Self { answered: vec![false; calls], open: calls }
     }
 
-    /// How many calls are still unanswered, sent or not.
+    /// Returns the number of unanswered calls, sent or not.
     pub(crate) fn open(&self) -> usize {
         self.open
     }
 
-    /// Enters one line from a server, and checks the text of the result with `is_right`.
+    /// Records one line from a server and checks the text of its result with `is_right`.
     ///
-    /// Returns false if the line was a notification, which answers nothing.
+    /// Returns false for a notification.
     pub(crate) fn enter(
         &mut self,
         line: &[u8],
@@ -41,7 +41,7 @@ impl Ledger {
         line: &[u8],
         is_right: impl FnOnce(usize, &str) -> bool,
     ) -> anyhow::Result<bool> {
-        let Some(Answer { id, text }) = Answer::decode(line)? else { return Ok(false) };
+        let Some(Reply { id, text }) = Reply::decode(line)? else { return Ok(false) };
         let answered = self.answered.get_mut(id).context("a call was answered but never made")?;
         ensure!(!*answered, "a call was answered twice");
         ensure!(is_right(id, &text), "a result is wrong");

@@ -1,14 +1,14 @@
-//! Bytes to lines, in as few reads as the pipe allows.
+//! Splits bytes into lines, in as few reads as the pipe allows.
 //!
-//! Shared by the driver and the bare loop, so that neither is slower at this than the other.
+//! Shared by the driver and the bare server, so that neither is slower at this than the other.
 
 use std::io::{self, Read};
 
-/// Splits what a source delivers into lines, without copying them out.
+/// Splits the input into lines without copying them.
 pub(crate) struct Lines<R> {
     source: R,
     buffer: Vec<u8>,
-    /// How much of the buffer holds the beginning of a line that has not ended yet.
+    /// Length of the incomplete line at the start of the buffer.
     filled: usize,
 }
 
@@ -17,9 +17,9 @@ impl<R: Read> Lines<R> {
         Self { source, buffer: vec![0; PIPE_CAPACITY], filled: 0 }
     }
 
-    /// Reads once and hands over each line that is now complete, without its newline.
+    /// Reads once and passes on each complete line, without its newline.
     ///
-    /// Returns false when the source has ended.
+    /// Returns false at the end of the input.
     pub(crate) fn read_batch<E: From<io::Error>>(
         &mut self,
         mut each: impl FnMut(&[u8]) -> Result<(), E>,
@@ -41,7 +41,7 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// What a Linux pipe holds by default: a larger buffer would never be filled by one read.
+/// Default capacity of a Linux pipe: a single read never returns more.
 const PIPE_CAPACITY: usize = 64 * 1024;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A server under measurement that listens: a child process that says where on its first line.
+//! A server process under measurement that listens on a socket and prints its address first.
 
 use std::{
     io::{BufRead, BufReader},
@@ -15,18 +15,18 @@ use crate::{
     placement::Placement,
 };
 
-/// A server process and where it listens. Killed when this is dropped.
+/// A server process and its addresses. Killed on drop.
 pub(crate) struct Listening {
     pub(crate) peer: Peer,
     pub(crate) address: SocketAddr,
-    /// Where it takes one message per line, if it was told to.
+    /// Address for newline-delimited JSON over TCP, if enabled.
     pub(crate) lines: Option<SocketAddr>,
-    /// Kept open, so that a server that says more than one line does not fail for it.
+    /// Kept open, so that a server that prints more lines does not fail.
     _output: BufReader<ChildStdout>,
 }
 
 impl Listening {
-    /// Starts a server and waits until it says that it is ready.
+    /// Starts a server and waits until it is ready.
     pub(crate) fn start(program: Program<'_>, placement: Placement) -> anyhow::Result<Self> {
         let mut command = Command::new(program.path);
         command.args(program.arguments).current_dir(program.folder);
@@ -40,19 +40,19 @@ impl Listening {
     }
 }
 
-/// How to start a server.
+/// The command that starts a server.
 #[derive(Clone, Copy)]
 pub(crate) struct Program<'a> {
     pub(crate) path: &'a Path,
     pub(crate) arguments: &'a [String],
-    /// Where it runs, and leaves what it writes.
+    /// Working directory.
     pub(crate) folder: &'a Path,
 }
 
-/// What starts MCP Flow on a free port.
+/// The arguments that start MCP Flow on a free port.
 pub(crate) const SERVE: [&str; 4] = ["serve", "--listen", "127.0.0.1:0", "--json"];
 
-/// Where it speaks HTTP, and where lines.
+/// Reads the addresses for HTTP and for newline-delimited JSON.
 fn read_places(output: &mut impl BufRead) -> anyhow::Result<(SocketAddr, Option<SocketAddr>)> {
     let mut line = String::new();
     output.read_line(&mut line)?;

@@ -1,19 +1,18 @@
-//! Measures MCP Flow beside what it must be compared with, in one run on one machine.
+//! Benchmarks of MCP Flow against references measured in the same run on the same machine.
 //!
-//! Every number is a ratio to a neighbour measured in the same minute, because a number alone says
+//! Every number is a ratio to a reference measured in the same minute, because a number alone says
 //! more about the machine than about the code. `stdio` compares a small call with a bare loop and
-//! with the official SDK, `http` with a bare axum handler and with the official SDK; `memory`
-//! compares a flooded server with itself at rest, and `many` one with thousands of idle
-//! connections; `client` compares our client library with the official SDK's, `cli` the command line
-//! with `curl`, `resources` a large download with a bare handler, `flows` durable turns with rows
-//! committed one by one and questions with those of the official SDK, `guarded` a server that asks who
-//! calls and counts what with one that does neither, `webtransport` round trips,
-//! bulk and memory with quinn alone, `cbor` itself with JSON; `compile` is the one that counts
-//! seconds, those a crate with a hundred tools takes to build, and a server of one tool from scratch
-//! beside the official SDK.
+//! the official SDK, `http` with a bare axum handler and the official SDK. `memory` compares a
+//! flooded server with the same server idle, and `many` one with thousands of idle connections.
+//! `client` compares the client library with the official SDK's, `cli` the command line with
+//! `curl`, `resources` a large download with a bare handler, and `flows` durable turns with rows
+//! committed one by one and questions with those of the official SDK. `guarded` compares a server
+//! with access control and metrics with one without, `webtransport` round trips, bulk and memory
+//! with quinn alone, and `cbor` CBOR with JSON. `compile` measures seconds: the build of a crate
+//! with a hundred tools, and of a minimal server from scratch beside the official SDK.
 //!
-//! The neighbours are hidden subcommands of this binary, so they are built with the same compiler
-//! and the same profile as what they are compared with.
+//! The references are hidden subcommands of this binary, so that they are built with the same
+//! compiler and profile as MCP Flow.
 
 mod binary;
 mod call;
@@ -43,7 +42,7 @@ mod workflows;
 
 use clap::Parser;
 
-/// Measure MCP Flow beside a bare loop and the official SDK
+/// Benchmark MCP Flow against a bare loop and the official SDK
 #[derive(Debug, Parser)]
 enum Command {
     Stdio(stdio::Arguments),
@@ -83,7 +82,7 @@ enum Command {
     /// Serve one file and echoes over QUIC, and nothing else
     #[command(hide = true)]
     ServeQuinn(servers::quinn::Settings),
-    /// Read a file over WebTransport with rests in between
+    /// Read a file over WebTransport with pauses
     #[command(hide = true)]
     ReadSlowly(webtransport::slow::Settings),
 }

@@ -1,7 +1,8 @@
-//! A server that holds thousands of idle connections, beside the same server at rest.
+//! Memory of a server with thousands of idle connections, compared with the same server without
+//! any.
 //!
-//! What is counted is what the server keeps for a client that says nothing: its resident memory.
-//! The kernel's part of a connection is the same for every server and is not in it.
+//! Only the resident memory of the server is counted. The kernel's part of a connection is the same
+//! for every server.
 
 mod idle;
 
@@ -16,10 +17,10 @@ use crate::{
     listening::{Listening, Program, SERVE},
     placement::Cores,
     process::Memory,
-    report::{self, Environment, Hold, megabytes},
+    report::{self, Environment, Threshold, megabytes},
 };
 
-/// Measure how far memory grows with each idle connection
+/// Measure the memory of idle connections
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     // Each takes a port of its own, of which one address has some 28,000 by default.
@@ -48,7 +49,7 @@ impl Arguments {
         let results = Results {
             environment: Environment::describe()?,
             connections: self.connections,
-            holds: vec![Hold::new(
+            holds: vec![Threshold::new(
                 "mcp-flow RSS growth per idle SSE connection, KB",
                 16.0,
                 sse.kilobytes_per_connection,
@@ -61,9 +62,9 @@ impl Arguments {
     }
 }
 
-/// Opens connections to a server that has had none before, and weighs it before and after.
+/// Opens connections to a new server and measures its memory before and after.
 fn hold_open(program: Program<'_>, kind: Kind, connections: usize) -> anyhow::Result<Growth> {
-    // A server of its own for each kind: what one kind gives back, the next would not ask for.
+    // A separate server for each kind: memory freed by one kind would be reused by the next.
     let server = Listening::start(program, Cores::Free.place()?)?;
     let process = server.peer.process();
     let idle = Memory::settled(process)?;
@@ -74,7 +75,7 @@ fn hold_open(program: Program<'_>, kind: Kind, connections: usize) -> anyhow::Re
         open.push(connection.with_context(|| format!("{kind} connection {number}"))?);
     }
     let opened = Memory::settled(process)?;
-    // One that the server has dropped would look like one that costs nothing.
+    // A connection the server has closed would seem to cost nothing.
     let lost =
         open.iter_mut().filter_map(|connection| connection.check().err()).collect::<Vec<_>>();
     ensure!(
@@ -111,7 +112,7 @@ struct Results {
     connections: usize,
     sse: Growth,
     websocket: Growth,
-    holds: Vec<Hold>,
+    holds: Vec<Threshold>,
 }
 
 #[derive(Serialize)]
@@ -140,7 +141,7 @@ impl Results {
             row(Kind::Sse, &self.sse),
             row(Kind::WebSocket, &self.websocket),
         ];
-        let holds: Vec<String> = self.holds.iter().map(Hold::to_string).collect();
+        let holds: Vec<String> = self.holds.iter().map(Threshold::to_string).collect();
         format!(
             "{} idle connections of each kind, {}\n\n{}\n{}",
             self.connections,
@@ -151,5 +152,5 @@ impl Results {
     }
 }
 
-/// What either end has open besides connections.
+/// Files that either end has open besides connections.
 const SPARE_FILES: u64 = 256;

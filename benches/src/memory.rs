@@ -1,4 +1,5 @@
-//! A client that sends much and reads nothing, beside the same server at rest.
+//! Memory of a server whose client sends much and reads nothing, compared with the same server
+//! idle.
 
 use std::{
     io::{self, Write},
@@ -21,10 +22,10 @@ use crate::{
     peer::{Peer, Pipes},
     placement::Cores,
     process::Memory,
-    report::{self, Environment, Hold, megabytes},
+    report::{self, Environment, Threshold, megabytes},
 };
 
-/// Measure how far memory grows while replies are not read
+/// Measure memory while replies are not read
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Calls of `echo` to send
@@ -49,8 +50,8 @@ impl Arguments {
             calls: self.calls,
             text_bytes: TEXT_BYTES,
             holds: vec![
-                Hold::new("mcp-flow idle RSS, MB", 8.0, megabytes(readings.idle_rss_bytes)),
-                Hold::new("mcp-flow RSS growth while nobody reads, MB", 32.0, growth),
+                Threshold::new("mcp-flow idle RSS, MB", 8.0, megabytes(readings.idle_rss_bytes)),
+                Threshold::new("mcp-flow RSS growth while replies are not read, MB", 32.0, growth),
             ],
             readings,
         };
@@ -59,7 +60,7 @@ impl Arguments {
     }
 }
 
-/// Sends every call before reading any reply, and weighs the server at each stage.
+/// Sends every call before reading any reply, and measures the server's memory at each stage.
 fn flood(command: Command, calls: usize) -> anyhow::Result<Readings> {
     let (mut peer, Pipes { requests, mut replies }) = Peer::start(command, Cores::Free.place()?)?;
     let process = peer.process();
@@ -95,9 +96,9 @@ fn flood(command: Command, calls: usize) -> anyhow::Result<Readings> {
     })
 }
 
-/// Sends from a thread of its own, which is expected to stop at a full pipe until someone reads.
+/// Writes from a separate thread, which is expected to block on a full pipe until replies are read.
 ///
-/// If the server dies the thread ends with an error, so it needs nobody to wait for it.
+/// If the server dies the thread ends with an error, so it need not be joined.
 fn write_calls(
     mut requests: ChildStdin,
     calls: usize,
@@ -130,7 +131,7 @@ struct Results {
     calls: usize,
     text_bytes: usize,
     readings: Readings,
-    holds: Vec<Hold>,
+    holds: Vec<Threshold>,
 }
 
 #[derive(Serialize)]
@@ -140,7 +141,7 @@ struct Readings {
     stalled_rss_bytes: u64,
     stalled_peak_rss_bytes: u64,
     calls_sent_while_stalled: usize,
-    /// The most there was until every reply had been read.
+    /// The peak until every reply was read.
     drained_peak_rss_bytes: u64,
 }
 
@@ -151,11 +152,11 @@ impl Results {
         let rows = [
             ["stage", "RSS MB"].map(str::to_owned),
             row("idle", readings.idle_rss_bytes),
-            row("nobody reads", readings.stalled_rss_bytes),
-            row("nobody reads, peak", readings.stalled_peak_rss_bytes),
+            row("replies not read", readings.stalled_rss_bytes),
+            row("replies not read, peak", readings.stalled_peak_rss_bytes),
             row("all replies read, peak", readings.drained_peak_rss_bytes),
         ];
-        let holds: Vec<String> = self.holds.iter().map(Hold::to_string).collect();
+        let holds: Vec<String> = self.holds.iter().map(Threshold::to_string).collect();
         format!(
             "{} calls of echo with {} bytes over stdio, {}\n\n{}\n{} calls were taken while nobody \
              read; afterwards each was answered exactly once\n{}",

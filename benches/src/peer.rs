@@ -1,7 +1,7 @@
-//! A server under measurement: a child process, mostly at the other end of two pipes.
+//! A server process under measurement, usually connected by two pipes.
 //!
-//! Everything here blocks. A client that is one plain thread leaves the most of a small machine to
-//! the server it measures.
+//! Everything here blocks. A single-threaded client leaves the most of a small machine to the
+//! server.
 
 use std::{
     io::Write,
@@ -18,22 +18,22 @@ use serde_json::{Value, json};
 
 use crate::{lines::Lines, placement::Placement};
 
-/// A server process, killed when this is dropped.
+/// A server process, killed on drop.
 pub(crate) struct Peer(Child);
 
-/// The two ends that a client holds. They outlive nothing: closing `requests` ends the server.
+/// The client's ends of the pipes. Closing `requests` ends the server.
 pub(crate) struct Pipes {
     pub(crate) requests: ChildStdin,
     pub(crate) replies: Lines<ChildStdout>,
 }
 
 impl Peer {
-    /// Starts a server, completes the handshake, and lets it come to rest.
+    /// Starts a server, completes the handshake, and waits until it is idle.
     pub(crate) fn start(command: Command, placement: Placement) -> anyhow::Result<(Self, Pipes)> {
         Self::start_as(&json!({}), command, placement)
     }
 
-    /// As [`start`](Self::start), for a client that can do something.
+    /// Like [`start`](Self::start), for a client with capabilities.
     pub(crate) fn start_as(
         capabilities: &Value,
         mut command: Command,
@@ -47,11 +47,11 @@ impl Peer {
         };
         peer.within(HANDSHAKE_LIMIT, || pipes.shake_hands(capabilities))
             .with_context(|| format!("no handshake with {command:?}"))?;
-        thread::sleep(REST);
+        thread::sleep(SETTLE_TIME);
         Ok((peer, pipes))
     }
 
-    /// Starts a server that listens, and returns the output on which it will say where.
+    /// Starts a server that listens, and returns the output to which it will print its address.
     pub(crate) fn start_listening(
         mut command: Command,
         placement: Placement,
@@ -71,7 +71,7 @@ impl Peer {
         self.0.id()
     }
 
-    /// Asks the server to end, and waits until it has.
+    /// Stops the server and waits until it has exited.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         let process = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
         kill_process(process.context("a process has a number")?, Signal::TERM)?;
@@ -80,9 +80,9 @@ impl Peer {
         Ok(())
     }
 
-    /// Runs work that waits for the server, and kills the server if the work takes too long.
+    /// Runs work that waits for the server, and kills the server on a timeout.
     ///
-    /// Killing it closes its pipes, which ends whatever the work was waiting for.
+    /// Killing it closes its pipes, which unblocks the work.
     pub(crate) fn within<T: Send>(
         &mut self,
         limit: Duration,
@@ -109,7 +109,7 @@ impl Peer {
         })
     }
 
-    /// Closes the server's input and hands over what it still says before it exits.
+    /// Closes the server's input and passes on its remaining output.
     pub(crate) fn finish(
         mut self,
         pipes: Pipes,
@@ -127,7 +127,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // An error means that it has exited already, which is what was wanted.
+        // An error means that it has exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -155,8 +155,8 @@ impl Pipes {
         Ok(())
     }
 
-    /// The next message that has an id: a reply, or a request of the server's. What came with it
-    /// is lost, so the server may have no reason to say more than one thing.
+    /// Reads the next message with an id: a reply, or a request of the server. Messages read along
+    /// with it are dropped, so the server must not send more than one.
     pub(crate) fn read_message(&mut self) -> anyhow::Result<Value> {
         let mut reply = None;
         while reply.is_none() {
@@ -175,9 +175,9 @@ impl Pipes {
     }
 }
 
-/// How long a server may take to be ready.
+/// Time limit for a server to become ready.
 pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 const EXIT_LIMIT: Duration = Duration::from_secs(30);
 
-/// Long enough for a server to go back to waiting, so that what it does next is what is measured.
-pub(crate) const REST: Duration = Duration::from_millis(100);
+/// Time for a server to become idle again before the next measurement.
+pub(crate) const SETTLE_TIME: Duration = Duration::from_millis(100);

@@ -1,9 +1,9 @@
-//! Which cores the driver and the server run on.
+//! Placement of the driver and the server on CPU cores.
 //!
-//! Left alone, the scheduler puts both on one core when the machine is busy and on two when it is
-//! idle. Waking a core that sleeps is charged to whoever wakes it, so the same bare loop costs
-//! 0.5 us per call in one case and 1.1 in the other: a ratio between servers that were placed
-//! differently says nothing about the servers.
+//! By default the scheduler puts both on one core when the machine is busy and on two when it is
+//! idle. Waking a sleeping core is charged to the waker, so the same bare loop costs 0.5 us per
+//! call in one case and 1.1 in the other. A ratio between servers that were placed differently is
+//! meaningless.
 
 use std::process::{Child, Command};
 
@@ -12,23 +12,23 @@ use clap::ValueEnum;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 
-/// The choices there are.
+/// The available placements.
 #[derive(Clone, Copy, Debug, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Cores {
     /// Both on one core: the work alone, whatever else the machine does
     OneCore,
-    /// The driver on one core and the server on the others: the work and the waking
+    /// The driver on one core and the server on the others: the work and the wake-ups
     Apart,
-    /// The driver on one core and the server on one other: what a core can do with a driver
-    /// beside it that never runs out of breath
+    /// The driver on one core and the server on one other: what a core can do if the driver never
+    /// limits it
     OneEach,
-    /// Wherever the scheduler likes
+    /// No restriction
     Free,
 }
 
 impl Cores {
-    /// Turns a choice into cores of this machine. To be called before anything is confined.
+    /// Resolves a choice to cores of this machine. Call it before anything is confined.
     pub(crate) fn place(self) -> anyhow::Result<Placement> {
         let all = sched_getaffinity(None).context("cannot find out which cores are allowed")?;
         let last = (0..CpuSet::MAX_CPU).rev().find(|&core| all.is_set(core));
@@ -65,7 +65,8 @@ pub(crate) struct Placement {
 impl Placement {
     /// Starts a server on its cores, and confines the calling thread to those of the driver.
     ///
-    /// Cores are inherited: by all threads of the server, and by threads the caller starts later.
+    /// The affinity is inherited by all threads of the server, and by threads the caller starts
+    /// later.
     pub(crate) fn spawn(&self, command: &mut Command) -> anyhow::Result<Child> {
         sched_setaffinity(None, &self.server)?;
         let child = command.spawn();

@@ -1,4 +1,4 @@
-//! What the kernel says a process has used.
+//! Resource usage of a process, from /proc.
 
 use std::{
     collections::VecDeque,
@@ -8,12 +8,12 @@ use std::{
 
 use anyhow::{Context, bail};
 
-/// The processor time that all threads of a process have used, in user and kernel mode.
+/// The CPU time of all threads of a process, in user and kernel mode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CpuTime {
-    /// To the nanosecond, but only of threads that are alive.
+    /// In nanoseconds, but only of living threads.
     living: Option<Duration>,
-    /// Of all threads there have been, but to the hundredth of a second.
+    /// Of all threads ever, but in units of a hundredth of a second.
     whole: Duration,
 }
 
@@ -25,28 +25,28 @@ impl CpuTime {
         Ok(Self { living: schedstat_of(process, 0), whole })
     }
 
-    /// The time used since an earlier reading of the same process.
+    /// Returns the time used since an earlier reading of the same process.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         let whole = self.whole.saturating_sub(earlier.whole);
         let Some((now, then)) = self.living.zip(earlier.living) else { return whole };
         let living = now.saturating_sub(then);
-        // A thread that has ended takes its nanoseconds with it, but its ticks stay.
+        // The nanoseconds of an ended thread are lost, but its ticks stay.
         if whole > living.mul_f64(1.05) + 2 * TICK { whole } else { living }
     }
 }
 
-/// How long the threads of a process have been ready to run while their cores were taken.
+/// Returns the time in which threads of a process were runnable while their cores were taken.
 ///
-/// Zero where the kernel was built without schedstat. A thread that ends takes its share with it.
+/// Zero if the kernel was built without schedstat. The share of an ended thread is lost.
 pub(crate) fn waited_for_cores(process: u32) -> Duration {
     schedstat_of(process, 1).unwrap_or_default()
 }
 
-/// The memory of a process that is in RAM, in bytes.
+/// The resident memory of a process, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     pub(crate) resident: u64,
-    /// The most it has been since the process started.
+    /// The peak since the process started.
     pub(crate) peak: u64,
 }
 
@@ -62,7 +62,7 @@ impl Memory {
         Ok(Self { resident: field("VmRSS:")?, peak: field("VmHWM:")? })
     }
 
-    /// Waits until the memory of a process has hardly moved for two seconds.
+    /// Waits until the memory of a process has hardly changed for two seconds.
     pub(crate) fn settled(process: u32) -> anyhow::Result<Self> {
         let start = Instant::now();
         let mut recent = VecDeque::new();
@@ -85,7 +85,7 @@ impl Memory {
     }
 }
 
-/// Adds up one field over the threads that are alive. None where the kernel has no schedstat.
+/// Sums one field over the living threads. None if the kernel has no schedstat.
 fn schedstat_of(process: u32, field: usize) -> Option<Duration> {
     let mut total = Duration::ZERO;
     for thread in fs::read_dir(format!("/proc/{process}/task")).ok()? {
@@ -99,7 +99,7 @@ fn schedstat_of(process: u32, field: usize) -> Option<Duration> {
 }
 
 fn whole_of(stat: &str) -> Option<Duration> {
-    // The second field is the name of the program in brackets, and may itself hold any of them.
+    // The second field is the program name in brackets, and may contain brackets itself.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11).map(str::parse::<u32>);
     let (user, system) = (fields.next()?.ok()?, fields.next()?.ok()?);
@@ -111,7 +111,7 @@ fn kilobytes_of(status: &str, name: &str) -> Option<u64> {
     value.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// The unit of /proc/PID/stat, which Linux fixes at a hundredth of a second for programs.
+/// The unit of /proc/PID/stat, which is a hundredth of a second on Linux.
 const TICK: Duration = Duration::from_millis(10);
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! Text to the answer of one call, or the reason why it is none.
+//! Parser of the reply to one call.
 
 use std::borrow::Cow;
 
@@ -6,16 +6,17 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What a server answered to one call.
-pub(crate) struct Answer<'a> {
+/// The reply to one call.
+pub(crate) struct Reply<'a> {
     pub(crate) id: usize,
     pub(crate) text: Cow<'a, str>,
 }
 
-impl<'a> Answer<'a> {
-    /// Reads one message from a server. A notification answers nothing; any failure is an error.
+impl<'a> Reply<'a> {
+    /// Reads one message from a server. Returns `None` for a notification; any failure is an error.
     pub(crate) fn decode(message: &'a [u8]) -> anyhow::Result<Option<Self>> {
-        let reply: Reply<'_> = serde_json::from_slice(message).context("a line is not a reply")?;
+        let reply: Message<'_> =
+            serde_json::from_slice(message).context("a line is not a reply")?;
         if reply.method.is_some() && reply.id.is_none() {
             return Ok(None);
         }
@@ -31,13 +32,13 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Enough of a message to recognise it by; a whole one may be 64 KB.
+/// Returns the beginning of a message; a whole one may be 64 KB.
 pub(crate) fn excerpt(message: &[u8]) -> String {
     String::from_utf8_lossy(message).chars().take(300).collect()
 }
 
 #[derive(Deserialize)]
-struct Reply<'a> {
+struct Message<'a> {
     id: Option<usize>,
     #[serde(borrow)]
     method: Option<&'a RawValue>,

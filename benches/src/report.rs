@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! Reports for people and result files for programs.
 
 use std::{fmt, fs, process::Command, thread};
 
@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use crate::binary::{self, Target};
 
-/// A number to hold: what was measured must not be beyond the limit.
+/// A measured number and the limit it must keep.
 #[derive(Debug, Serialize)]
-pub(crate) struct Hold {
+pub(crate) struct Threshold {
     what: String,
     bound: Bound,
     limit: f64,
@@ -18,7 +18,7 @@ pub(crate) struct Hold {
     held: bool,
 }
 
-/// On which side of the limit it is good to be.
+/// The direction of a limit.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Bound {
@@ -26,24 +26,24 @@ enum Bound {
     AtLeast,
 }
 
-impl Hold {
-    /// What must not be more than the limit.
+impl Threshold {
+    /// Creates an upper limit.
     pub(crate) fn new(what: impl Into<String>, limit: f64, measured: f64) -> Self {
         let held = measured <= limit;
         Self { what: what.into(), bound: Bound::AtMost, limit, measured, held }
     }
 
-    /// What must not be less than the limit.
+    /// Creates a lower limit.
     pub(crate) fn at_least(what: impl Into<String>, limit: f64, measured: f64) -> Self {
         let held = measured >= limit;
         Self { what: what.into(), bound: Bound::AtLeast, limit, measured, held }
     }
 }
 
-impl fmt::Display for Hold {
+impl fmt::Display for Threshold {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, bound, limit, measured, held } = self;
-        // One digit more than the limit, so that just beyond it does not look like just at it.
+        // One digit more than the limit, so that a value just beyond it does not look equal.
         let digits = if *limit < 1.0 { 2 } else { 1 };
         let sign = match bound {
             Bound::AtMost => "<=",
@@ -54,7 +54,7 @@ impl fmt::Display for Hold {
     }
 }
 
-/// The machine, the compiler and the profile, without which numbers cannot be compared later.
+/// The machine, the compiler and the profile, which later comparisons need.
 #[derive(Debug, Serialize)]
 pub(crate) struct Environment {
     rustc: String,
@@ -80,7 +80,7 @@ impl fmt::Display for Environment {
     }
 }
 
-/// Lines up rows in columns, the first to the left and all others to the right.
+/// Aligns rows in columns, the first to the left and all others to the right.
 pub(crate) fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
         rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
@@ -96,7 +96,7 @@ pub(crate) fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String 
     text
 }
 
-/// Writes results where other programs look for them, and returns the line that says where.
+/// Writes a result file and returns a line with its path.
 pub(crate) fn save(
     target: &Target,
     name: &str,
@@ -111,19 +111,19 @@ pub(crate) fn save(
     Ok(format!("written to {}", path.display()))
 }
 
-/// The name by which a choice is made on the command line.
+/// Returns the name of a choice on the command line.
 pub(crate) fn name(choice: &impl ValueEnum) -> String {
     choice.to_possible_value().expect("no choice is hidden").get_name().to_owned()
 }
 
-/// The middle one, or the mean of the middle two.
+/// Returns the middle value, or the mean of the middle two.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
-/// Bytes in the megabytes of the numbers to hold, which are decimal.
+/// Converts bytes to decimal megabytes.
 pub(crate) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
@@ -134,11 +134,11 @@ mod tests {
 
     #[test]
     fn a_hold_says_whether_it_holds() {
-        let shown = |limit, measured| Hold::new("a / b", limit, measured).to_string();
+        let shown = |limit, measured| Threshold::new("a / b", limit, measured).to_string();
         assert_eq!(shown(2.0, 1.431), "a / b <= 2.0: 1.43 held");
         assert_eq!(shown(2.0, 2.0), "a / b <= 2.0: 2.00 held");
         assert_eq!(shown(0.1, 0.104), "a / b <= 0.10: 0.104 NOT held");
-        let shown = |limit, measured| Hold::at_least("a / b", limit, measured).to_string();
+        let shown = |limit, measured| Threshold::at_least("a / b", limit, measured).to_string();
         assert_eq!(shown(0.85, 0.91), "a / b >= 0.85: 0.910 held");
         assert_eq!(shown(2.2, 2.19), "a / b >= 2.2: 2.19 NOT held");
     }

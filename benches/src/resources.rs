@@ -1,5 +1,5 @@
-//! A large file fetched by a link beside a handler that does nothing else, and thousands of
-//! subscriptions beside the same server without any.
+//! Download of a large file by a link, compared with a bare handler, and the memory of thousands of
+//! subscriptions.
 
 pub(crate) mod download;
 mod watching;
@@ -18,7 +18,7 @@ use crate::{
     binary::{McpFlow, Target},
     listening::{Listening, Program, SERVE},
     placement::Cores,
-    report::{self, Environment, Hold, median, megabytes},
+    report::{self, Environment, Threshold, median, megabytes},
     servers::files,
 };
 
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(value_parser = RangedU64ValueParser::<u64>::new().range(2..=100_000))]
     megabytes: u64,
 
-    /// How often to download it from each server, in turns
+    /// Number of alternating downloads from each server
     #[arg(long, value_name = "N", default_value = "5")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=100))]
     rounds: usize,
@@ -57,14 +57,18 @@ impl Arguments {
             megabytes: self.megabytes,
             subscriptions: self.subscriptions,
             holds: vec![
-                Hold::at_least("download MB/s, mcp-flow / bare hyper", 0.8, bulk.ratio),
-                Hold::new("mcp-flow RSS growth while downloading, MB", 32.0, bulk.growth_megabytes),
-                Hold::new(
+                Threshold::at_least("download MB/s, mcp-flow / bare hyper", 0.8, bulk.ratio),
+                Threshold::new(
+                    "mcp-flow RSS growth while downloading, MB",
+                    32.0,
+                    bulk.growth_megabytes,
+                ),
+                Threshold::new(
                     "mcp-flow RSS growth with all subscriptions, MB",
                     100.0,
                     watching.growth_megabytes,
                 ),
-                Hold::new(
+                Threshold::new(
                     "longest time from a write to its notification, ms",
                     200.0,
                     watching.longest_ms,
@@ -74,7 +78,7 @@ impl Arguments {
             watching,
         };
         let saved = report::save(&target, "resources.json", &results)?;
-        // A gigabyte nobody needs any more.
+        // Frees a gigabyte of disk space.
         fs::remove_dir_all(&folder).context("cannot remove what was downloaded")?;
         Ok(format!("{}\n{saved}", results.show()))
     }
@@ -126,7 +130,7 @@ struct Results {
     subscriptions: usize,
     bulk: Bulk,
     watching: Subscribed,
-    holds: Vec<Hold>,
+    holds: Vec<Threshold>,
 }
 
 #[derive(Serialize)]
@@ -163,7 +167,7 @@ impl Results {
                 format!("{:.1}", bulk.growth_megabytes),
             ],
         ];
-        let holds: Vec<String> = self.holds.iter().map(Hold::to_string).collect();
+        let holds: Vec<String> = self.holds.iter().map(Threshold::to_string).collect();
         format!(
             "{} MB downloaded, {} files subscribed to, {}\n\n{}\nsubscriptions: RSS growth {:.1} \
              MB; from a write to its notification {:.0} ms, at most {:.0} ms\n\n{}",

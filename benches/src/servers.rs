@@ -1,4 +1,4 @@
-//! The servers that MCP Flow is measured beside.
+//! Reference servers.
 
 pub(crate) mod axum;
 pub(crate) mod bare;
@@ -14,7 +14,7 @@ use std::io;
 use clap::ValueEnum;
 use tokio::runtime::Builder;
 
-/// How many threads run a server's tasks.
+/// The number of threads that run a server's tasks.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Runtime {
     CurrentThread,

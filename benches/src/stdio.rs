@@ -1,4 +1,4 @@
-//! A small call over a pipe, beside a bare loop and beside the official SDK.
+//! A small call over a pipe, compared with a bare loop and the official SDK.
 
 use std::{ffi::OsString, path::Path, process::Command};
 
@@ -8,7 +8,7 @@ use crate::{
     binary::{McpFlow, Target},
     driver::{Load, Sample, measure},
     placement::{Cores, Placement},
-    report::{self, Environment, Hold, median, name},
+    report::{self, Environment, Threshold, median, name},
     servers::rmcp::Settings,
 };
 
@@ -18,12 +18,12 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     load: Load,
 
-    /// Times each server is measured; the medians are shown
+    /// Rounds per server; medians are shown
     #[arg(long, value_name = "N", default_value = "3")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// Where the driver and the server run
+    /// Placement of the driver and the server
     #[arg(long, value_enum, default_value = "one-core")]
     cores: Cores,
 
@@ -36,7 +36,7 @@ impl Arguments {
     pub(crate) fn run(self) -> anyhow::Result<String> {
         let target = Target::find()?;
         let mcp_flow = self.mcp_flow.locate(&target)?;
-        // Asked before any thread is confined, because the answer counts only allowed cores.
+        // Queried before any thread is confined, because only allowed cores are counted.
         let environment = Environment::describe()?;
         let placement = self.cores.place()?;
         let (settings, rmcp_trials) = choose_settings(&target.benches, self.load, placement)?;
@@ -53,8 +53,8 @@ impl Arguments {
             cores: self.cores,
             rounds: self.rounds,
             holds: vec![
-                Hold::new("mcp-flow / bare loop CPU", 2.0, flow / bare),
-                Hold::new("mcp-flow / rmcp CPU", 0.10, flow / rmcp),
+                Threshold::new("mcp-flow / bare loop CPU", 2.0, flow / bare),
+                Threshold::new("mcp-flow / rmcp CPU", 0.10, flow / rmcp),
             ],
             servers,
             rmcp_trials,
@@ -63,7 +63,7 @@ impl Arguments {
         Ok(format!("{}\n{saved}", results.show()))
     }
 
-    /// Takes turns, so that whatever else the machine does falls on all servers alike.
+    /// Alternates between servers, so that other load on the machine affects all of them alike.
     fn measure_in_turn<const N: usize>(
         &self,
         contestants: [Contestant; N],
@@ -84,7 +84,7 @@ impl Arguments {
     }
 }
 
-/// Tries every way to set up the SDK, and keeps the one that needs the least processor time.
+/// Tries every configuration of the SDK and keeps the one with the least CPU time.
 fn choose_settings(
     benches: &Path,
     load: Load,
@@ -110,7 +110,7 @@ fn rmcp(benches: &Path, settings: Settings) -> Contestant {
     Contestant::new(label, benches, ["serve-rmcp".to_owned(), runtime, transport])
 }
 
-/// A server and how to start it.
+/// A server and its command.
 struct Contestant {
     label: String,
     program: OsString,
@@ -143,7 +143,7 @@ struct Results {
     rounds: u32,
     cores: Cores,
     servers: [Measured; 3],
-    holds: Vec<Hold>,
+    holds: Vec<Threshold>,
     rmcp_trials: Vec<Trial>,
 }
 
@@ -177,7 +177,7 @@ impl Results {
                 format!("{:.3}", cpu / rmcp),
             ]
         }));
-        let holds: Vec<String> = self.holds.iter().map(Hold::to_string).collect();
+        let holds: Vec<String> = self.holds.iter().map(Threshold::to_string).collect();
         format!(
             "tools/call over stdio: {calls} calls, {in_flight} in flight, {}, median of {} rounds\n\
              {}\n\n{}\n{}\n",

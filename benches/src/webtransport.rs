@@ -1,9 +1,10 @@
-//! WebTransport beside quinn alone with the same settings, and beside HTTP from the same server.
+//! WebTransport compared with quinn alone in the same configuration, and with HTTP from the same
+//! server.
 
 mod client;
-mod crowd;
 mod http;
 mod identity;
+mod idle;
 mod results;
 pub(crate) mod slow;
 
@@ -35,24 +36,24 @@ pub(crate) struct Arguments {
     #[arg(value_parser = RangedU64ValueParser::<u64>::new().range(2..=100_000))]
     megabytes: u64,
 
-    /// How long to ping, in milliseconds
+    /// Duration of the ping measurement, in milliseconds
     #[arg(long, value_name = "N", default_value = "1000")]
     milliseconds: u64,
 
-    /// How often to measure everything, in turns
+    /// Number of alternating rounds
     #[arg(long, value_name = "N", default_value = "5")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=100))]
     rounds: usize,
 
-    /// Size of the file for the slow reader, in megabytes; 0 leaves it out
+    /// Size of the file for the slow reader, in megabytes; 0 skips it
     #[arg(long, value_name = "N", default_value = "10000")]
     slow_megabytes: u64,
 
-    /// Idle connections to hold open; 0 leaves them out
+    /// Idle connections to hold open; 0 skips them
     #[arg(long, value_name = "N", default_value = "1000")]
     connections: usize,
 
-    /// Streams for one client to open; 0 leaves them out
+    /// Streams for one client to open; 0 skips them
     #[arg(long, value_name = "N", default_value = "100000")]
     streams: usize,
 
@@ -82,15 +83,15 @@ impl Arguments {
         if self.slow_megabytes > 0 {
             eprintln!("sending {} MB to a slow reader", self.slow_megabytes);
             let server = servers.mcp_flow(&root)?;
-            let place = (server.address, server.peer.process());
-            slow = Some(slow::measure(&target, place, &identity, &slow_file)?);
+            let endpoint = (server.address, server.peer.process());
+            slow = Some(slow::measure(&target, endpoint, &identity, &slow_file)?);
         }
         if self.connections > 0 {
             eprintln!("opening {} connections", self.connections);
             let measure = |kind, server: &Listening| {
                 runtime.block_on(async {
                     let dialer = Dialer::new(kind, server.address, &identity)?;
-                    crowd::hold_open(&dialer, server.peer.process(), self.connections).await
+                    idle::hold_open(&dialer, server.peer.process(), self.connections).await
                 })
             };
             idle = Some([
@@ -103,7 +104,7 @@ impl Arguments {
             let server = servers.mcp_flow(&root)?;
             flood = Some(runtime.block_on(async {
                 let dialer = Dialer::new(Kind::McpFlow, server.address, &identity)?;
-                crowd::flood(&dialer, server.peer.process(), self.streams).await
+                idle::flood(&dialer, server.peer.process(), self.streams).await
             })?);
         }
         let environment = Environment::describe()?;
@@ -129,7 +130,7 @@ impl Arguments {
         let mut rounds = Vec::new();
         for round in 1..=self.rounds {
             eprintln!("round {round}");
-            // Whoever comes first in one round comes last in the next.
+            // The order alternates between rounds.
             let (flow, raw) = if round % 2 == 0 {
                 let flow = self.measure(&flow, name).await?;
                 (flow, self.measure(&raw, name).await?)
@@ -148,7 +149,7 @@ impl Arguments {
         Ok(rounds)
     }
 
-    /// Everything about one server, on a connection of its own that has found its pace.
+    /// Measures one server on a connection of its own that is warmed up.
     async fn measure(&self, dialer: &Dialer, file: &str) -> anyhow::Result<Sample> {
         let mut client = dialer.connect().await?;
         let (bytes, time) = (self.megabytes * 1_000_000, Duration::from_millis(self.milliseconds));
@@ -172,7 +173,7 @@ impl Arguments {
     }
 }
 
-/// What to start, and where.
+/// The programs to start, and their working directory.
 struct Servers<'a> {
     target: &'a Target,
     mcp_flow: &'a Path,

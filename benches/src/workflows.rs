@@ -1,5 +1,5 @@
-//! Ten thousand workflows: how long they take to load, what they cost, what a call costs beside a
-//! small one, and how soon a changed file counts.
+//! Ten thousand workflows: load time, memory, the cost of a call compared with a small one, and
+//! reload latency.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -63,7 +63,7 @@ fn micros(time: Duration, calls: usize) -> f64 {
     time.as_secs_f64() * 1e6 / calls as f64
 }
 
-/// A workflow of five steps with prompts of 500 characters.
+/// Writes a workflow of five steps with prompts of 500 characters.
 fn write(folder: &Path, number: usize, name: &str) -> anyhow::Result<()> {
     let steps: Vec<_> = (0..5)
         .map(|step| {
@@ -102,7 +102,7 @@ impl Server {
         Ok(server)
     }
 
-    /// What the next step costs beside a small call.
+    /// Compares the cost of the next step with a small call.
     fn compare(&mut self, calls: usize) -> anyhow::Result<String> {
         let add = json!({"name": "calculator.add", "arguments": {"a": 2, "b": 3}});
         let add = self.cost(&add, calls)?;
@@ -129,7 +129,7 @@ impl Server {
         Ok(serde_json::from_str(&line)?)
     }
 
-    /// How much CPU so many calls take, 64 of them in flight.
+    /// Returns the CPU time of a number of calls, 64 of them in flight.
     fn cost(&mut self, params: &Value, calls: usize) -> anyhow::Result<Duration> {
         let first = self.call("tools/call", params)?;
         ensure!(first["result"]["isError"] == false, "the call fails: {first}");
@@ -151,7 +151,7 @@ impl Server {
         Ok(CpuTime::of(self.child.id())?.since(before))
     }
 
-    /// How long it takes until a changed file counts.
+    /// Returns the time until a changed file takes effect.
     fn reload(&mut self, folder: &Path) -> anyhow::Result<Duration> {
         write(folder, 1, "Second")?;
         let begun = Instant::now();
@@ -160,20 +160,20 @@ impl Server {
             if reply["result"]["name"] == "Second" {
                 return Ok(begun.elapsed());
             }
-            ensure!(begun.elapsed() < PATIENCE, "the change is not seen");
+            ensure!(begun.elapsed() < TIMEOUT, "the change is not seen");
         }
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 const IN_FLIGHT: usize = 64;
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const OLDEST: &str = "2024-11-05";
 const LATER: &str = "2025-11-25";

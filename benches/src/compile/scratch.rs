@@ -1,4 +1,4 @@
-//! Building a server of one tool with an empty target directory, beside the official SDK.
+//! Clean build of a server with one tool, compared with the official SDK.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,11 +10,11 @@ use serde::Serialize;
 
 use super::{build, cargo, write};
 
-/// The cost of a library to whoever builds it for the first time.
+/// The cost of the first build with a library.
 #[derive(Debug, Serialize)]
 pub(super) struct Scratch {
     pub(super) library: &'static str,
-    /// The crates of the program, itself and what runs during the build included.
+    /// Number of crates, including the program itself and build dependencies.
     pub(super) crates: usize,
     pub(super) debug_seconds: f64,
     pub(super) release_seconds: f64,
@@ -36,10 +36,10 @@ impl Scratch {
         source: &str,
     ) -> anyhow::Result<Self> {
         write(folder, dependencies, source)?;
-        // The same versions for both, where they share crates.
+        // The same versions of shared crates for both.
         let lock = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock");
         fs::copy(lock, folder.join("Cargo.lock")).context("cannot copy the lock file")?;
-        // Downloads what is missing, so that building does not wait for it.
+        // Downloads missing crates first, so that the build does not wait for them.
         let crates = count_crates(folder)?;
         let from_scratch = |profile: &[&str]| -> anyhow::Result<f64> {
             let target = folder.join("target");
@@ -65,7 +65,7 @@ fn count_crates(folder: &Path) -> anyhow::Result<usize> {
     Ok(tree.lines().map(|line| line.trim_end_matches(" (*)")).collect::<BTreeSet<_>>().len())
 }
 
-/// The first example in the documentation of the library.
+/// Returns the first example in the documentation of the library.
 fn example() -> String {
     include_str!("../../../crates/mcp-flow/src/lib.rs")
         .lines()
@@ -76,7 +76,7 @@ fn example() -> String {
         .collect()
 }
 
-/// The library with its default features, as a dependency.
+/// The dependency on the library with default features.
 pub(super) const MCP_FLOW: &str =
     concat!("mcp-flow = { path = \"", env!("CARGO_MANIFEST_DIR"), "/../crates/mcp-flow\" }");
 
@@ -93,7 +93,7 @@ struct Greeter {
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Greeting {
-    /// Whom to greet
+    /// Name of the person to greet
     name: String,
 }
 

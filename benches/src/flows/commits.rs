@@ -1,4 +1,4 @@
-//! The neighbour of a durable turn: one row after another in redb, each made as durable as a turn.
+//! Reference for a durable turn: rows committed one by one to redb with the same durability.
 
 use std::{
     path::Path,
@@ -7,7 +7,7 @@ use std::{
 
 use redb::{Builder, TableDefinition};
 
-/// How many rows a second can be committed one by one to a new file.
+/// Returns the number of rows per second that are committed one by one to a new file.
 pub(super) fn per_second(path: &Path, time: Duration) -> anyhow::Result<f64> {
     let database = Builder::new().set_cache_size(CACHE).create(path)?;
     let row = [7; ROW];
@@ -15,7 +15,7 @@ pub(super) fn per_second(path: &Path, time: Duration) -> anyhow::Result<f64> {
     let mut rows = 0_u32;
     while start.elapsed() < time {
         let mut writing = database.begin_write()?;
-        // As the store has it, for the sake of a quick start after a crash.
+        // As the store sets it, for a quick start after a crash.
         writing.set_quick_repair(true);
         let id = u128::from(rows).wrapping_mul(SPREAD);
         writing.open_table(TABLE)?.insert((id, 0), row.as_slice())?;
@@ -27,11 +27,11 @@ pub(super) fn per_second(path: &Path, time: Duration) -> anyhow::Result<f64> {
 
 const TABLE: TableDefinition<'_, (u128, u32), &[u8]> = TableDefinition::new("journal");
 
-/// What the store sets.
+/// The cache size that the store sets.
 const CACHE: usize = 16 << 20;
 
-/// About what a turn takes: an answer and the next question, sealed.
+/// Approximate size of a turn: an answer and the next question, sealed.
 const ROW: usize = 300;
 
-/// Spreads keys as random ids are.
+/// Spreads keys like random ids.
 const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;

@@ -1,4 +1,4 @@
-//! What a turn costs in memory beside a plain call, and what it costs to take a session up again.
+//! CPU time of a turn compared with a plain call, and the cost of resuming a session.
 
 use std::{process::Command, thread, time::Duration};
 
@@ -7,13 +7,13 @@ use serde::Serialize;
 use super::{Bench, sessions::Sessions};
 use crate::{
     driver::{self, Load},
-    peer::REST,
+    peer::SETTLE_TIME,
     placement::Placement,
     process::CpuTime,
     report::median,
 };
 
-/// Processor time of the server, in microseconds for each.
+/// CPU time of the server, in microseconds each.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Cost {
@@ -21,7 +21,8 @@ pub(super) struct Cost {
     pub(super) turn_microseconds: f64,
 }
 
-/// A call of `calculator.add` and a turn with `memory:`, both over stdio with 64 in flight.
+/// Measures a call of `calculator.add` and a turn with `memory:`, both over stdio with 64 in
+/// flight.
 pub(super) fn measure(
     bench: Bench<'_>,
     placement: Placement,
@@ -29,7 +30,7 @@ pub(super) fn measure(
 ) -> anyhow::Result<Cost> {
     let (mut calls, mut turns) = (Vec::new(), Vec::new());
     for round in 1..=rounds {
-        eprintln!("round {round} of {rounds}: a turn in memory beside a call");
+        eprintln!("round {round} of {rounds}: a turn in memory compared with a call");
         let mut command = Command::new(bench.mcp_flow);
         command.args(["stdio", "--store", "memory:"]).current_dir(bench.folder);
         let load = Load { calls: CALLS, in_flight: IN_FLIGHT };
@@ -39,19 +40,19 @@ pub(super) fn measure(
     Ok(Cost { call_microseconds: median(calls), turn_microseconds: median(turns) })
 }
 
-/// Starts and ends of sessions are in the price of their turns.
+/// The cost of a turn includes starting and ending sessions.
 fn turn(bench: Bench<'_>, placement: Placement) -> anyhow::Result<f64> {
     let shape = (IN_FLIGHT, USUAL_ENTRIES);
     let mut sessions = Sessions::start(bench, "memory:", shape, placement)?;
     sessions.begin()?;
     let before = CpuTime::of(sessions.peer.process())?;
     sessions.answer_times(CALLS)?;
-    thread::sleep(REST);
+    thread::sleep(SETTLE_TIME);
     let cpu = CpuTime::of(sessions.peer.process())?.since(before);
     Ok(cpu.as_secs_f64() * 1e6 / CALLS as f64)
 }
 
-/// An answer to a session that lingers in memory, and to one of 20 turns that has left it.
+/// The latency of an answer to a session in memory, and to one that is replayed from 20 turns.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Resumed {
@@ -60,7 +61,7 @@ pub(super) struct Resumed {
 }
 
 impl Resumed {
-    /// What the replay of 20 turns adds to the cost of the one after them, in milliseconds.
+    /// Returns the time to replay 20 turns, in milliseconds.
     pub(super) fn replay_milliseconds(&self) -> f64 {
         (self.replayed.cpu_microseconds - self.live.cpu_microseconds) / 1e3
     }
@@ -73,13 +74,13 @@ pub(super) struct Answered {
     pub(super) cpu_microseconds: f64,
 }
 
-/// Answers sessions one by one, at once and after they were put away.
+/// Answers sessions one by one, immediately and after they were evicted.
 pub(super) fn resume(bench: Bench<'_>, store: &str) -> anyhow::Result<Resumed> {
     let shape = (RESUMED, LONG_ENTRIES);
     let mut sessions = Sessions::start(bench, store, shape, bench.free)?;
     sessions.begin()?;
     sessions.answer_times(RESUMED * 19)?;
-    // The 20th of each, and then the 21st, which has one more to replay.
+    // The 20th answer of each, and then the 21st, which replays one more turn.
     let live = answered(&mut sessions)?;
     eprintln!("waiting until sessions have left memory");
     thread::sleep(LINGER);
@@ -104,5 +105,5 @@ const USUAL_ENTRIES: u32 = 20;
 const LONG_ENTRIES: u32 = 100;
 const RESUMED: usize = 256;
 
-/// Longer than a session lingers in memory, and than it takes to notice that.
+/// Longer than a session stays in memory, including the detection interval.
 const LINGER: Duration = Duration::from_secs(12);

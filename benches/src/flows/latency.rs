@@ -1,6 +1,6 @@
-//! How long it takes from an answer to the next question, by forms over stdio (2025-11-25).
+//! Latency from an answer to the next question, with forms over stdio (2025-11-25).
 //!
-//! The official SDK keeps nothing of what it is told; we keep it in memory, or durably.
+//! The official SDK stores nothing; MCP Flow keeps the session in memory, or durably.
 
 use std::{
     io::Write,
@@ -22,21 +22,22 @@ use crate::{
     servers::rmcp::Settings,
 };
 
-/// What one server needed from an answer to the next question.
+/// The latency of one server.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Asking {
+pub(super) struct QuestionLatency {
     pub(super) label: String,
     pub(super) latency_microseconds: f64,
     pub(super) cpu_microseconds: f64,
 }
 
-/// Measures the SDK in every setting and keeps the quickest, then us in memory and on disk.
+/// Measures the SDK in every configuration and keeps the fastest, then MCP Flow in memory and on
+/// disk.
 pub(super) fn measure(
     bench: Bench<'_>,
     benches: &Path,
     rounds: usize,
-) -> anyhow::Result<Vec<Asking>> {
+) -> anyhow::Result<Vec<QuestionLatency>> {
     let mut contestants = Vec::new();
     for settings in Settings::all() {
         let [runtime, transport] = settings.to_arguments();
@@ -49,7 +50,7 @@ pub(super) fn measure(
         let arguments = ["stdio", "--diagnostics", "--ledger", "--store", store];
         contestants.push((label.to_owned(), bench.mcp_flow, arguments.map(str::to_owned).into()));
     }
-    let mut measured: Vec<(String, Vec<Asking>)> = Vec::new();
+    let mut measured: Vec<(String, Vec<QuestionLatency>)> = Vec::new();
     for (label, program, arguments) in &contestants {
         eprintln!("asking by forms: {label}");
         let mut samples = Vec::new();
@@ -60,19 +61,19 @@ pub(super) fn measure(
         }
         measured.push((label.clone(), samples));
     }
-    let medians = measured.into_iter().map(|(label, samples)| Asking {
+    let medians = measured.into_iter().map(|(label, samples)| QuestionLatency {
         label,
         latency_microseconds: median(samples.iter().map(|s| s.latency_microseconds).collect()),
         cpu_microseconds: median(samples.iter().map(|s| s.cpu_microseconds).collect()),
     });
-    let (mut rivals, ours): (Vec<_>, Vec<_>) =
+    let (mut references, ours): (Vec<_>, Vec<_>) =
         medians.partition(|asking| asking.label.starts_with("rmcp"));
-    rivals.sort_by(|a, b| a.latency_microseconds.total_cmp(&b.latency_microseconds));
-    rivals.truncate(1);
-    Ok([rivals, ours].concat())
+    references.sort_by(|a, b| a.latency_microseconds.total_cmp(&b.latency_microseconds));
+    references.truncate(1);
+    Ok([references, ours].concat())
 }
 
-fn ask(label: &str, command: Command, placement: Placement) -> anyhow::Result<Asking> {
+fn ask(label: &str, command: Command, placement: Placement) -> anyhow::Result<QuestionLatency> {
     let capabilities = json!({"elicitation": {}});
     let (mut peer, mut pipes) = Peer::start_as(&capabilities, command, placement)?;
     let process = peer.process();
@@ -85,7 +86,7 @@ fn ask(label: &str, command: Command, placement: Placement) -> anyhow::Result<As
         }
         let cpu = CpuTime::of(process)?.since(before);
         let count = latencies.len() as f64;
-        Ok(Asking {
+        Ok(QuestionLatency {
             label: label.to_owned(),
             latency_microseconds: median(latencies),
             cpu_microseconds: cpu.as_secs_f64() * 1e6 / count,
@@ -93,7 +94,8 @@ fn ask(label: &str, command: Command, placement: Placement) -> anyhow::Result<As
     })
 }
 
-/// One call, with all its questions answered. Microseconds from each answer to what is next.
+/// Makes one call and answers all its questions. Returns the microseconds from each answer to the
+/// next message.
 fn converse(pipes: &mut Pipes, entries: usize) -> anyhow::Result<Vec<f64>> {
     let params = json!({"name": "ledger", "arguments": {"entries": entries}});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});

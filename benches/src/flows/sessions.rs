@@ -18,24 +18,24 @@ use crate::{
     reply::excerpt,
 };
 
-/// A server and the sessions held with it, at most one request of each in flight.
+/// A server and its sessions, with at most one request in flight for each.
 pub(super) struct Sessions {
     pub(super) peer: Peer,
     pipes: Pipes,
     sessions: Vec<Session>,
-    /// How many entries each asks for.
+    /// Number of entries each session asks for.
     entries: u32,
     requests: String,
 }
 
-/// One place for a session: when one is over the next begins in it.
+/// A slot for a session: when one ends, the next begins in it.
 #[derive(Default)]
 struct Session {
     id: Option<String>,
 }
 
 impl Sessions {
-    /// Starts a server with sessions in a store, and so many places for them.
+    /// Starts a server with a store, and a number of slots.
     pub(super) fn start(
         bench: Bench<'_>,
         store: &str,
@@ -45,42 +45,42 @@ impl Sessions {
         let mut command = Command::new(bench.mcp_flow);
         command.args(["stdio", "--diagnostics", "--ledger", "--store", store]);
         command.current_dir(bench.folder);
-        // What is next comes in the reply, so that a turn is one request and one reply.
+        // The next question comes in the reply, so that a turn is one request and one reply.
         let inline = json!({"experimental": {"interaction": {"delivery": "inline"}}});
         let (peer, pipes) = Peer::start_as(&inline, command, placement)?;
         let sessions = (0..count).map(|_| Session::default()).collect();
         Ok(Self { peer, pipes, sessions, entries, requests: String::new() })
     }
 
-    /// Begins a session in every place.
+    /// Starts a session in every slot.
     pub(super) fn begin(&mut self) -> anyhow::Result<()> {
-        for place in 0..self.sessions.len() {
-            self.sessions[place].id = None;
-            self.write(place)?;
+        for slot in 0..self.sessions.len() {
+            self.sessions[slot].id = None;
+            self.write(slot)?;
         }
         self.exchange(self.sessions.len(), |_| false).map(drop)
     }
 
-    /// Answers for so long, in all places at once. How many answers a second were taken.
+    /// Answers in all slots concurrently for a period. Returns the answers per second.
     pub(super) fn answer_for(&mut self, time: Duration) -> anyhow::Result<f64> {
         let start = Instant::now();
         let answers = self.answer_while(|_| start.elapsed() < time)?;
         Ok(answers as f64 / start.elapsed().as_secs_f64())
     }
 
-    /// Takes so many turns, in all places at once.
+    /// Makes a number of turns in all slots concurrently.
     pub(super) fn answer_times(&mut self, turns: usize) -> anyhow::Result<()> {
-        // The first of each place is sent in any case.
+        // The first request of each slot is sent in any case.
         let more = turns.saturating_sub(self.sessions.len());
         self.answer_while(|sent| sent < more).map(drop)
     }
 
-    /// Answers once in every place, one after the other. How long each has taken.
+    /// Answers once in every slot, one after the other. Returns the latency of each.
     pub(super) fn answer_in_turn(&mut self) -> anyhow::Result<Vec<Duration>> {
         let mut times = Vec::with_capacity(self.sessions.len());
-        for place in 0..self.sessions.len() {
+        for slot in 0..self.sessions.len() {
             let start = Instant::now();
-            self.write(place)?;
+            self.write(slot)?;
             self.exchange(1, |_| false)?;
             times.push(start.elapsed());
         }
@@ -88,15 +88,15 @@ impl Sessions {
     }
 
     fn answer_while(&mut self, more: impl FnMut(usize) -> bool) -> anyhow::Result<usize> {
-        for place in 0..self.sessions.len() {
-            self.write(place)?;
+        for slot in 0..self.sessions.len() {
+            self.write(slot)?;
         }
         self.exchange(self.sessions.len(), more)
     }
 
-    /// Writes down the next request of a place.
-    fn write(&mut self, place: usize) -> anyhow::Result<()> {
-        let (method, params) = match &self.sessions[place].id {
+    /// Queues the next request of a slot.
+    fn write(&mut self, slot: usize) -> anyhow::Result<()> {
+        let (method, params) = match &self.sessions[slot].id {
             Some(id) => (
                 "interaction.respond",
                 format!(
@@ -110,13 +110,13 @@ impl Sessions {
         };
         writeln!(
             self.requests,
-            r#"{{"jsonrpc":"2.0","id":{place},"method":"{method}","params":{{{params}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":{slot},"method":"{method}","params":{{{params}}}}}"#
         )?;
         Ok(())
     }
 
-    /// Sends what was written down and reads replies until none is open. Each reply leads to the
-    /// next request as long as there are to be more. How many answers were taken.
+    /// Sends the queued requests and reads replies until none is in flight. Each reply leads to the
+    /// next request while more are wanted. Returns the number of answers.
     fn exchange(
         &mut self,
         mut open: usize,
@@ -129,19 +129,19 @@ impl Sessions {
             self.requests.clear();
             let sessions = &mut self.sessions;
             let went_on = self.pipes.replies.read_batch(|line| {
-                let (place, was_answer) = take(line, sessions)?;
+                let (slot, was_answer) = take(line, sessions)?;
                 answers += usize::from(was_answer);
-                ready.push(place);
+                ready.push(slot);
                 anyhow::Ok(())
             })?;
             ensure!(went_on, "the server closed its output with {open} turns open");
-            for place in ready.drain(..) {
-                // A session that is over is followed by another, which is no turn by itself.
-                if self.sessions[place].id.is_none() {
-                    self.write(place)?;
+            for slot in ready.drain(..) {
+                // A finished session is followed by another, whose start is not a turn.
+                if self.sessions[slot].id.is_none() {
+                    self.write(slot)?;
                 } else if more(sent) {
                     sent += 1;
-                    self.write(place)?;
+                    self.write(slot)?;
                 } else {
                     open -= 1;
                 }
@@ -151,7 +151,7 @@ impl Sessions {
     }
 }
 
-/// Reads a reply. Which place it is for, and whether it was to an answer.
+/// Reads a reply. Returns its slot, and whether it was to an answer.
 fn take(line: &[u8], sessions: &mut [Session]) -> anyhow::Result<(usize, bool)> {
     let reply: Reply<'_> = serde_json::from_slice(line)
         .with_context(|| format!("not the reply of a turn: {}", excerpt(line)))?;

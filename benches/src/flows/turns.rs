@@ -1,4 +1,4 @@
-//! Turns that are durable before their reply, beside rows committed one by one.
+//! Durable turns compared with rows committed one by one.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{Bench, commits, sessions::Sessions};
 use crate::report::median;
 
-/// How many a second there were of each.
+/// Rates per second.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Turns {
@@ -16,7 +16,7 @@ pub(super) struct Turns {
     pub(super) turns_per_second_of_256: f64,
 }
 
-/// Measures by turns, because a disk has moods.
+/// Alternates between the two, because disk performance varies.
 pub(super) fn measure(bench: Bench<'_>, rounds: usize) -> anyhow::Result<Turns> {
     let (mut rows, mut alone, mut together) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=rounds {
@@ -41,5 +41,5 @@ fn turns_per_second(bench: Bench<'_>, name: &str, sessions: usize) -> anyhow::Re
 
 const TIME: Duration = Duration::from_secs(2);
 
-/// As many questions as one session may ask.
+/// Maximum number of questions of one session.
 const ENTRIES: u32 = 100;

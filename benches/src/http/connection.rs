@@ -1,4 +1,4 @@
-//! One client: a socket that is kept alive, with at most one call in flight.
+//! One HTTP client: a keep-alive socket with at most one call in flight.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use super::{era::Era, response::Response};
 use crate::{
     call,
-    reply::{Answer, excerpt},
+    reply::{Reply, excerpt},
 };
 
 /// A connection on which calls can be made, after the handshake if its era has one.
 pub(crate) struct Connection {
     socket: TcpStream,
     era: Era,
-    /// Everything before the length of a request, which is the same for every call.
+    /// The request head up to the content length, the same for every call.
     head: String,
     request: Vec<u8>,
     body: Vec<u8>,
@@ -30,7 +30,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, as whoever a token stands for if there is one.
+    /// Connects, with a bearer token if one is given.
     pub(crate) fn open(server: SocketAddr, era: Era, token: Option<&str>) -> anyhow::Result<Self> {
         let socket = TcpStream::connect(server).context("cannot connect to the server")?;
         socket.set_nodelay(true)?;
@@ -54,7 +54,7 @@ impl Connection {
             Era::Handshake => connection.shake_hands().context("no handshake")?,
             Era::Stateless => connection.head += era.headers(),
         }
-        // Only now: the handshake is the one thing that may wait.
+        // Only now, because the handshake may block.
         connection.socket.set_nonblocking(true)?;
         Ok(connection)
     }
@@ -67,7 +67,7 @@ impl Connection {
         self.send()
     }
 
-    /// Reads once. Returns how long the call took if that completed its answer, which is checked.
+    /// Reads once. Returns the latency if that completed the response, which is checked.
     pub(crate) fn receive(&mut self) -> anyhow::Result<Option<Duration>> {
         if !self.read()? {
             return Ok(None);
@@ -77,7 +77,7 @@ impl Connection {
         let (id, start) = self.in_flight.take().context("a response came without a call")?;
         let elapsed = start.elapsed();
         check(&response, id).with_context(|| format!("call {id}: {}", excerpt(received)))?;
-        ensure!(response.length == self.filled, "a server said more than it was asked");
+        ensure!(response.length == self.filled, "the server sent more than one response");
         self.filled = 0;
         Ok(Some(elapsed))
     }
@@ -108,7 +108,7 @@ impl Connection {
         self.exchange(&initialized).map(drop)
     }
 
-    /// Sends one message, waits, and returns the session and the message of the response.
+    /// Sends one message, waits, and returns the session id and the message of the response.
     fn exchange(&mut self, message: &Value) -> anyhow::Result<(Option<String>, Option<Value>)> {
         self.body = serde_json::to_vec(message)?;
         self.send()?;
@@ -132,7 +132,7 @@ impl Connection {
         self.request.extend_from_slice(self.head.as_bytes());
         write!(self.request, "Content-Length: {}\r\n\r\n", self.body.len())?;
         self.request.extend_from_slice(&self.body);
-        // One small request fits any socket that has none before it, so this never waits.
+        // A small request fits an empty socket buffer, so this never blocks.
         self.socket.write_all(&self.request).context("cannot send a request")
     }
 
@@ -157,11 +157,10 @@ impl AsFd for Connection {
     }
 }
 
-/// A server that fails or miscalculates quickly would win, so anything but the sum is an error.
+/// A server that fails or miscalculates quickly would win, so any other result is an error.
 fn check(response: &Response<'_>, id: usize) -> anyhow::Result<()> {
     ensure!(response.status == 200, "a call was answered with status {}", response.status);
-    let answer =
-        Answer::decode(response.message()?)?.context("a call was answered with nothing")?;
+    let answer = Reply::decode(response.message()?)?.context("a call was answered with nothing")?;
     ensure!(answer.id == id, "a call was answered under another id");
     ensure!(call::is_sum(id, &answer.text), "a result is wrong");
     Ok(())

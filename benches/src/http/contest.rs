@@ -1,4 +1,4 @@
-//! Who is compared with whom, each rival in its fastest settings, and that they take turns.
+//! Selection of the servers to compare, each in its fastest configuration, and alternating rounds.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::{
     servers::{axum, rmcp_http},
 };
 
-/// What all measurements of one run have in common.
+/// The common parameters of all measurements of one run.
 pub(crate) struct Contest<'a> {
     pub(crate) target: &'a Target,
     pub(crate) mcp_flow: &'a Path,
@@ -25,7 +25,7 @@ pub(crate) struct Contest<'a> {
     pub(crate) trials: Vec<Trial>,
 }
 
-/// The three that are compared in one era.
+/// The three servers compared in one era.
 pub(crate) struct LineUp {
     pub(crate) era: Era,
     pub(crate) bare: Contestant,
@@ -34,9 +34,9 @@ pub(crate) struct LineUp {
 }
 
 impl Contest<'_> {
-    /// Decides who takes part in one era, by trying all there are.
+    /// Selects the servers of one era by trying all candidates.
     pub(crate) fn line_up(&mut self, era: Era) -> anyhow::Result<LineUp> {
-        // First, so that a program without `serve` is found out before anyone has waited.
+        // First, so that a program without `serve` fails early.
         let mcp_flow = self.fastest([Contestant {
             label: "mcp-flow".to_owned(),
             era,
@@ -46,22 +46,23 @@ impl Contest<'_> {
         }])?;
         let bare = axum::Settings::all().map(|settings| {
             let label = format!("bare axum ({settings})");
-            self.rival(label, era, "serve-axum", settings.to_arguments())
+            self.reference(label, era, "serve-axum", settings.to_arguments())
         });
         let bare: Vec<_> = bare.collect();
         let rmcp = rmcp_http::Settings::all(era).map(|settings| {
             let label = format!("rmcp 3.8 ({settings})");
-            self.rival(label, era, "serve-rmcp-http", settings.to_arguments())
+            self.reference(label, era, "serve-rmcp-http", settings.to_arguments())
         });
         let rmcp: Vec<_> = rmcp.collect();
         Ok(LineUp { era, bare: self.fastest(bare)?, rmcp: self.fastest(rmcp)?, mcp_flow })
     }
 
-    /// Takes turns, so that whatever else the machine does falls on all servers alike.
+    /// Alternates between servers, so that other load on the machine affects all of them alike.
     pub(crate) fn take_turns(&self, rounds: u32, line_ups: &mut [LineUp]) -> anyhow::Result<()> {
         for round in 1..=rounds {
             for LineUp { bare, rmcp, mcp_flow, .. } in &mut *line_ups {
-                // Ours goes between the two, because neighbours in time are the most alike.
+                // MCP Flow runs between the two, because measurements close in time are the most
+                // alike.
                 for contestant in [bare, mcp_flow, rmcp] {
                     let Contestant { label, era, .. } = contestant;
                     eprintln!("round {round} of {rounds}, {era}: {label}");
@@ -73,7 +74,7 @@ impl Contest<'_> {
         Ok(())
     }
 
-    fn rival(
+    fn reference(
         &self,
         label: String,
         era: Era,
@@ -85,10 +86,10 @@ impl Contest<'_> {
         Contestant { label, era, program, arguments, samples: Vec::new() }
     }
 
-    /// Tries all candidates a few times in turn, and returns the one that can do with the least
-    /// processor time, which on a core of its own is the fastest.
+    /// Tries all candidates a few times in turn. Returns the one with the least CPU time, which on
+    /// a core of its own is the fastest.
     ///
-    /// The best of each counts, because whatever else the machine does only ever slows down.
+    /// The best run of each counts, because other load on the machine only ever slows it down.
     fn fastest(
         &mut self,
         candidates: impl IntoIterator<Item = Contestant>,
@@ -124,7 +125,7 @@ impl Contest<'_> {
     }
 }
 
-/// A server, how to start it, and what has been measured of it.
+/// A server, its command, and its samples.
 pub(crate) struct Contestant {
     label: String,
     era: Era,
@@ -134,23 +135,23 @@ pub(crate) struct Contestant {
 }
 
 impl Contestant {
-    /// Sums up at least one sample.
+    /// Summarises at least one sample.
     pub(crate) fn finish(self) -> Measured {
         let Self { label, samples, .. } = self;
         Measured { label, median: Sample::median_of(&samples), samples }
     }
 }
 
-/// What a contestant has come to.
+/// The summary of a server.
 #[derive(Serialize)]
 pub(crate) struct Measured {
     pub(crate) label: String,
     pub(crate) median: Sample,
-    /// One for each round, so that those of the same round can be compared.
+    /// One sample per round, so that samples of the same round can be compared.
     pub(crate) samples: Vec<Sample>,
 }
 
-/// One candidate, and the best that came of trying it.
+/// One candidate and its best sample.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Trial {

@@ -1,16 +1,16 @@
-//! What a call over HTTP carries besides itself, which differs between the revisions.
+//! Headers and params of a call over HTTP, which differ by revision.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// The two kinds of revision there are.
+/// The two kinds of revisions.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Era {
     /// 2025-11-25: `initialize` first, then calls that may name a session.
     Handshake,
-    /// 2026-07-28: every call says everything a server has to know.
+    /// 2026-07-28: every call is self-contained.
     Stateless,
 }
 
@@ -24,7 +24,7 @@ impl Era {
         }
     }
 
-    /// The headers that every call of this era has.
+    /// Returns the headers of every call in this era.
     pub(crate) fn headers(self) -> &'static str {
         match self {
             Self::Handshake => "MCP-Protocol-Version: 2025-11-25\r\n",
@@ -36,7 +36,7 @@ impl Era {
         }
     }
 
-    /// What the params of every call hold besides the tool and its arguments.
+    /// Returns the additional params of every call in this era.
     pub(crate) fn params(self) -> &'static str {
         match self {
             Self::Handshake => "",

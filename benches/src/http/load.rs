@@ -1,8 +1,8 @@
-//! The load: as many clients as there are connections, each making one call after another.
+//! Load generator: concurrent connections, each making one call after another.
 //!
-//! One thread serves all clients, woken by the kernel for as many as have something to read. It
-//! costs less per call than any server here, so that it is the server that sets the pace; how busy
-//! it was is reported, because where that nears all of the time it is no longer true.
+//! One thread serves all connections with epoll. It costs less per call than any server here, so
+//! that the server sets the pace. The share of time the driver was busy is reported, because near
+//! 100 % that is no longer true.
 
 use std::{
     thread,
@@ -23,15 +23,15 @@ use super::{
 };
 use crate::{
     listening::{Listening, Program},
-    peer::REST,
+    peer::SETTLE_TIME,
     placement::Placement,
     process::{CpuTime, Memory, waited_for_cores},
 };
 
-/// How many clients there are, and for how long they make calls.
+/// The number of connections, and the duration of the load.
 #[derive(Clone, Copy, Debug, Serialize, clap::Args)]
 pub(crate) struct Load {
-    /// Connections kept alive, each with one call in flight
+    /// Keep-alive connections, each with one call in flight
     #[arg(long, value_name = "N", default_value = "32")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub(crate) connections: usize,
@@ -42,7 +42,7 @@ pub(crate) struct Load {
     pub(crate) milliseconds: u64,
 }
 
-/// Starts a server, puts the load on it, and says what came of it.
+/// Starts a server, puts the load on it, and returns a sample.
 pub(crate) fn measure(
     program: Program<'_>,
     era: Era,
@@ -58,7 +58,7 @@ pub(crate) fn measure(
         let mut connections = (0..load.connections)
             .map(|_| Connection::open(address, era, token))
             .collect::<anyhow::Result<Vec<_>>>()?;
-        // The first calls meet cold caches and fresh threads, which is not what is compared.
+        // The first calls meet cold caches and new threads, which are not compared.
         drive(&mut connections, WARM_UP)?;
 
         let server_before = CpuTime::of(process)?;
@@ -67,8 +67,8 @@ pub(crate) fn measure(
         let Timing { latencies, elapsed } = drive(&mut connections, duration)?;
         let driver_cpu = CpuTime::of(std::process::id())?.since(driver_before);
         let server_waited = waited_for_cores(process).saturating_sub(waited_before);
-        // What a server does after its last reply is part of the price of the calls.
-        thread::sleep(REST);
+        // Work after the last reply is part of the cost of the calls.
+        thread::sleep(SETTLE_TIME);
         let server_cpu = CpuTime::of(process)?.since(server_before);
         let server_peak_rss = Memory::of(process)?.peak;
         let usage = Usage { elapsed, server_cpu, server_waited, driver_cpu, server_peak_rss };

@@ -1,7 +1,6 @@
-//! Bytes to HTTP/1.1 responses, as far as a client of MCP has to understand them.
+//! HTTP/1.1 response parser, as far as an MCP client needs it.
 //!
-//! Nothing here does I/O. Feed in what arrived; once a response is complete it comes out, borrowed
-//! where it came in one piece.
+//! Does no I/O. A complete response is borrowed from the input where it arrived in one piece.
 
 use std::{borrow::Cow, str};
 
@@ -13,13 +12,13 @@ use memchr::memmem;
 pub(crate) struct Response<'a> {
     pub(crate) status: u16,
     pub(crate) body: Cow<'a, [u8]>,
-    /// How many of the bytes that arrived it takes up.
+    /// Number of input bytes it takes up.
     pub(crate) length: usize,
     headers: &'a str,
 }
 
 impl<'a> Response<'a> {
-    /// Returns the response that `received` begins with, if all of it is there.
+    /// Returns the response at the start of `received`, if it is complete.
     pub(crate) fn decode(received: &'a [u8]) -> anyhow::Result<Option<Self>> {
         let Some(end) = memmem::find(received, b"\r\n\r\n") else { return Ok(None) };
         let head = str::from_utf8(&received[..end]).context("a response head is not text")?;
@@ -40,12 +39,12 @@ impl<'a> Response<'a> {
         Ok(body.map(|(body, length)| Self { status, body, headers, length: end + 4 + length }))
     }
 
-    /// The value of a header, named in lower case.
+    /// Returns the value of a header, named in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&'a str> {
         find(self.headers, name)
     }
 
-    /// The JSON of a response: its body, or the last thing said in it if it is an event stream.
+    /// Returns the JSON of a response: its body, or the last event of an event stream.
     pub(crate) fn message(&self) -> anyhow::Result<&[u8]> {
         // Parameters, such as a charset, may follow.
         match self.header("content-type").map(|kind| kind.split(';').next().unwrap_or(kind)) {
@@ -67,7 +66,7 @@ fn find<'a>(headers: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// Joins the chunks of a body, and says how long they were with all that is around them.
+/// Joins the chunks of a body. Also returns their encoded length.
 fn join_chunks(bytes: &[u8]) -> anyhow::Result<Option<(Cow<'_, [u8]>, usize)>> {
     let mut body = Vec::new();
     let mut position = 0;

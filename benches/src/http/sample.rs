@@ -1,4 +1,4 @@
-//! What one server made of one load, and the middle of several such.
+//! The result of one load on one server, and the median of several.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::report::{median, megabytes};
 
-/// Speed, patience and price of one server.
+/// Throughput, latency and cost of one server.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Sample {
@@ -15,14 +15,14 @@ pub(crate) struct Sample {
     pub(crate) p99_microseconds: f64,
     pub(crate) cpu_microseconds_per_call: f64,
     pub(crate) peak_rss_megabytes: f64,
-    /// The part of the time in which the driver was not waiting.
+    /// Share of the time in which the driver was not waiting.
     pub(crate) driver_busy: f64,
-    /// The part of the time in which the server could have run but its core was taken. Where it is
-    /// not small, something else on the machine has set the pace.
+    /// Share of the time in which the server was runnable but its core was taken. If it is not
+    /// small, other load on the machine has set the pace.
     pub(crate) kept_waiting: f64,
 }
 
-/// What a load took from the machine.
+/// The resources used by a load.
 pub(crate) struct Usage {
     pub(crate) elapsed: Duration,
     pub(crate) server_cpu: Duration,
@@ -32,7 +32,7 @@ pub(crate) struct Usage {
 }
 
 impl Sample {
-    /// Sums up at least one call.
+    /// Summarises at least one call.
     pub(crate) fn new(mut latencies: Vec<Duration>, usage: &Usage) -> Self {
         latencies.sort_unstable();
         let elapsed = usage.elapsed.as_secs_f64();
@@ -48,18 +48,18 @@ impl Sample {
         }
     }
 
-    /// How many times as many calls one server answered as another, measured in the same rounds.
+    /// Returns the ratio of throughput of two servers, measured in the same rounds.
     pub(crate) fn speed(one: &[Self], other: &[Self]) -> f64 {
         Self::ratio(one, other, |sample| sample.calls_per_second)
     }
 
-    /// The median of the ratios in each round. A machine that was slow for half of the rounds bends
-    /// this less than it bends the ratio of two medians, which may come from different rounds.
+    /// Returns the median of the ratios within each round. A machine that was slow for half of the
+    /// rounds affects this less than the ratio of two medians, which may be from different rounds.
     pub(crate) fn ratio(one: &[Self], other: &[Self], of: fn(&Self) -> f64) -> f64 {
         median(one.iter().zip(other).map(|(one, other)| of(one) / of(other)).collect())
     }
 
-    /// The median of each number by itself.
+    /// Returns the median of each number by itself.
     pub(crate) fn median_of(samples: &[Self]) -> Self {
         let of = |field: fn(&Self) -> f64| median(samples.iter().map(field).collect());
         Self {
@@ -74,7 +74,7 @@ impl Sample {
     }
 }
 
-/// The least of the sorted values that so many percent are not above.
+/// Returns a percentile of sorted values.
 fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     sorted[(sorted.len() * percent).div_ceil(100) - 1]
 }

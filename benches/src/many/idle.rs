@@ -1,4 +1,4 @@
-//! A connection that is opened properly and then says nothing.
+//! An idle connection: opened properly, then silent.
 
 use std::{
     fmt,
@@ -12,7 +12,7 @@ use memchr::memmem;
 
 use crate::reply::excerpt;
 
-/// The transports on which a client can wait in silence.
+/// The transports with long-lived connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     /// The event stream of HTTP+SSE, the transport of 2024-11-05
@@ -34,7 +34,7 @@ impl Kind {
         }
     }
 
-    /// Whether what arrived is a whole welcome, which for SSE includes the first event.
+    /// Returns whether the whole welcome has arrived, which for SSE includes the first event.
     fn is_welcome(self, received: &[u8]) -> anyhow::Result<bool> {
         let Some(end) = memmem::find(received, b"\r\n\r\n") else { return Ok(false) };
         let (head, body) = received.split_at(end + 4);
@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-/// Whether a stream of events, in chunks or not, has come to the end of its `endpoint` event.
+/// Returns whether an event stream, chunked or not, contains the complete `endpoint` event.
 fn names_endpoint(stream: &[u8]) -> bool {
     let Some(end) = memchr::memrchr(b'\n', stream) else { return false };
     let mut lines = stream[..end].split(|&byte| byte == b'\n');
@@ -79,10 +79,10 @@ impl fmt::Display for Kind {
 pub(crate) struct Idle(TcpStream);
 
 impl Idle {
-    /// Connects, and waits until the server has done all that a new client makes it do.
+    /// Connects and waits until the server has handled the new client completely.
     pub(crate) fn open(server: SocketAddr, kind: Kind) -> anyhow::Result<Self> {
         let mut socket = TcpStream::connect(server).context("cannot connect to the server")?;
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(TIMEOUT))?;
         socket.write_all(kind.request(server).as_bytes())?;
         let mut received = Vec::new();
         let mut buffer = [0; 4096];
@@ -101,7 +101,7 @@ impl Idle {
         Ok(Self(socket))
     }
 
-    /// Whether the server still holds its end. What it says to keep the connection alive is fine.
+    /// Checks that the server has not closed the connection. Keep-alive messages are ignored.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         let mut buffer = [0; 4096];
         loop {
@@ -115,10 +115,10 @@ impl Idle {
     }
 }
 
-/// How long a server may take to welcome one client.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for a server to welcome a client.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The example of RFC 6455, because its answer is known without computing a hash.
+/// The example of RFC 6455, whose accept value is known without computing a hash.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 

@@ -1,4 +1,4 @@
-//! Fetching a file over HTTP as fast as it comes.
+//! Download of a file over HTTP.
 
 use std::{
     fs::{self, File},
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{listening::Listening, process::Memory};
 
-/// A server and where on it the file is.
+/// A server and the path of the file on it.
 pub(super) struct Download<'a> {
     address: SocketAddr,
     process: u32,
@@ -23,12 +23,12 @@ pub(super) struct Download<'a> {
 }
 
 impl<'a> Download<'a> {
-    /// From a server that has nothing else.
+    /// Downloads from a server that has nothing else.
     pub(super) fn direct(server: &'a Listening) -> anyhow::Result<Self> {
         Self::new(server, "/file".to_owned())
     }
 
-    /// From MCP Flow, which is asked for a link first.
+    /// Downloads from MCP Flow, after asking for a link.
     pub(super) fn by_link(server: &'a Listening, file: &Path) -> anyhow::Result<Self> {
         let name = file.file_name().and_then(|name| name.to_str()).context("a file has a name")?;
         let url = link(server.address, name)?;
@@ -44,7 +44,7 @@ impl<'a> Download<'a> {
         Ok(Self { address: server.address, process, path, idle, _server })
     }
 
-    /// Fetches it all, and checks that it is all there.
+    /// Fetches the file and checks its size.
     pub(super) fn fetch(&self, expected: u64) -> anyhow::Result<Fetched> {
         let mut socket = TcpStream::connect(self.address).context("cannot connect")?;
         let start = Instant::now();
@@ -71,7 +71,7 @@ impl<'a> Download<'a> {
         Ok(Fetched { bytes: received, elapsed: start.elapsed() })
     }
 
-    /// How far the server's memory has been above what it was at rest.
+    /// Returns the growth of the server's memory over its idle level.
     pub(super) fn growth(&self) -> anyhow::Result<u64> {
         Ok(Memory::of(self.process)?.peak.saturating_sub(self.idle.resident))
     }
@@ -83,13 +83,13 @@ pub(super) struct Fetched {
 }
 
 impl Fetched {
-    /// In megabytes a second.
+    /// Returns the throughput in megabytes per second.
     pub(super) fn speed(&self) -> f64 {
         self.bytes as f64 / 1e6 / self.elapsed.as_secs_f64()
     }
 }
 
-/// Makes a file of so many megabytes that are not all the same.
+/// Creates a file of this many megabytes that are not all the same.
 pub(crate) fn make_file(folder: &Path, megabytes: u64) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     let path = folder.join("bulk.bin");

@@ -1,4 +1,4 @@
-//! A client that has subscribed to thousands of files, and one of them changes.
+//! A client that is subscribed to thousands of files, one of which changes.
 
 use std::{
     fs,
@@ -27,7 +27,7 @@ pub(super) struct Watching {
 }
 
 impl Watching {
-    /// Starts a server with files to subscribe to, and connects a client that shakes hands.
+    /// Starts a server with files to subscribe to, and connects a client with a handshake.
     pub(super) fn start(
         mcp_flow: &Path,
         folder: &Path,
@@ -47,7 +47,7 @@ impl Watching {
         let lines = server.lines.context("the server does not say where it takes lines")?;
         let socket = TcpStream::connect(lines)?;
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(TIMEOUT))?;
         let mut watching = Self { server, reader: BufReader::new(socket), root, files };
         watching
             .call("initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}}))?;
@@ -106,8 +106,8 @@ impl Watching {
     }
 }
 
-/// How many files are changed, one after the other.
+/// Number of files changed, one after the other.
 const SAMPLES: usize = 40;
 
-/// How long a message may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for a message.
+const TIMEOUT: Duration = Duration::from_secs(10);

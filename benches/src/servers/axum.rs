@@ -1,7 +1,7 @@
-//! The least an HTTP server can do and still be right, as anyone would write it by hand with axum.
+//! A minimal correct HTTP server, written by hand with axum.
 //!
-//! It knows one tool and no sessions, revisions, streams, limits or cancellation; what MCP Flow
-//! costs beyond this handler is what those cost.
+//! It has one tool and no sessions, revisions, streams, limits or cancellation. The difference to
+//! MCP Flow is the cost of those.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::{Runtime, listener};
 use crate::report::name;
 
-/// What axum leaves to its user to choose.
+/// The configuration axum leaves to its user.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Settings {
     #[arg(long, value_enum)]
@@ -31,12 +31,12 @@ pub(crate) fn serve(settings: Settings) -> anyhow::Result<()> {
 }
 
 impl Settings {
-    /// Every choice, so that the one that suits this machine can be found by trying.
+    /// Iterates over all configurations, to find the fastest on this machine.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         Runtime::value_variants().iter().map(|&runtime| Self { runtime })
     }
 
-    /// The arguments that `benches serve-axum` reads back as these settings.
+    /// Returns the arguments that `benches serve-axum` parses to these settings.
     pub(crate) fn to_arguments(self) -> Vec<String> {
         vec![format!("--runtime={}", name(&self.runtime))]
     }

@@ -1,8 +1,7 @@
-//! The least a server can do and still be right: parse, add, print.
+//! A minimal correct server: parse, add, print.
 //!
-//! One thread, blocking reads, one write for whatever one read brought. It knows one tool and no
-//! sessions, limits, cancellation or second client; what MCP Flow costs beyond this loop is what
-//! those cost.
+//! One thread, blocking reads, one write per read. It has one tool and no sessions, limits,
+//! cancellation or second client. The difference to MCP Flow is the cost of those.
 
 use std::io::{self, Write};
 
@@ -24,7 +23,7 @@ pub(crate) fn serve() -> io::Result<()> {
     Ok(())
 }
 
-/// Appends the reply to one line, which is nothing for a notification.
+/// Appends the reply to one line; none for a notification.
 fn answer(line: &[u8], replies: &mut Vec<u8>) -> io::Result<()> {
     let Ok(request) = serde_json::from_slice::<Request<'_>>(line) else {
         return write_error(replies, "null", -32700, "parse error");
@@ -40,7 +39,7 @@ fn answer(line: &[u8], replies: &mut Vec<u8>) -> io::Result<()> {
     }
 }
 
-/// Everything a request can hold that matters here, parsed in one pass and borrowed from the line.
+/// The members of a request that matter here, parsed in one pass and borrowed from the line.
 #[derive(Deserialize)]
 struct Request<'a> {
     #[serde(borrow)]
@@ -62,7 +61,7 @@ struct Addends {
     b: f64,
 }
 
-// This is the one reply that is measured, so its constant parts are copied, not formatted.
+// This reply is measured, so its constant parts are copied, not formatted.
 fn write_sum(replies: &mut Vec<u8>, id: &str, sum: f64) -> io::Result<()> {
     replies.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     replies.extend_from_slice(id.as_bytes());

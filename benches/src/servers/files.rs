@@ -1,4 +1,4 @@
-//! The least it takes to send a file over HTTP: hyper under axum, reading with tokio.
+//! A minimal file server over HTTP: hyper under axum, reading with tokio.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use tokio_util::io::ReaderStream;
 
 use super::{Runtime, listener};
 
-/// What starts it.
+/// The subcommand that starts it.
 pub(crate) const COMMAND: &str = "serve-file";
 
-/// What to send.
+/// The file to send.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Settings {
     file: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) fn serve(settings: Settings) -> anyhow::Result<()> {
         async move {
             let file = File::open(path).await.map_err(|error| error.to_string())?;
             let length = file.metadata().await.map_err(|error| error.to_string())?.len();
-            // As large as what MCP Flow reads at once, so that this is not what is compared.
+            // The read size of MCP Flow, so that it makes no difference.
             let body = Body::from_stream(ReaderStream::with_capacity(file, 256 * 1024));
             Ok::<_, String>(([(CONTENT_LENGTH, length)], body).into_response())
         }

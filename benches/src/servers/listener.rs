@@ -1,4 +1,4 @@
-//! What both rivals over HTTP share: a free port, told to whoever started them.
+//! Listener of the HTTP reference servers: binds a free port and prints it.
 
 use std::io::{self, Write};
 
@@ -8,19 +8,19 @@ use axum::{
 };
 use tokio::net::TcpListener;
 
-/// Serves at a free port of this machine, and says which on stdout as `mcp-flow serve --json` does.
+/// Serves on a free port and prints it to stdout as `mcp-flow serve --json` does.
 pub(crate) async fn serve(router: Router) -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     announce(listener.local_addr()?)?;
-    // Left on, Nagle's algorithm holds back the second write of a streamed reply for 40 ms.
+    // Nagle's algorithm would delay the second write of a streamed reply by 40 ms.
     let listener = listener.tap_io(|socket| {
-        // A socket that refuses is one whose client has gone, which its first read will tell.
+        // It fails only if the client is gone, which the first read will show.
         let _ = socket.set_nodelay(true);
     });
     axum::serve(listener, router).await
 }
 
-#[expect(clippy::disallowed_methods, reason = "whoever starts a rival waits for this line")]
+#[expect(clippy::disallowed_methods, reason = "the parent process waits for this line")]
 fn announce(address: <TcpListener as Listener>::Addr) -> io::Result<()> {
     writeln!(io::stdout(), r#"{{"mcp":"http://{address}/mcp"}}"#)
 }

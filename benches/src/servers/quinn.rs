@@ -1,8 +1,8 @@
-//! The least it takes to send a file over QUIC: quinn, and nothing between it and the file.
+//! A minimal file server over QUIC: quinn and nothing else.
 //!
-//! It answers each frame on the first stream with itself, unless the frame asks for the file; then
-//! the file comes on a stream of its own. So its pings and its bulk share a connection, as those of
-//! MCP Flow do.
+//! It echoes each frame on the first stream, unless the frame asks for the file, which is then sent
+//! on a separate stream. Its pings and its bulk data therefore share a connection, as those of MCP
+//! Flow do.
 
 use std::{
     io::{self, Write},
@@ -26,16 +26,16 @@ use web_transport_quinn::quinn::{
 
 use super::Runtime;
 
-/// What starts it.
+/// The subcommand that starts it.
 pub(crate) const COMMAND: &str = "serve-quinn";
 
-/// The name of the protocol in the handshake, of which there is no HTTP/3 here.
+/// The ALPN protocol name; there is no HTTP/3 here.
 pub(crate) const ALPN: &[u8] = b"benches";
 
 /// The frame that asks for the file.
 pub(crate) const SEND_FILE: &[u8] = b"file";
 
-/// What to send, and whom to be.
+/// The file to send, and the certificate to use.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Settings {
     file: PathBuf,
@@ -63,7 +63,7 @@ async fn listen(settings: Settings) -> anyhow::Result<()> {
     while let Some(incoming) = endpoint.accept().await {
         let file = file.clone();
         tokio::spawn(async move {
-            // A client that goes away has ended its connection, and that is all.
+            // A client that disconnects is not an error.
             let _ = attend(incoming.await?, file).await;
             anyhow::Ok(())
         });
@@ -107,15 +107,15 @@ async fn send_file(mut stream: SendStream, path: Arc<Path>) -> anyhow::Result<()
     Ok(stream.finish()?)
 }
 
-/// Takes the first frame off what was received, with its length before it, if it is all there.
+/// Removes the first length-prefixed frame from the received bytes, if it is complete.
 pub(crate) fn take_frame(received: &mut BytesMut) -> Option<Bytes> {
     let (length, _) = received.split_first_chunk::<4>()?;
     let whole = 4 + u32::from_be_bytes(*length) as usize;
     (received.len() >= whole).then(|| received.split_to(whole).freeze())
 }
 
-/// How the server's end of a connection is set: as MCP Flow's is, so that this is not what is
-/// compared.
+/// Returns the transport configuration of the server, the same as MCP Flow's, so that it makes no
+/// difference.
 fn server_transport() -> TransportConfig {
     let mut transport = common_transport();
     transport
@@ -126,7 +126,7 @@ fn server_transport() -> TransportConfig {
     transport
 }
 
-/// How the client's end is set, to whichever server.
+/// Returns the transport configuration of the client, for either server.
 pub(crate) fn client_transport() -> TransportConfig {
     let mut transport = common_transport();
     transport
@@ -150,7 +150,7 @@ fn common_transport() -> TransportConfig {
     transport
 }
 
-/// A socket on a free port, with as much room as MCP Flow asks the kernel for.
+/// Opens a socket on a free port with the buffer sizes of MCP Flow.
 pub(crate) fn endpoint(server: Option<quinn::ServerConfig>) -> anyhow::Result<Endpoint> {
     let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     for set in [
@@ -163,12 +163,12 @@ pub(crate) fn endpoint(server: Option<quinn::ServerConfig>) -> anyhow::Result<En
     Ok(Endpoint::new(EndpointConfig::default(), server, socket, runtime)?)
 }
 
-#[expect(clippy::disallowed_methods, reason = "whoever starts a rival waits for this line")]
+#[expect(clippy::disallowed_methods, reason = "the parent process waits for this line")]
 fn announce(address: SocketAddr) -> io::Result<()> {
     writeln!(io::stdout(), r#"{{"mcp":"http://{address}/mcp"}}"#)
 }
 
-/// As large as what MCP Flow reads of a file at once.
+/// The file read size of MCP Flow.
 const PIECE: usize = 256 * 1024;
 const READ: usize = 64 * 1024;
 const IDLE_TIME: Duration = Duration::from_secs(30);

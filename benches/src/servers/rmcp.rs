@@ -1,7 +1,7 @@
-//! The same tool, served by the official SDK the way its documentation says is fastest.
+//! The same tool, served by the official SDK in the fastest documented way.
 //!
-//! The router is kept in a field: left to its default, `#[tool_handler]` builds it anew for every
-//! call. No subscriber is installed, so nothing is logged.
+//! The router is kept in a field: by default, `#[tool_handler]` rebuilds it for every call. No
+//! tracing subscriber is installed, so nothing is logged.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use rmcp::{
 use super::Runtime;
 use crate::report::name;
 
-/// What the SDK leaves to its user to choose.
+/// The configuration the SDK leaves to its user.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Settings {
     #[arg(long, value_enum)]
@@ -24,10 +24,10 @@ pub(crate) struct Settings {
     pub(crate) transport: Transport,
 }
 
-/// Which of the SDK's two ways to reach a pipe.
+/// The SDK's two stdio transports.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Transport {
-    /// Blocking reads and writes on tokio's pool of threads
+    /// Blocking reads and writes on tokio's blocking threads
     Stdio,
     /// Non-blocking reads and writes on tokio's reactor
     StdioPipes,
@@ -46,14 +46,14 @@ pub(crate) fn serve(settings: Settings) -> anyhow::Result<()> {
 }
 
 impl Settings {
-    /// Every combination, so that the one that suits this machine can be found by trying.
+    /// Iterates over all configurations, to find the fastest on this machine.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         Runtime::value_variants().iter().flat_map(|&runtime| {
             Transport::value_variants().iter().map(move |&transport| Self { runtime, transport })
         })
     }
 
-    /// The arguments that `benches serve-rmcp` reads back as these settings.
+    /// Returns the arguments that `benches serve-rmcp` parses to these settings.
     pub(crate) fn to_arguments(self) -> [String; 2] {
         [
             format!("--runtime={}", name(&self.runtime)),
@@ -68,7 +68,7 @@ impl fmt::Display for Settings {
     }
 }
 
-/// The SDK's side of the comparison over either transport.
+/// The SDK's server for either transport.
 pub(crate) struct Calculator {
     tool_router: ToolRouter<Self>,
 }

@@ -1,6 +1,6 @@
 //! A tool that asks for one entry after another, served by the official SDK.
 //!
-//! What it is told is in the memory of one call and nowhere else.
+//! Its state is in the memory of one call only.
 
 use rmcp::{
     Peer, RoleServer, ServerHandler, ServiceExt,

@@ -1,8 +1,8 @@
-//! The same tool, served over HTTP by the official SDK, with everything off that costs time.
+//! The same tool, served over HTTP by the official SDK, with all optional costs disabled.
 //!
-//! The SDK wants a service for every session, or for every request where there are none. It is
-//! given a shared one, because a clone would copy the tool router each time. Nothing is logged, no
-//! stream is kept alive or resumed, and the host of a request is not checked.
+//! The SDK creates a service for every session, or for every request without sessions. It gets a
+//! shared one, because a clone would copy the tool router each time. Nothing is logged, no stream
+//! is kept alive or resumed, and the host of a request is not checked.
 
 use std::{fmt, sync::Arc};
 
@@ -15,31 +15,31 @@ use rmcp::transport::streamable_http_server::{
 use super::{Runtime, listener, rmcp::Calculator};
 use crate::{http::era::Era, report::name};
 
-/// What the SDK leaves to its user to choose.
+/// The configuration the SDK leaves to its user.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Settings {
     #[arg(long, value_enum)]
     runtime: Runtime,
     #[arg(long, value_enum)]
-    answers: Answers,
+    answers: ResponseMode,
 }
 
-/// Which of the SDK's three ways to answer a POST.
+/// The SDK's three ways to answer a POST.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Answers {
+enum ResponseMode {
     /// JSON, without sessions
     Json,
     /// An event stream, without sessions
     Events,
-    /// An event stream, from a session that lives on
+    /// An event stream of a long-lived session
     Session,
 }
 
 pub(crate) fn serve(settings: Settings) -> anyhow::Result<()> {
     let calculator = Arc::new(Calculator::default());
     let configuration = StreamableHttpServerConfig::default()
-        .with_legacy_session_mode(matches!(settings.answers, Answers::Session))
-        .with_json_response(matches!(settings.answers, Answers::Json))
+        .with_legacy_session_mode(matches!(settings.answers, ResponseMode::Session))
+        .with_json_response(matches!(settings.answers, ResponseMode::Json))
         .with_sse_keep_alive(None)
         .with_sse_retry(None)
         .disable_allowed_hosts();
@@ -53,19 +53,19 @@ pub(crate) fn serve(settings: Settings) -> anyhow::Result<()> {
 }
 
 impl Settings {
-    /// Every combination an era knows, so that the one that suits this machine can be found.
+    /// Iterates over all configurations of an era, to find the fastest on this machine.
     pub(crate) fn all(era: Era) -> impl Iterator<Item = Self> {
-        let answers = Answers::value_variants().iter();
+        let answers = ResponseMode::value_variants().iter();
         let answers = answers.filter(move |answers| match era {
             Era::Handshake => true,
-            Era::Stateless => !matches!(answers, Answers::Session),
+            Era::Stateless => !matches!(answers, ResponseMode::Session),
         });
         answers.flat_map(|&answers| {
             Runtime::value_variants().iter().map(move |&runtime| Self { runtime, answers })
         })
     }
 
-    /// The arguments that `benches serve-rmcp-http` reads back as these settings.
+    /// Returns the arguments that `benches serve-rmcp-http` parses to these settings.
     pub(crate) fn to_arguments(self) -> Vec<String> {
         vec![
             format!("--runtime={}", name(&self.runtime)),

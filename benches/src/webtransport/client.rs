@@ -1,6 +1,6 @@
 //! A client of either server: MCP Flow over WebTransport, or quinn alone.
 //!
-//! The same code asks, reads and counts for both, so that what differs is the server.
+//! The same code sends, reads and counts for both, so that only the server differs.
 
 use std::{
     net::SocketAddr,
@@ -21,16 +21,16 @@ use web_transport_quinn::{
 };
 
 use super::identity::Identity;
-use crate::servers::quinn::{self as rival, take_frame};
+use crate::servers::quinn::{self as reference, take_frame};
 
-/// Which of the two servers.
+/// The kind of server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     McpFlow,
     Quinn,
 }
 
-/// A way to make connections, all from one socket.
+/// Creates connections from one socket.
 pub(super) struct Dialer {
     kind: Kind,
     server: SocketAddr,
@@ -40,17 +40,17 @@ pub(super) struct Dialer {
 
 impl Dialer {
     pub(super) fn new(kind: Kind, server: SocketAddr, identity: &Identity) -> anyhow::Result<Self> {
-        let alpn = if kind == Kind::Quinn { rival::ALPN } else { ALPN.as_bytes() };
+        let alpn = if kind == Kind::Quinn { reference::ALPN } else { ALPN.as_bytes() };
         let mut tls = identity.client(&[&TLS13])?;
         tls.alpn_protocols = vec![alpn.to_vec()];
         let mut config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
-        config.transport_config(Arc::new(rival::client_transport()));
-        Ok(Self { kind, server, endpoint: rival::endpoint(None)?, config })
+        config.transport_config(Arc::new(reference::client_transport()));
+        Ok(Self { kind, server, endpoint: reference::endpoint(None)?, config })
     }
 
-    /// Connects, and does what has to be done before the first request.
+    /// Connects and performs the handshake.
     pub(super) async fn connect(&self) -> anyhow::Result<Client> {
-        let connected = timeout(PATIENCE, self.dial());
+        let connected = timeout(TIMEOUT, self.dial());
         connected.await.context("no connection in time")?.context("cannot connect")
     }
 
@@ -103,7 +103,7 @@ impl Client {
             .await
     }
 
-    /// Sends a request and gives its reply. Other replies on the way are dropped.
+    /// Sends a request and returns its reply. Other replies are dropped.
     pub(super) async fn ask(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
         let id = self.request(method, params).await?;
         loop {
@@ -128,7 +128,7 @@ impl Client {
         Ok(self.requests.write_chunk(frame.freeze()).await?)
     }
 
-    /// How many pings are answered in a second, so many of them open at any time.
+    /// Returns the pings answered per second, with a number of them in flight.
     pub(super) async fn pings_per_second(
         &mut self,
         in_flight: usize,
@@ -159,7 +159,7 @@ impl Client {
         }
     }
 
-    /// How long one ping takes.
+    /// Returns the latency of one ping.
     pub(super) async fn ping(&mut self) -> anyhow::Result<Duration> {
         let start = Instant::now();
         self.number += 1;
@@ -169,7 +169,7 @@ impl Client {
         Ok(start.elapsed())
     }
 
-    /// Fetches the file so many times at once, and gives the megabytes a second of all together.
+    /// Downloads the file several times concurrently. Returns the total megabytes per second.
     pub(super) async fn download(
         &mut self,
         file: &str,
@@ -187,7 +187,7 @@ impl Client {
         Ok(bytes as f64 * streams as f64 / 1e6 / start.elapsed().as_secs_f64())
     }
 
-    /// Fetches the file, and pings all the while.
+    /// Downloads the file and measures pings meanwhile.
     pub(super) async fn pings_while_downloading(
         &mut self,
         file: &str,
@@ -206,8 +206,8 @@ impl Client {
         }
     }
 
-    /// Sends datagrams as fast as they are taken, and gives how many a second the server has read:
-    /// it is asked by a ping that comes after them.
+    /// Sends datagrams as fast as they are accepted. Returns the number per second the server has
+    /// read, confirmed by a ping sent after them.
     pub(super) async fn datagrams_per_second(&mut self, time: Duration) -> anyhow::Result<f64> {
         let (start, before) =
             (Instant::now(), quinn::Connection::stats(&self.session).path.lost_packets);
@@ -222,10 +222,10 @@ impl Client {
         Ok(sent.saturating_sub(lost) as f64 / start.elapsed().as_secs_f64())
     }
 
-    /// Asks for the file, which will come on a stream of its own.
+    /// Requests the file, which arrives on a stream of its own.
     pub(super) async fn ask_for(&mut self, file: &str) -> anyhow::Result<()> {
         match self.kind {
-            Kind::Quinn => self.send(rival::SEND_FILE).await,
+            Kind::Quinn => self.send(reference::SEND_FILE).await,
             Kind::McpFlow => {
                 let params = json!({"name": "read_file", "arguments": {"path": file}});
                 self.request("tools/call", params).await.map(drop)
@@ -238,7 +238,7 @@ impl Client {
         for _ in 0..streams {
             let session = self.session.clone();
             readers.spawn(async move {
-                let stream = timeout(PATIENCE, session.accept_uni()).await;
+                let stream = timeout(TIMEOUT, session.accept_uni()).await;
                 let mut stream = stream.context("no stream was opened")??;
                 let mut received = 0;
                 while let Some(chunk) = stream.read_chunk(usize::MAX, true).await? {
@@ -262,7 +262,7 @@ impl Client {
     }
 
     async fn read_more(&mut self) -> anyhow::Result<()> {
-        let read = timeout(PATIENCE, self.replies.read_chunk(usize::MAX, true));
+        let read = timeout(TIMEOUT, self.replies.read_chunk(usize::MAX, true));
         let Some(chunk) = read.await.context("the server does not answer")?? else {
             bail!("the server closed the stream for messages");
         };
@@ -281,18 +281,18 @@ fn put_frame(frames: &mut BytesMut, body: &[u8]) {
     frames.extend_from_slice(body);
 }
 
-/// Finds the id without reading the rest, which would be more work than some servers have with it.
+/// Finds the id without parsing the rest, which would cost more than some servers spend on it.
 fn id_of(frame: &[u8]) -> Option<u64> {
     let at = memmem::find(frame, b"\"id\":")? + 5;
     let digits = frame[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     std::str::from_utf8(&frame[at..at + digits]).ok()?.parse().ok()
 }
 
-/// A datagram of a usual size, on a channel that is not used.
+/// A datagram of typical size, on an unused channel.
 const DATAGRAM: usize = 1000;
 
-/// How long a server may leave a client without any answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit for a server to answer.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Long enough for pings not to be what the server is busy with.
+/// Long enough that pings are not the server's main work.
 const BETWEEN_PINGS: Duration = Duration::from_millis(1);

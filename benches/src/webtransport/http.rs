@@ -24,7 +24,7 @@ pub(super) enum Version {
     Http2,
 }
 
-/// Where the file is, and how to get there.
+/// The link to the file, and the TLS configuration.
 pub(super) struct Downloads<'a> {
     server: SocketAddr,
     identity: &'a Identity,
@@ -63,7 +63,7 @@ impl<'a> Downloads<'a> {
         Ok(this)
     }
 
-    /// Fetches the file, and gives the megabytes a second.
+    /// Downloads the file and returns the megabytes per second.
     pub(super) async fn fetch(&self, version: Version, bytes: u64) -> anyhow::Result<f64> {
         let start = Instant::now();
         let mut request = Request::get(self.url(&self.path));
@@ -90,7 +90,7 @@ impl<'a> Downloads<'a> {
         request: Request<Full<Bytes>>,
     ) -> anyhow::Result<Response<Incoming>> {
         let io = TokioIo::new(self.connect(version).await?);
-        // A connection drives itself until its one answer has been read.
+        // A connection drives itself until its one response was read.
         match version {
             Version::Http1 => {
                 let (mut sender, connection) = http1::handshake(io).await?;
@@ -99,7 +99,7 @@ impl<'a> Downloads<'a> {
             }
             Version::Http2 => {
                 let mut builder = http2::Builder::new(TokioExecutor::new());
-                // As much as a browser gives, instead of the 64 KB the protocol begins with.
+                // The window of a browser, instead of the 64 KB the protocol begins with.
                 builder
                     .initial_stream_window_size(6 << 20)
                     .initial_connection_window_size(15 << 20);

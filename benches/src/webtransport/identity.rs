@@ -20,7 +20,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Makes a new one in a folder.
+    /// Creates a certificate in a folder.
     pub(super) fn make(folder: &Path) -> anyhow::Result<Self> {
         let names = ["localhost", "127.0.0.1"].map(str::to_owned);
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names)?;
@@ -31,7 +31,7 @@ impl Identity {
         Ok(this)
     }
 
-    /// One that another process made.
+    /// Uses a certificate that another process created.
     pub(super) fn of_server(certificate: PathBuf) -> Self {
         Self { certificate, key: PathBuf::new() }
     }
@@ -44,7 +44,7 @@ impl Identity {
         self.key.to_str().context("a path is no text")
     }
 
-    /// The settings of a client that trusts this certificate and no other.
+    /// Returns the settings of a client that trusts only this certificate.
     pub(super) fn client(
         &self,
         versions: &[&'static SupportedProtocolVersion],

@@ -1,16 +1,16 @@
-//! What came out, in ratios to quinn alone.
+//! Results as ratios to quinn alone.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::{
-    crowd::{Flood, Idle},
+    idle::{Flood, Idle},
     slow::Slow,
 };
-use crate::report::{self, Environment, Hold, median};
+use crate::report::{self, Environment, Threshold, median};
 
-/// One server at one time.
+/// The sample of one server in one round.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Sample {
@@ -37,7 +37,7 @@ impl Sample {
     }
 }
 
-/// All servers at one time.
+/// The samples of all servers in one round.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Round {
@@ -56,7 +56,7 @@ pub(super) struct Results {
     slow: Option<Slow>,
     idle: Option<[Idle; 2]>,
     flood: Option<Flood>,
-    holds: Vec<Hold>,
+    holds: Vec<Threshold>,
 }
 
 impl Results {
@@ -74,22 +74,22 @@ impl Results {
         results
     }
 
-    fn holds(&self) -> Vec<Hold> {
+    fn holds(&self) -> Vec<Threshold> {
         let ratio = |of: fn(&Sample) -> f64| {
             median(self.rounds.iter().map(|round| of(&round.flow) / of(&round.raw)).collect())
         };
         let mut holds = vec![
-            Hold::at_least(
+            Threshold::at_least(
                 "one stream MB/s, mcp-flow / quinn",
                 0.9,
                 ratio(|sample| sample.megabytes_per_second),
             ),
-            Hold::at_least(
+            Threshold::at_least(
                 "eight streams MB/s, mcp-flow / quinn",
                 0.9,
                 ratio(|sample| sample.megabytes_per_second_8_streams),
             ),
-            Hold::new(
+            Threshold::new(
                 "ping p99 in bulk, mcp-flow / quinn",
                 1.5,
                 ratio(|sample| sample.ping_in_bulk_p99_ms),
@@ -98,16 +98,16 @@ impl Results {
         if let Some(slow) = &self.slow {
             let what =
                 |end| format!("{end} RSS growth, {} MB to a slow reader, MB", slow.megabytes);
-            holds.push(Hold::new(what("server"), 32.0, slow.server_growth_megabytes));
-            holds.push(Hold::new(what("reader"), 32.0, slow.reader_growth_megabytes));
+            holds.push(Threshold::new(what("server"), 32.0, slow.server_growth_megabytes));
+            holds.push(Threshold::new(what("reader"), 32.0, slow.reader_growth_megabytes));
         }
         if let Some([flow, _]) = &self.idle {
             let what = format!("KB for each of {} idle connections", flow.connections);
-            holds.push(Hold::new(what, 64.0, flow.kilobytes_each));
+            holds.push(Threshold::new(what, 64.0, flow.kilobytes_each));
         }
         if let Some(flood) = &self.flood {
             let what = format!("RSS growth while {} streams are opened, MB", flood.streams);
-            holds.push(Hold::new(what, 32.0, flood.growth_megabytes));
+            holds.push(Threshold::new(what, 32.0, flood.growth_megabytes));
         }
         holds
     }
@@ -139,10 +139,10 @@ impl Results {
             http("mcp-flow, HTTP/2", |round| round.http2_megabytes_per_second),
         ];
         let idle = self.idle.as_ref().map_or_else(String::new, |[flow, raw]| {
-            let (ours, rival) = (flow.kilobytes_each, raw.kilobytes_each);
-            format!("an idle connection: {ours:.1} KB, with quinn alone {rival:.1} KB\n")
+            let (ours, reference) = (flow.kilobytes_each, raw.kilobytes_each);
+            format!("an idle connection: {ours:.1} KB, with quinn alone {reference:.1} KB\n")
         });
-        let holds: Vec<String> = self.holds.iter().map(Hold::to_string).collect();
+        let holds: Vec<String> = self.holds.iter().map(Threshold::to_string).collect();
         format!(
             "{} MB over WebTransport, median of {} rounds, {}\n\n{}\n{idle}{}",
             self.megabytes,
@@ -154,7 +154,7 @@ impl Results {
     }
 }
 
-/// The middle and the last hundredth, in milliseconds.
+/// Returns the median and the 99th percentile, in milliseconds.
 pub(super) fn percentiles(mut times: Vec<Duration>) -> (f64, f64) {
     times.sort_unstable();
     let at = |part: f64| {

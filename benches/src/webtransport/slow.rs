@@ -1,6 +1,6 @@
-//! A file larger than memory to a reader slower than its server, and what that costs each of them.
+//! A file larger than memory sent to a reader slower than its server, and the memory of both.
 //!
-//! The reader is a process of its own, so that what it weighs is the reader.
+//! The reader is a separate process, so that its memory can be measured.
 
 use std::{
     fs::File,
@@ -21,10 +21,10 @@ use super::{
 };
 use crate::{binary::Target, process::Memory, report::megabytes};
 
-/// What starts the reader.
+/// The subcommand that starts the reader.
 const COMMAND: &str = "read-slowly";
 
-/// Whom to read from, and what.
+/// The server and the file to read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Settings {
     server: SocketAddr,
@@ -32,9 +32,9 @@ pub(crate) struct Settings {
     file: String,
 }
 
-/// What the reader says when it is done.
+/// The reader's result.
 #[derive(Debug, Deserialize, Serialize)]
-struct Seen {
+struct ReaderResult {
     bytes: u64,
     sha256: String,
     growth: u64,
@@ -48,7 +48,7 @@ pub(super) struct Slow {
     pub(super) reader_growth_megabytes: f64,
 }
 
-/// Sends a file to a slow reader, and weighs both.
+/// Sends a file to a slow reader and measures the memory of both.
 pub(super) fn measure(
     target: &Target,
     (server, process): (SocketAddr, u32),
@@ -61,22 +61,23 @@ pub(super) fn measure(
     reader.arg(COMMAND).arg(server.to_string()).args([identity.certificate()?, name]);
     let output = reader.stderr(Stdio::inherit()).output().context("cannot start the reader")?;
     ensure!(output.status.success(), "the reader failed; its own words are above");
-    let seen: Seen = serde_json::from_slice(&output.stdout).context("the reader said nothing")?;
+    let result: ReaderResult =
+        serde_json::from_slice(&output.stdout).context("the reader printed nothing")?;
     let growth = Memory::of(process)?.peak.saturating_sub(before.resident);
     let bytes = file.metadata()?.len();
-    ensure!(seen.bytes == bytes, "{} bytes came instead of {bytes}", seen.bytes);
-    ensure!(seen.sha256 == sha256(file)?, "what came is not what is in the file");
+    ensure!(result.bytes == bytes, "{} bytes came instead of {bytes}", result.bytes);
+    ensure!(result.sha256 == sha256(file)?, "what came is not what is in the file");
     Ok(Slow {
         megabytes: bytes / 1_000_000,
         server_growth_megabytes: megabytes(growth),
-        reader_growth_megabytes: megabytes(seen.growth),
+        reader_growth_megabytes: megabytes(result.growth),
     })
 }
 
-/// The reader: it takes what comes in a moment, and then rests as long as that took.
+/// The reader: it pauses as long as each read took.
 pub(crate) fn read(settings: Settings) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let seen = runtime.block_on(async {
+    let result = runtime.block_on(async {
         let identity = Identity::of_server(settings.certificate);
         let dialer = Dialer::new(Kind::McpFlow, settings.server, &identity)?;
         let mut client = dialer.connect().await?;
@@ -92,17 +93,17 @@ pub(crate) fn read(settings: Settings) -> anyhow::Result<()> {
             since_rest += chunk.bytes.len();
             if since_rest > BETWEEN_RESTS {
                 since_rest = 0;
-                tokio::time::sleep(REST).await;
+                tokio::time::sleep(SETTLE_TIME).await;
             }
         }
         let growth = Memory::of(std::process::id())?.peak.saturating_sub(before);
-        anyhow::Ok(Seen { bytes, sha256: hexadecimal(context), growth })
+        anyhow::Ok(ReaderResult { bytes, sha256: hexadecimal(context), growth })
     })?;
-    print(&seen)
+    print(&result)
 }
 
-/// Makes a file of so many megabytes that takes hardly any room, and of which no part may be lost,
-/// doubled or moved without its hash telling.
+/// Creates a sparse file of this many megabytes, whose hash shows any lost, duplicated or misplaced
+/// part.
 pub(super) fn make_file(folder: &Path, megabytes: u64) -> anyhow::Result<PathBuf> {
     let path = folder.join("slow.bin");
     let mut file = File::create(&path)?;
@@ -129,11 +130,11 @@ fn hexadecimal(context: digest::Context) -> String {
     context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-#[expect(clippy::disallowed_methods, reason = "whoever started the reader waits for this line")]
-fn print(seen: &Seen) -> anyhow::Result<()> {
-    Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(seen)?)?)
+#[expect(clippy::disallowed_methods, reason = "the parent process waits for this line")]
+fn print(result: &ReaderResult) -> anyhow::Result<()> {
+    Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(result)?)?)
 }
 
-/// Together some 400 MB a second at most, which is less than a server can send.
+/// At most some 400 MB per second, which is less than a server can send.
 const BETWEEN_RESTS: usize = 1 << 20;
-const REST: Duration = Duration::from_millis(2);
+const SETTLE_TIME: Duration = Duration::from_millis(2);

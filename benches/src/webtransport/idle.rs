@@ -16,7 +16,7 @@ pub(super) struct Idle {
     pub(super) kilobytes_each: f64,
 }
 
-/// Holds connections open that say nothing, and weighs the server before and after.
+/// Holds idle connections open and measures the server's memory before and after.
 pub(super) async fn hold_open(
     dialer: &Dialer,
     process: u32,
@@ -29,7 +29,7 @@ pub(super) async fn hold_open(
         open.push(client.with_context(|| format!("connection {number} of {connections}"))?);
     }
     let after = settled(process).await?;
-    // One that the server has dropped would look like one that costs nothing.
+    // A connection the server has closed would seem to cost nothing.
     for client in &mut open {
         client.ping().await.context("an idle connection was lost")?;
     }
@@ -44,19 +44,19 @@ pub(super) struct Flood {
     pub(super) growth_megabytes: f64,
 }
 
-/// Opens streams that belong to nothing while another client pings, and weighs the server.
+/// Opens unsolicited streams while another client pings, and measures the server's memory.
 pub(super) async fn flood(dialer: &Dialer, process: u32, streams: usize) -> anyhow::Result<Flood> {
     let before = settled(process).await?;
     let (flooder, mut bystander) = (dialer.connect().await?, dialer.connect().await?);
     for number in 0..streams {
-        let opened = timeout(PATIENCE, flooder.session.open_uni()).await;
-        // A server may also end such a client altogether.
+        let opened = timeout(TIMEOUT, flooder.session.open_uni()).await;
+        // A server may also disconnect such a client.
         let Ok(mut stream) = opened.context("the server lets no more streams be opened")? else {
             break;
         };
         let number = u32::try_from(number).expect("there are not so many streams");
         let header = [number.to_be_bytes(), [0; 4]].concat();
-        // Refusing it at once is what the server should do.
+        // The server should reject it at once.
         let _ = stream.write_all(&header).await;
         if number % 10_000 == 0 {
             bystander.ping().await.context("another client was disturbed")?;
@@ -68,9 +68,9 @@ pub(super) async fn flood(dialer: &Dialer, process: u32, streams: usize) -> anyh
     Ok(Flood { streams, growth_megabytes: megabytes(peak.saturating_sub(before.resident)) })
 }
 
-/// Waits beside the connections, which have to be kept alive meanwhile.
+/// Waits concurrently with the connections, which must be kept alive meanwhile.
 async fn settled(process: u32) -> anyhow::Result<Memory> {
     tokio::task::spawn_blocking(move || Memory::settled(process)).await?
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! Sessions that wait, very many of them, and the processes that take them over.
+//! Very many waiting sessions, and the processes that take them over.
 
 mod socket;
 
@@ -27,33 +27,33 @@ use crate::{
     reply::excerpt,
 };
 
-/// A crowd, and what it takes to have it.
+/// Waiting sessions and their cost.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Crowd {
+pub(super) struct WaitingSessions {
     pub(super) sessions: usize,
     pub(super) seconds_to_start: f64,
     pub(super) file_megabytes: f64,
-    /// With one session instead.
-    pub(super) alone: Taken,
-    /// Taken over from a process that was killed.
-    pub(super) after_kill: Taken,
-    /// Taken over from a process that was asked to end.
-    pub(super) after_end: Taken,
+    /// The same with a single session.
+    pub(super) alone: Takeover,
+    /// Taken over after the previous process was killed.
+    pub(super) after_kill: Takeover,
+    /// Taken over after the previous process was stopped.
+    pub(super) after_end: Takeover,
 }
 
-/// A process that has taken sessions over.
+/// A process that has taken over sessions.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Taken {
-    /// From its start until it has answered the first answer to one of them.
+pub(super) struct Takeover {
+    /// Time from its start to the first answered session.
     pub(super) first_answer_seconds: f64,
     pub(super) rss_bytes: u64,
     pub(super) peak_rss_bytes: u64,
 }
 
-impl Crowd {
-    /// Bytes of memory for each, at most.
+impl WaitingSessions {
+    /// Returns the bytes of memory per session, at most.
     pub(super) fn bytes_each(&self) -> f64 {
         let most = self.after_kill.rss_bytes.max(self.after_end.rss_bytes);
         most.saturating_sub(self.alone.rss_bytes) as f64 / self.sessions as f64
@@ -64,7 +64,7 @@ impl Crowd {
     }
 }
 
-pub(super) fn measure(bench: Bench<'_>, sessions: usize) -> anyhow::Result<Crowd> {
+pub(super) fn measure(bench: Bench<'_>, sessions: usize) -> anyhow::Result<WaitingSessions> {
     let Bench { mcp_flow, folder, free } = bench;
     let owners = sessions.div_ceil(PER_OWNER);
     let tokens = (0..owners).map(|owner| format!("owner-{owner}:{}\n", token(owner)));
@@ -86,16 +86,16 @@ pub(super) fn measure(bench: Bench<'_>, sessions: usize) -> anyhow::Result<Crowd
     let start = Instant::now();
     let mut waiting = fill(server.address, sessions)?;
     let seconds_to_start = start.elapsed().as_secs_f64();
-    // Killed, as a process is that is not waited for any longer.
+    // Killed, like a process that is no longer waited for.
     drop(server);
     let file_megabytes = crate::report::megabytes(fs::metadata(folder.join("crowd.redb"))?.len());
     let (after_kill, server) = take_over(|| serve("crowd"), &mut waiting)?;
     server.peer.stop()?;
     let (after_end, _) = take_over(|| serve("crowd"), &mut waiting)?;
-    Ok(Crowd { sessions, seconds_to_start, file_megabytes, alone, after_kill, after_end })
+    Ok(WaitingSessions { sessions, seconds_to_start, file_megabytes, alone, after_kill, after_end })
 }
 
-/// Starts sessions, as many for each owner as it may have. Those of the first are returned.
+/// Starts sessions, the maximum for each owner. Returns those of the first owner.
 fn fill(address: SocketAddr, sessions: usize) -> anyhow::Result<Vec<String>> {
     let (next, first) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let owners = sessions.div_ceil(PER_OWNER);
@@ -107,7 +107,7 @@ fn fill(address: SocketAddr, sessions: usize) -> anyhow::Result<Vec<String>> {
         let count = PER_OWNER.min(sessions - owner * PER_OWNER);
         let started = start_sessions(address, owner, count)?;
         if owner == 0 {
-            first.lock().expect("nobody panics with it").extend(started);
+            first.lock().expect("no thread panics while holding it").extend(started);
         }
         if owner % 100 == 99 {
             eprintln!("{} owners of {owners}", owner + 1);
@@ -117,10 +117,10 @@ fn fill(address: SocketAddr, sessions: usize) -> anyhow::Result<Vec<String>> {
         let workers = [(); WORKERS].map(|()| scope.spawn(work));
         workers.into_iter().try_for_each(|worker| worker.join().expect("workers do not panic"))
     })?;
-    Ok(first.into_inner().expect("nobody panics with it"))
+    Ok(first.into_inner().expect("no thread panics while holding it"))
 }
 
-/// Starts the sessions of one owner, and returns their ids.
+/// Starts the sessions of one owner and returns their ids.
 fn start_sessions(address: SocketAddr, owner: usize, count: usize) -> anyhow::Result<Vec<String>> {
     let mut socket = Socket::open(address, &token(owner))?;
     let inline = json!({"experimental": {"interaction": {"delivery": "inline"}}});
@@ -144,11 +144,11 @@ fn start_sessions(address: SocketAddr, owner: usize, count: usize) -> anyhow::Re
     Ok(ids)
 }
 
-/// Starts a server on what there is, and answers one of the sessions that wait.
+/// Starts a server on an existing store and answers one of the waiting sessions.
 fn take_over(
     serve: impl Fn() -> anyhow::Result<Listening>,
     waiting: &mut Vec<String>,
-) -> anyhow::Result<(Taken, Listening)> {
+) -> anyhow::Result<(Takeover, Listening)> {
     let start = Instant::now();
     let server = serve()?;
     let id = waiting.pop().context("no session is left that was not answered")?;
@@ -156,7 +156,7 @@ fn take_over(
     let first_answer_seconds = start.elapsed().as_secs_f64();
     let memory = Memory::settled(server.peer.process())?;
     let (rss_bytes, peak_rss_bytes) = (memory.resident, memory.peak);
-    Ok((Taken { first_answer_seconds, rss_bytes, peak_rss_bytes }, server))
+    Ok((Takeover { first_answer_seconds, rss_bytes, peak_rss_bytes }, server))
 }
 
 fn answer(address: SocketAddr, id: &str, value: &str) -> anyhow::Result<()> {
@@ -200,12 +200,12 @@ fn token(owner: usize) -> String {
 
 const TOKENS: &str = "tokens";
 
-/// As many sessions as one owner may have.
+/// Maximum number of sessions per owner.
 const PER_OWNER: usize = 1000;
 
-/// How many owners start sessions at once, and how many sessions each at once.
+/// Number of owners that start sessions concurrently, and of concurrent sessions each.
 const WORKERS: usize = 4;
 const WINDOW: usize = 250;
 
-/// As long as a session may wait.
+/// Maximum waiting time of a session.
 const DAY_MILLISECONDS: u64 = 24 * 60 * 60 * 1000;

@@ -1,4 +1,4 @@
-//! As much of a WebSocket as it takes to send and receive small texts.
+//! Minimal WebSocket client for small texts.
 
 use std::{
     io::{Read, Write},
@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use crate::reply::excerpt;
 
-/// A WebSocket, after its handshake.
+/// A WebSocket after its handshake.
 pub(super) struct Socket {
     stream: TcpStream,
-    /// What is to be sent when next something is waited for.
+    /// Bytes to send before the next receive.
     outgoing: Vec<u8>,
     received: Vec<u8>,
 }
@@ -24,7 +24,7 @@ impl Socket {
     pub(super) fn open(server: SocketAddr, token: &str) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(server).context("cannot connect to the server")?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         let mut socket = Self { stream, outgoing: Vec::new(), received: Vec::new() };
         write!(
             socket.outgoing,
@@ -44,11 +44,11 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Sends a message with the next wait.
+    /// Queues a message, which is sent before the next receive.
     pub(super) fn send(&mut self, message: &Value) {
         let text = message.to_string();
         let length = u16::try_from(text.len()).expect("what is sent here is small");
-        // A whole text that is masked with zeros, which changes nothing.
+        // A final text frame, masked with zeros, which leaves the payload unchanged.
         self.outgoing.extend([0x81, 0x80 | 126]);
         self.outgoing.extend(length.to_be_bytes());
         self.outgoing.extend([0; 4]);
@@ -86,7 +86,7 @@ impl Socket {
     }
 }
 
-/// The kind of the first frame, and where its content begins and ends, if all of it is there.
+/// Returns the opcode and the payload range of the first frame, if it is complete.
 fn frame(bytes: &[u8]) -> Option<(u8, usize, usize)> {
     let (kind, short) = (bytes.first()? & 0x0f, bytes.get(1)? & 0x7f);
     let (length, start) = match short {
@@ -100,7 +100,7 @@ fn frame(bytes: &[u8]) -> Option<(u8, usize, usize)> {
 
 const TEXT: u8 = 1;
 const PING: u8 = 9;
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
