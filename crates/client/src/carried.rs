@@ -1,4 +1,4 @@
-//! Transports that a task drives: messages wait in an outbox, and the task sends them in order.
+//! Connections that one task carries: messages wait in line for it and leave in order.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,9 +8,10 @@ use tokio::sync::{Notify, watch};
 
 use crate::transport::{Outgoing, OutgoingKind, Transport, TransportError};
 
-/// Creates a transport driven by a task that sends the messages in the outbox.
+/// A transport whose messages are carried by a task, which is given what waits to be sent.
 ///
-/// Closing it lets the task send the remaining messages and shut down, for at most `patience`.
+/// Closing it takes at most as long as the `patience`, in which the task sends what waits still and
+/// takes its leave.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -75,7 +76,7 @@ impl Drop for Carried {
     }
 }
 
-/// Queue of messages to be sent.
+/// What waits to be sent.
 #[derive(Debug, Default)]
 pub struct Outbox {
     waiting: Mutex<Waiting>,
@@ -85,7 +86,7 @@ pub struct Outbox {
 #[derive(Debug, Default)]
 struct Waiting {
     frames: Vec<Vec<u8>>,
-    /// Bytes of responses among them: a server may send requests without reading the responses.
+    /// How many of the bytes answer requests of the server, which can ask without reading.
     answers: usize,
     is_closing: bool,
 }
@@ -107,7 +108,7 @@ impl Outbox {
         self.changed.notify_one();
     }
 
-    /// Takes all queued messages, perhaps none; `None` once it is closed and empty.
+    /// Takes all messages that wait, which may be none; `None` if none will come any more.
     pub fn take(&self) -> Option<Vec<Vec<u8>>> {
         let mut waiting = self.lock();
         waiting.answers = 0;
@@ -115,18 +116,18 @@ impl Outbox {
         (!frames.is_empty() || !waiting.is_closing).then_some(frames)
     }
 
-    /// Fails if the server leaves too many responses unread.
+    /// An error if more answers wait than a server may leave unread.
     pub fn check(&self) -> Result<(), TransportError> {
         match self.lock().answers > MOST_ANSWERS {
             true => {
-                let what = "the server sends requests without reading the responses";
+                let what = "the server asks and does not read the answers";
                 Err(TransportError::Garbage(what.to_owned()))
             }
             false => Ok(()),
         }
     }
 
-    /// Waits until a message is queued or the outbox is closed.
+    /// Completes when something was added since this was last asked, or it was closed.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -136,5 +137,5 @@ impl Outbox {
     }
 }
 
-/// Maximum size of queued responses, in bytes.
+/// How many bytes of answers may wait for a server that asks without reading.
 const MOST_ANSWERS: usize = 4 << 20;

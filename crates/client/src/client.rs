@@ -1,4 +1,4 @@
-//! The client and its builder.
+//! The client: what everything else hangs on.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,8 +24,8 @@ use crate::request::Request;
 use crate::subscription::Subscriptions;
 use crate::transport::{Connector, Opened, Transport, TransportError};
 
-/// A client of one server. Cheap to clone; all clones share one connection and send requests
-/// concurrently.
+/// A client of one server. Cheap to clone; all clones share one connection, and their requests
+/// travel side by side.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -47,7 +47,7 @@ pub struct Client {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// State shared by all clones of a client.
+/// What all clones of a client share.
 pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) host: Arc<dyn Host>,
@@ -61,7 +61,7 @@ pub(crate) struct Shared {
     pub(crate) log_level: Mutex<Option<LogLevel>>,
 }
 
-/// Builds a [`Client`].
+/// Makes a [`Client`].
 #[derive(Clone)]
 pub struct ClientBuilder {
     options: Options,
@@ -69,12 +69,12 @@ pub struct ClientBuilder {
 }
 
 impl Client {
-    /// Creates a builder with default options and a host that denies everything.
+    /// Begins a client with the usual options and nobody to answer questions.
     pub fn builder() -> ClientBuilder {
         ClientBuilder { options: Options::default(), host: Arc::new(Nobody) }
     }
 
-    /// The negotiated revision and the server's description of itself. Connects if needed.
+    /// What was agreed with the server last, and what it says of itself.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -91,17 +91,17 @@ impl Client {
         link.info().cloned().ok_or(Error::Closed)
     }
 
-    /// Like [`server`](Self::server), without connecting; `None` if there is no connection.
+    /// What was agreed with the server last, without waiting for a connection.
     pub fn known_server(&self) -> Option<Arc<ServerInfo>> {
         self.shared.current().and_then(|link| link.info().cloned())
     }
 
-    /// The server for display: a URL, a command.
+    /// The server, for messages to people: a URL, a command.
     pub fn target(&self) -> &str {
         &self.shared.target
     }
 
-    /// Sends any request and returns its raw result. `params` must be an object or null.
+    /// Sends any request; `params` is an object. Its result comes as it is.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -166,7 +166,8 @@ impl Client {
         Ok(())
     }
 
-    /// Pings the server, by `server/discover` under 2026-07-28, which has no ping.
+    /// Asks whether the server is there. Under 2026-07-28, which has no ping, by asking what it
+    /// is.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -182,7 +183,7 @@ impl Client {
         Request::new(self, method::PING.into(), Map::new(), |_: Raw<'_>| Ok(())).repeatable()
     }
 
-    /// Sends `notifications/roots/list_changed`.
+    /// Tells the server that the host's roots are others than before.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -198,7 +199,7 @@ impl Client {
         self.notify("notifications/roots/list_changed", &json!({})).await
     }
 
-    /// Stream of events from now on. A slow consumer misses the oldest.
+    /// What happens from now on. Whoever does not look often enough misses the oldest.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -230,8 +231,9 @@ impl Client {
         }))
     }
 
-    /// Opens content that a result refers to: a `resource_link` to the server's own origin, or a
-    /// `ref/stream`. The request timeout applies to each chunk.
+    /// Opens what a result refers to and does not hold: a piece of content as it came, such as a
+    /// `resource_link` to the server's own address, or a `ref/stream`. Each piece may take as long as
+    /// a response may.
     ///
     /// ```no_run
     /// # async fn example(client: mcp_flow_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -250,7 +252,7 @@ impl Client {
         let link = self.shared.link().await?;
         let transport = link.transport().ok_or(Error::Closed)?;
         let Some(opening) = transport.open(content) else {
-            let what = "this transport cannot open the content that the result refers to";
+            let what = "this transport cannot open what the result refers to";
             return Err(Error::Usage(what.to_owned()));
         };
         let limit = self.shared.options.request_limit;
@@ -263,13 +265,13 @@ impl Client {
         }
     }
 
-    /// The transport of the connection, for downcasting.
+    /// The transport of the connection, for those who know which it is.
     pub async fn transport(&self) -> Result<Arc<dyn Transport>, Error> {
         let link = self.shared.link().await?;
         link.transport().cloned().ok_or(Error::Closed)
     }
 
-    /// Closes the connection gracefully. All clones of the client fail from then on.
+    /// Ends the connection politely. Every clone of the client is of no use after that.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -333,33 +335,33 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the host that answers the server's requests.
+    /// Sets who answers the server's questions.
     #[must_use]
     pub fn host(mut self, host: impl Host) -> Self {
         self.host = Arc::new(host);
         self
     }
 
-    /// Sets a shared host that answers the server's requests.
+    /// Sets who answers the server's questions, where that is shared.
     #[must_use]
     pub fn shared_host(mut self, host: Arc<dyn Host>) -> Self {
         self.host = host;
         self
     }
 
-    /// Connects, and returns the client after the handshake.
+    /// Connects, and gives the client once the server has said what it is.
     pub async fn connect(self, connector: impl Connector) -> Result<Client, Error> {
         self.connect_by(Arc::new(connector)).await
     }
 
-    /// Connects with a shared connector.
+    /// Connects by a connector that is shared.
     pub async fn connect_by(self, connector: Arc<dyn Connector>) -> Result<Client, Error> {
         let client = self.prepare(connector);
         client.shared.link().await?;
         Ok(client)
     }
 
-    /// Creates a client that connects when it is first used.
+    /// A client that connects when it is first used.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -395,28 +397,29 @@ impl ClientBuilder {
 }
 
 impl Shared {
-    /// The server, as described to the host.
+    /// Who asks, as the host is told.
     pub(crate) fn asker(&self, link: &Link) -> Asker {
         let name = link.info().map(|info| info.implementation.name.clone()).unwrap_or_default();
         Asker { target: self.target.clone(), name, revision: link.revision() }
     }
 
-    /// Capabilities to declare: the host's, and inline delivery of interaction prompts.
+    /// What servers are told this client can do. Conversations are always held here, and found
+    /// in results rather than sent: nobody else is asked.
     pub(crate) fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities { inline_interaction: true, ..self.host.capabilities() }
     }
 
-    /// Clears the cache of listed tools.
+    /// Forgets which tools there are, so that they are listed anew.
     pub(crate) fn forget_tools(&self) {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     pub(crate) fn tell(&self, event: Event) {
-        // An error means that there are no listeners.
+        // Without listeners there is nobody to miss it.
         let _ = self.events.send(event);
     }
 
-    /// Handles a notification that concerns no request of this client.
+    /// Takes a notification that is about no request of ours.
     pub(crate) fn notified(&self, notification: &Notification<'_>) {
         let params = notification.params;
         let event = match &*notification.method {
@@ -439,9 +442,6 @@ impl Shared {
             }
             other => {
                 let params = params.decode().unwrap_or_default();
-                if other == "interaction.expired" {
-                    self.conversations.expire(&params);
-                }
                 Event::Other { method: other.chars().take(128).collect(), params }
             }
         };
@@ -450,5 +450,5 @@ impl Shared {
     }
 }
 
-/// Maximum number of buffered events.
+/// How many events are kept for a listener that does not look.
 const EVENTS: usize = 256;

@@ -1,4 +1,4 @@
-//! `completion/complete`: suggested values for an argument.
+//! What an argument could go on to be.
 
 use mcp_flow_proto::{Raw, method};
 use serde::Deserialize;
@@ -8,32 +8,32 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::request::Request;
 
-/// Prompt or resource template that an argument belongs to.
+/// What an argument belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompletionReference {
     /// A prompt, by its name.
     Prompt(String),
-    /// A resource template, by its URI template.
+    /// A template of resources, by its form.
     Template(String),
 }
 
-/// Suggested values for an argument.
+/// What an argument could go on to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Completion {
-    /// Suggestions, best first.
+    /// The best guesses, best first.
     pub values: Vec<String>,
-    /// Total number of suggestions, if known.
+    /// How many there are in all, if known.
     #[serde(default)]
     pub total: Option<u64>,
-    /// True if the server has more.
+    /// Whether there are more.
     #[serde(default)]
     pub has_more: bool,
 }
 
 impl Client {
-    /// Completes the value of an argument, given the values of the others.
+    /// Asks what an argument could go on to be, given what the others are already.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

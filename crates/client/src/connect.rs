@@ -1,7 +1,4 @@
-//! Connection state, connecting and reconnecting.
-//!
-//! One background task opens the connection and retries with backoff; requests wait for it. The
-//! handshake itself is in `handshake`.
+//! Finding the connection, opening it, and opening it again.
 
 use std::sync::{Arc, PoisonError};
 
@@ -12,25 +9,25 @@ use crate::handshake::{self, Disagreement};
 use crate::link::Link;
 use crate::transport::{Connector, Inbox, TransportError};
 
-/// State of the client's connection.
+/// How the connection stands.
 #[derive(Debug)]
 pub(crate) enum State {
-    /// Never opened.
+    /// There has been none.
     Never,
-    /// A task is opening it.
+    /// One is being opened.
     Connecting,
-    /// Open, as far as known.
+    /// There is one. It may be lost, and nobody has noticed yet.
     Up(Arc<Link>),
-    /// Lost; the next request opens another.
+    /// The last one is lost.
     Lost,
-    /// All attempts to open it failed; the next request tries again.
+    /// The last attempt to open one failed.
     Failed(Error),
-    /// The client was closed.
+    /// There will be none any more.
     Closed,
 }
 
 impl Shared {
-    /// The open connection, if there is one.
+    /// The connection, if there is one.
     pub(crate) fn current(&self) -> Option<Arc<Link>> {
         match &*self.state.borrow() {
             State::Up(link) if !link.is_closed() => Some(link.clone()),
@@ -38,7 +35,7 @@ impl Shared {
         }
     }
 
-    /// The open connection, or waits until one is opened.
+    /// The connection, opened if there is none.
     pub(crate) async fn link(self: &Arc<Self>) -> Result<Arc<Link>, Error> {
         if let Some(link) = self.current() {
             return Ok(link);
@@ -58,7 +55,7 @@ impl Shared {
         }
     }
 
-    /// Opens a connection in the background, unless one is open or being opened.
+    /// Opens a connection in the background, unless there is one or one is being opened.
     pub(crate) fn begin_connecting(self: &Arc<Self>) {
         let mut first = false;
         let begin = self.state.send_if_modified(|state| {
@@ -77,12 +74,12 @@ impl Shared {
             begin
         });
         if begin {
-            // A task of its own, so that dropping the first request does not abort it.
+            // Its own task, so that it is not dropped with whoever asked first.
             tokio::spawn(open(self.clone(), first));
         }
     }
 
-    /// Records that a connection has ended.
+    /// Takes note that a connection is over.
     pub(crate) fn lost(&self, link: &Link, error: &TransportError) {
         self.state.send_if_modified(|state| match state {
             State::Up(current) if std::ptr::eq(&**current, link) => {
@@ -97,7 +94,7 @@ impl Shared {
     }
 }
 
-/// Tries to connect until that succeeds, the attempts are used up, or the error is permanent.
+/// Tries until there is a connection, the attempts are used up, or trying makes no sense.
 async fn open(shared: Arc<Shared>, first: bool) {
     let backoff = shared.options.backoff;
     let (mut attempt, begun) = (0, tokio::time::Instant::now());
@@ -107,7 +104,7 @@ async fn open(shared: Arc<Shared>, first: bool) {
             Err(error) => error,
         };
         attempt += 1;
-        // A server that was never reached is reported early; a busy one is retried.
+        // A server that was never there is told of at once; one that is there and busy is not.
         let attempts = match first && !is_busy(&error) {
             true => backoff.first_attempts,
             false => backoff.attempts,
@@ -117,20 +114,20 @@ async fn open(shared: Arc<Shared>, first: bool) {
             break Err(error);
         }
         let delay = match &error {
-            // `Retry-After`, up to the longest delay.
+            // A server that says how long knows best, within reason.
             Error::Connect {
                 source: TransportError::Refused { retry_after: Some(asked), .. },
                 ..
             } => (*asked).min(backoff.most),
             _ => backoff.delay(attempt - 1, fastrand::f64()),
         };
-        // All attempts for the first connection together have one connect timeout.
+        // Whoever waits for the first connection waits no longer for all attempts than for one.
         if first && begun.elapsed() + delay > shared.options.connect_limit {
             break Err(error);
         }
         if first {
-            // The caller has no client yet to receive events from.
-            tracing::warn!(%error, ?delay, "connecting failed; retrying");
+            // Nobody can listen to events of a client that is not there yet.
+            tracing::warn!(%error, ?delay, "trying to connect again");
         }
         shared.tell(Event::Retrying { attempt, delay, reason: error.to_string() });
         tokio::time::sleep(delay).await;
@@ -156,7 +153,7 @@ async fn open(shared: Arc<Shared>, first: bool) {
     }
 }
 
-/// Returns whether another attempt may succeed.
+/// Whether another attempt could go better.
 fn may_help(error: &Error) -> bool {
     match error {
         Error::Connect { source, .. } | Error::Lost { source, .. } => match source {
@@ -169,7 +166,7 @@ fn may_help(error: &Error) -> bool {
     }
 }
 
-/// Returns whether the server, or a proxy before it, is temporarily unavailable (MCP-069).
+/// Returns whether the server, or a proxy before it, says that another time may be better (MCP-069).
 fn is_busy(error: &Error) -> bool {
     let Error::Connect { source: TransportError::Refused { status, .. }, .. } = error else {
         return false;
@@ -188,7 +185,7 @@ async fn open_once(shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
     }
 }
 
-/// Opens a connection with the connector or its fallback, and performs the handshake.
+/// Opens a connection by the connector, or by the one it falls back to.
 async fn open_by(shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
     loop {
         let connector = shared.connector();
@@ -200,7 +197,7 @@ async fn open_by(shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
                     crate::logging::restore(shared, &link).await;
                     return Ok(link);
                 }
-                // Some old servers exit on an unknown request.
+                // Some old servers do not survive a request they do not know.
                 Err(Disagreement::DiedOfProbe) if connector.reconnects() && !legacy => {
                     legacy = true;
                 }
@@ -218,7 +215,7 @@ async fn open_by(shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
                 return Err(Error::Connect { target: shared.target.clone(), source });
             }
             (Disagreement::DiedOfProbe, _) => {
-                let source = TransportError::Lost("the server exited at once".to_owned());
+                let source = TransportError::Lost("the server ended at once".to_owned());
                 return Err(Error::Connect { target: shared.target.clone(), source });
             }
             (Disagreement::Failed(error), _) => return Err(error),
@@ -244,7 +241,7 @@ async fn dial(shared: &Arc<Shared>, connector: &dyn Connector) -> Result<Arc<Lin
     Ok(link)
 }
 
-/// Closes a connection without waiting for it.
+/// Ends a connection nobody wants, without making anybody wait for it.
 fn close_in_background(link: Arc<Link>) {
     tokio::spawn(async move {
         if let Some(transport) = link.transport() {
@@ -253,10 +250,10 @@ fn close_in_background(link: Arc<Link>) {
     });
 }
 
-/// Pings the server at intervals and closes the connection after too many missed replies (MCP-070).
+/// Asks the server now and then whether it is there, and gives it up if it is not (MCP-070).
 fn watch_health(shared: &Arc<Shared>, link: &Arc<Link>) {
     let Some(health) = shared.options.health else { return };
-    // A weak reference, so that the task does not keep the connection open.
+    // It watches the connection, and does not keep it.
     let (mut over, link) = (link.end(), Arc::downgrade(link));
     tokio::spawn(async move {
         let mut missed = 0;

@@ -1,20 +1,20 @@
-//! Content blocks of results.
+//! Content as a client receives it.
 
 use mcp_flow_proto::model::Content;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// One content block. A block of an unknown type is kept as received (MCP-037).
+/// One piece of content. What nobody here knows is kept as it came (MCP-037).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
-    /// A block of a known type.
+    /// Content of a known kind.
     Known(Content),
-    /// Any other block as received: a type of a later revision, a `ref/stream`, or a malformed one.
+    /// Anything else, as it came: a kind of a later revision, a `ref/stream`, or a broken one.
     Unknown(Value),
 }
 
 impl Piece {
-    /// The text of a text block.
+    /// The text, if that is what it is.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Known(Content::Text { text, .. }) => Some(text),
@@ -33,7 +33,7 @@ impl<'de> Deserialize<'de> for Piece {
     }
 }
 
-/// Joins the text blocks with line feeds.
+/// The texts among the pieces, one per line.
 pub(crate) fn texts(pieces: &[Piece]) -> String {
     pieces.iter().filter_map(Piece::as_text).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! Errors of the client.
+//! What can go wrong, and what to do about it.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,57 +9,58 @@ use serde_json::{Map, Value};
 use crate::tools::ToolOutcome;
 use crate::transport::TransportError;
 
-/// Failure of a client operation.
+/// Why a request has no result.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The server cannot be reached. Check that it runs, and the address.
     #[error("cannot connect to {target}: {source}")]
     Connect {
-        /// Server that was addressed.
+        /// The server.
         target: String,
-        /// Cause.
+        /// Why not.
         #[source]
         source: TransportError,
     },
 
-    /// The connection was lost while the request was pending; the server may have processed it. It
-    /// was not retried, because it is not idempotent.
-    #[error("the connection was lost during {method}, which may have been processed: {source}")]
+    /// The connection broke while the request was under way; it may have been carried out. It was
+    /// not repeated because that could do it twice.
+    #[error("the connection was lost during {method}, which may have been carried out: {source}")]
     Lost {
-        /// Method of the request.
+        /// What was asked.
         method: String,
-        /// Cause.
+        /// What happened.
         #[source]
         source: TransportError,
     },
 
-    /// The server responded with an error.
+    /// The server answered with an error.
     #[error(transparent)]
     Server(#[from] ServerError),
 
-    /// The tool failed; the outcome has its error text.
+    /// A tool ran and failed; its outcome says how.
     #[error("the tool failed: {}", .0.error_text())]
     Tool(Box<ToolOutcome>),
 
-    /// The server violated the protocol.
-    #[error("the server violated the protocol: {0}")]
+    /// The server said something that no server of this protocol says.
+    #[error("the server broke the protocol: {0}")]
     Protocol(String),
 
-    /// The user or a policy of the host denied it.
+    /// A person or a policy on this side did not allow it.
     #[error("denied: {0}")]
     Denied(String),
 
-    /// No response arrived in time. The request was cancelled.
-    #[error("no response to {what} within {}", Seconds(*.limit))]
+    /// No answer came in time. The server was told to stop.
+    #[error("no answer to {what} within {}", Seconds(*.limit))]
     Timeout {
-        /// The request or operation.
+        /// What was waited for.
         what: String,
-        /// Timeout that elapsed.
+        /// How long.
         limit: Duration,
     },
 
-    /// Invalid use of the API, such as arguments that violate their schema. Nothing was sent.
+    /// What was to be sent does not fit: arguments that break their schema, params that are no
+    /// object. Nothing was sent.
     #[error("{0}")]
     Usage(String),
 
@@ -68,26 +69,26 @@ pub enum Error {
     Closed,
 }
 
-/// Category of an [`Error`], for branching.
+/// What kind of thing went wrong, for those who only branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The server cannot be reached, or the connection was lost.
+    /// The server cannot be reached, or was lost.
     Connect,
-    /// The server violated the protocol, or responded with an error.
+    /// The server broke the protocol, or answered with an error.
     Protocol,
-    /// The user or a policy denied it.
+    /// A person or a policy said no.
     Denied,
     /// A tool failed.
     Tool,
-    /// A timeout elapsed.
+    /// Time ran out.
     Timeout,
-    /// Invalid use of the API.
+    /// The request makes no sense.
     Usage,
 }
 
 impl Error {
-    /// Category of the error.
+    /// What kind of thing went wrong.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Connect { .. } | Self::Lost { .. } | Self::Closed => ErrorKind::Connect,
@@ -99,7 +100,7 @@ impl Error {
         }
     }
 
-    /// The server's error response, if that is what it is.
+    /// The error the server answered with, if it did.
     pub fn server(&self) -> Option<&ServerError> {
         match self {
             Self::Server(error) => Some(error),
@@ -114,32 +115,32 @@ impl From<DecodeError> for Error {
     }
 }
 
-/// Error response of a server. Its texts are untrusted: show them through
+/// An error response, as the server wrote it. Its texts are the server's: show them through
 /// [`neutral`](crate::neutral).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerError {
-    /// Error code.
+    /// The number.
     pub code: i64,
-    /// Error message.
+    /// The sentence.
     pub message: String,
-    /// Additional data.
+    /// Whatever else it says.
     pub data: Value,
 }
 
 impl ServerError {
-    /// Name of the error for programs, if the server sends one: `data.name`.
+    /// The name a program can branch on, if the server gives one: `data.name`.
     pub fn name(&self) -> Option<&str> {
         self.data.get("name").and_then(Value::as_str)
     }
 
-    /// Reads an error object, keeping what is valid of a malformed one.
+    /// Reads an error object; one that is malformed still says what it can.
     pub(crate) fn from_raw(raw: Raw<'_>) -> Self {
         let members: Map<String, Value> = raw.decode().unwrap_or_default();
         let code = members.get("code").and_then(Value::as_i64).unwrap_or_default();
         let message = members.get("message").and_then(Value::as_str);
         Self {
             code,
-            message: message.unwrap_or("no error message").to_owned(),
+            message: message.unwrap_or("the server gave no message").to_owned(),
             data: members.get("data").cloned().unwrap_or_default(),
         }
     }
@@ -147,7 +148,7 @@ impl ServerError {
 
 impl fmt::Display for ServerError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "the server responded with error {}: {}", self.code, self.message)?;
+        write!(formatter, "the server answered with error {}: {}", self.code, self.message)?;
         match self.data.get("details").and_then(Value::as_str) {
             Some(details) => write!(formatter, " ({details})"),
             None => Ok(()),
@@ -157,7 +158,7 @@ impl fmt::Display for ServerError {
 
 impl std::error::Error for ServerError {}
 
-/// Displays a duration in seconds or milliseconds.
+/// A duration as a person reads it.
 pub(crate) struct Seconds(pub(crate) Duration);
 
 impl fmt::Display for Seconds {

@@ -1,72 +1,72 @@
-//! Client events: connection changes and the server's notifications.
+//! What a server tells without being asked, and what becomes of the connection to it.
 
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::LogLevel;
 use serde_json::Value;
 
-/// Connection change or notification.
+/// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A connection was opened.
+    /// A connection is open.
     Connected {
-        /// Negotiated revision.
+        /// What is spoken on it.
         revision: Revision,
-        /// True after a reconnection.
+        /// Whether there was one before.
         again: bool,
     },
-    /// The connection was lost.
+    /// The connection is lost.
     Disconnected {
-        /// Cause.
+        /// Why.
         reason: String,
     },
-    /// An attempt to connect failed; another follows.
+    /// An attempt to connect failed; there will be another.
     Retrying {
-        /// Number of the attempt, from 1.
+        /// Which attempt it was, the first being 1.
         attempt: u32,
-        /// Delay until the next attempt.
+        /// How long until the next.
         delay: std::time::Duration,
-        /// Cause of the failure.
+        /// What went wrong.
         reason: String,
     },
-    /// A log message from the server.
+    /// A log message of the server.
     Log {
-        /// Severity.
+        /// How severe it is.
         level: LogLevel,
-        /// Name of the logger.
+        /// Who says so.
         logger: Option<String>,
-        /// Message, any JSON value.
+        /// What it says.
         data: Value,
     },
-    /// The list of tools changed.
+    /// There are other tools than before.
     ToolsChanged,
-    /// The list of prompts changed.
+    /// There are other prompts than before.
     PromptsChanged,
-    /// The list of resources changed.
+    /// There are other resources than before.
     ResourcesChanged,
-    /// A resource changed.
+    /// A resource holds something else than before.
     ResourceUpdated {
-        /// URI of the resource.
+        /// Which.
         uri: String,
     },
-    /// Any other notification.
+    /// A notification nobody here knows.
     Other {
-        /// Method.
+        /// What it is called.
         method: String,
-        /// Params.
+        /// What it says.
         params: Value,
     },
-    /// A tolerated protocol violation of the server, or an automatic restart.
+    /// The server did something wrong that could be overlooked.
     Warning(String),
 }
 
-/// Progress of a request. Values increase; reports that do not are dropped (C-45).
+/// How far a call has come. Values rise; what does not is dropped (C-45).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// Work done so far.
+    /// How much is done.
     pub progress: f64,
-    /// Total work, if known.
+    /// Of how much, if known.
     pub total: Option<f64>,
-    /// Description of the current step.
+    /// What is being done.
     pub message: Option<String>,
 }

@@ -1,7 +1,8 @@
-//! The application that embeds the client, as the server's requests reach it.
+//! Who answers the server's questions.
 //!
-//! A [`Host`] answers elicitation, sampling, roots and interaction prompts, and approves tool calls.
-//! The defaults declare no capabilities and deny everything.
+//! A server may ask for input of a person, for the answer of a model, and for the folders it may
+//! work in. All of it ends up at one [`Host`]. The defaults declare nothing and deny everything:
+//! without a person nothing is decided for one.
 
 use futures_util::future::BoxFuture;
 use mcp_flow_proto::Revision;
@@ -12,14 +13,14 @@ use serde_json::{Map, Value, json};
 
 use crate::interaction::{PromptAnswer, Question};
 
-/// Answers the server's requests and approves tool calls.
+/// Answers the server's questions.
 ///
 /// ```
 /// use futures_util::future::BoxFuture;
 /// use mcp_flow_client::host::{Asker, ElicitAnswer, Elicitation, Host};
 /// use mcp_flow_client::model::{ClientCapabilities, ElicitationCapability};
 ///
-/// /// Accepts every form with its default values.
+/// /// Says yes to every form, with nothing filled in but the defaults.
 /// struct Agreeable;
 ///
 /// impl Host for Agreeable {
@@ -34,12 +35,12 @@ use crate::interaction::{PromptAnswer, Question};
 /// }
 /// ```
 pub trait Host: Send + Sync + 'static {
-    /// Capabilities to declare, read once per connection. Defaults to none.
+    /// What servers are told this host can do. Asked once per connection. Defaults to nothing.
     fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities::default()
     }
 
-    /// Answers an elicitation. Defaults to [`ElicitAnswer::Cancel`].
+    /// Asks the person. Defaults to [`ElicitAnswer::Cancel`]: nobody is there.
     fn elicit<'a>(
         &'a self,
         asker: &'a Asker,
@@ -49,24 +50,24 @@ pub trait Host: Send + Sync + 'static {
         Box::pin(async { ElicitAnswer::Cancel })
     }
 
-    /// Runs a sampling request. Defaults to denying it.
+    /// Asks a model. Defaults to a refusal.
     fn sample<'a>(
         &'a self,
         asker: &'a Asker,
         request: CreateMessage,
     ) -> BoxFuture<'a, Result<SampleResult, SampleRefusal>> {
         let _ = (asker, request);
-        Box::pin(async { Err(SampleRefusal::Denied("sampling is not supported".to_owned())) })
+        Box::pin(async { Err(SampleRefusal::Denied("nobody is there to allow it".to_owned())) })
     }
 
-    /// Lists the roots. Defaults to none.
+    /// The folders the server may work in. Defaults to none.
     fn roots<'a>(&'a self, asker: &'a Asker) -> BoxFuture<'a, Vec<Root>> {
         let _ = asker;
         Box::pin(async { Vec::new() })
     }
 
-    /// Approves a tool call before it is sent, or denies it with a reason. Defaults to approving:
-    /// the code that makes the call has decided.
+    /// Is shown every call of a tool before it is sent, and may refuse it with a reason. Defaults
+    /// to letting it through: whoever wrote the call has decided.
     fn approve<'a>(
         &'a self,
         asker: &'a Asker,
@@ -76,100 +77,100 @@ pub trait Host: Send + Sync + 'static {
         Box::pin(async { Ok(()) })
     }
 
-    /// Answers a prompt of an interaction session. Defaults to [`PromptAnswer::Cancel`].
+    /// Answers a question of a conversation. Defaults to [`PromptAnswer::Cancel`].
     fn answer<'a>(
         &'a self,
         asker: &'a Asker,
         question: &'a Question,
     ) -> BoxFuture<'a, PromptAnswer> {
         let _ = (asker, question);
-        Box::pin(async { PromptAnswer::Cancel(Some("no user is present to answer".to_owned())) })
+        Box::pin(async { PromptAnswer::Cancel(Some("nobody is there to answer".to_owned())) })
     }
 }
 
-/// Host that declares no capabilities and denies every request.
+/// A host without a person: declares nothing, denies everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nobody;
 
 impl Host for Nobody {}
 
-/// The server that a request comes from or a call goes to. Only `target` is trustworthy.
+/// Which server asks. Its own words about itself are not to be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asker {
-    /// URL or command by which the user reaches it.
+    /// How the user reaches it: a URL, a command.
     pub target: String,
-    /// Name that the server gives itself.
+    /// What it calls itself.
     pub name: String,
-    /// Negotiated revision.
+    /// What is spoken with it.
     pub revision: Revision,
 }
 
-/// An elicitation: a request for input from the user.
+/// A question for the person.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Elicitation {
-    /// A form to fill in.
+    /// Fill in a form.
     Form {
-        /// Message to the user.
+        /// What for.
         message: String,
-        /// The form as JSON Schema, as received.
+        /// The form as JSON Schema, as it came.
         schema: Value,
-        /// The decoded form; `None` if the schema is not a valid form.
+        /// The form read, unless it holds what no form may.
         form: Option<FormSchema>,
     },
-    /// A URL to open, for data that must not pass through the client. Show it in full, and open it
-    /// only with the user's consent.
+    /// Go to an address, for what must not pass through here. Show it in full, and open it only
+    /// when told to.
     Url {
-        /// Message to the user.
+        /// What for.
         message: String,
-        /// Address.
+        /// Where.
         url: String,
-        /// The server's `elicitationId`.
+        /// What the server knows it by.
         id: Option<String>,
     },
 }
 
-/// The user's answer to an elicitation.
+/// What the person said.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ElicitAnswer {
-    /// Accepted, with these values. Missing fields get their defaults. Empty for a URL.
+    /// Yes, with this. Fields left out that have a default get it. Empty for a URL.
     Accept(Map<String, Value>),
-    /// Declined explicitly.
+    /// No.
     Decline,
-    /// Dismissed without a decision.
+    /// Went away without deciding.
     Cancel,
 }
 
-/// Failure of a sampling request (C-33).
+/// Why a model was not asked, or did not answer (C-33).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SampleRefusal {
-    /// Denied by the user or a policy.
+    /// A person or a policy said no.
     #[error("denied: {0}")]
     Denied(String),
     /// The model failed.
     #[error("the model failed: {0}")]
     Model(String),
-    /// The model timed out.
-    #[error("the model timed out")]
+    /// The model took too long.
+    #[error("the model took too long")]
     Timeout,
-    /// The server exceeds its rate limit.
+    /// The server asks too often.
     #[error("too many requests")]
     RateLimited,
 }
 
-/// A tool call that awaits approval (PAT-028, PAT-034).
+/// A call of a tool that was not sent yet (PAT-028, PAT-034).
 #[derive(Clone, Copy, Debug)]
 pub struct ProposedCall<'a> {
-    /// Name of the tool.
+    /// The tool.
     pub tool: &'a str,
-    /// All arguments that would be sent.
+    /// Everything that would leave.
     pub arguments: &'a Map<String, Value>,
-    /// Definition of the tool, if it was listed. Its annotations are untrusted.
+    /// What the server says of the tool, if it was listed. Its hints are claims, not facts.
     pub definition: Option<&'a ToolDefinition>,
 }
 
-/// Encodes capabilities for a revision.
+/// Capabilities as a server of this revision is told.
 pub(crate) fn declare(capabilities: ClientCapabilities, revision: Revision) -> Value {
     let features = revision.features();
     let mut wire = Map::new();
@@ -219,9 +220,9 @@ mod tests {
     use mcp_flow_proto::{Raw, Revision};
     use serde_json::json;
 
-    /// PAT-009, PAT-047: capabilities are encoded as the revision defines them.
+    /// PAT-009, PAT-047: what is declared is what a server of the revision reads.
     #[test]
-    fn capabilities_are_encoded_for_the_revision() {
+    fn capabilities_follow_the_revision() {
         let all = ClientCapabilities {
             sampling: Some(SamplingCapability { tools: true, context: false }),
             elicitation: Some(ElicitationCapability { form: true, url: true }),

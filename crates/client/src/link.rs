@@ -1,5 +1,4 @@
-//! One connection: sends requests, and dispatches received messages to pending requests, the host
-//! and event listeners. Opening and reopening it is `connect`'s.
+//! One connection: what waits on it, and what arrives.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -7,7 +6,9 @@ use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 use mcp_flow_proto::error::SIGNATURE_REFUSED;
 use mcp_flow_proto::model::CancelParams;
-use mcp_flow_proto::{Encoding, Incoming, Message, Notification, Raw, RequestId, Response};
+use mcp_flow_proto::{
+    Encoding, Incoming, InvalidMessage, Message, Notification, Raw, RequestId, Response,
+};
 use mcp_flow_proto::{Revision, excerpt, method, write};
 use mcp_flow_seal::envelope::Refused;
 use serde::Serialize;
@@ -28,10 +29,10 @@ pub(crate) struct Link {
     pending: Pending,
     next_id: AtomicI64,
     transport: OnceLock<Arc<dyn Transport>>,
-    /// Signs messages before they reach the transport.
+    /// How messages are signed before the transport takes them.
     signed: OnceLock<SignedChannel>,
     info: OnceLock<Arc<ServerInfo>>,
-    /// `_meta` members of every stateless request, without braces.
+    /// What every stateless request says of itself, as the members of `_meta`, without braces.
     own_meta: OnceLock<String>,
     questions: Questions,
     shared: Weak<Shared>,
@@ -40,12 +41,12 @@ pub(crate) struct Link {
     last_garbage: std::sync::Mutex<Option<String>>,
 }
 
-/// Parts of a request besides its method and params.
+/// What a request says beside its params.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beside<'a> {
-    /// The caller's `_meta` members, without braces.
+    /// The members of `_meta` the caller adds, without braces.
     pub(crate) meta: &'a str,
-    /// Members of params that answer an `input_required` result.
+    /// The members of params that answer what the server asked for in the round before.
     pub(crate) input: &'a [(&'static str, String)],
     pub(crate) name: Option<&'a str>,
     pub(crate) headers: &'a [(String, String)],
@@ -80,7 +81,7 @@ impl Link {
         self.transport.get()
     }
 
-    /// Stores the result of the handshake.
+    /// Keeps what was agreed with the server.
     pub(crate) fn agree(&self, info: ServerInfo, own_meta: String) {
         if let Some(transport) = self.transport() {
             transport.agreed(info.revision);
@@ -107,7 +108,7 @@ impl Link {
         &self.questions
     }
 
-    /// Sends a request and returns the exchange that waits for its response.
+    /// Sends a request and gives what waits for its response.
     pub(crate) fn request<P: Serialize + ?Sized>(
         self: &Arc<Self>,
         method: Cow<'static, str>,
@@ -152,7 +153,7 @@ impl Link {
         let id = RequestId::from(id);
         let encoding = self.encoding();
         if meta.is_empty() && beside.input.is_empty() {
-            write::call(&mut frame, encoding, &id, method, params, &[])?;
+            write::request_with(&mut frame, encoding, &id, method, params, &[])?;
             return Ok(frame);
         }
         if !meta.is_empty() {
@@ -163,11 +164,11 @@ impl Link {
         if !meta.is_empty() {
             extras.push(("_meta", &meta));
         }
-        write::call(&mut frame, encoding, &id, method, params, &extras)?;
+        write::request_with(&mut frame, encoding, &id, method, params, &extras)?;
         Ok(frame)
     }
 
-    /// Sends a notification. Failures are ignored.
+    /// Sends a notification. One that cannot be sent is lost, as any notification may be.
     pub(crate) fn notify<P: Serialize + ?Sized>(&self, method: Cow<'static, str>, params: &P) {
         let mut frame = Vec::new();
         if write::notification(&mut frame, self.encoding(), &method, params).is_ok() {
@@ -175,7 +176,7 @@ impl Link {
         }
     }
 
-    /// Sends the response to a request from the server.
+    /// Sends what answers a request of the server.
     pub(crate) fn respond(&self, frame: Vec<u8>) {
         self.send(frame, OutgoingKind::Response);
     }
@@ -191,22 +192,32 @@ impl Link {
         }
     }
 
-    /// Receives one message.
+    /// Takes one message that arrived.
     pub(crate) fn receive(self: &Arc<Self>, frame: &[u8]) {
         self.receive_in(self.encoding(), frame);
     }
 
-    /// Receives one message in this encoding.
+    /// Takes one message that arrived in this encoding.
     pub(crate) fn receive_in(self: &Arc<Self>, encoding: Encoding, frame: &[u8]) {
+        self.receive_decoded(encoding, frame, Incoming::decode(frame, encoding));
+    }
+
+    /// Receives one message that the transport has decoded.
+    pub(crate) fn receive_decoded(
+        self: &Arc<Self>,
+        encoding: Encoding,
+        frame: &[u8],
+        decoded: Result<Incoming<'_>, InvalidMessage>,
+    ) {
         log_message("received", encoding, frame);
-        match Incoming::decode(frame, encoding) {
+        match decoded {
             Ok(Incoming::Message(message)) => self.take(message),
             Ok(Incoming::Batch(batch)) => self.take_batch(batch),
             Err(refusal) => self.complain(&format!("{:?}", refusal.error.name()), frame),
         }
     }
 
-    /// Receives the response to one request, whatever its id. Returns false for an invalid message.
+    /// Takes what answers one request, whatever id it gives.
     pub(crate) fn receive_for(self: &Arc<Self>, id: i64, frame: &[u8]) -> bool {
         log_message("received", self.encoding(), frame);
         match Incoming::decode(frame, self.encoding()) {
@@ -225,8 +236,8 @@ impl Link {
         }
     }
 
-    /// Fails a request if its unsigned response shows that the server does not know signatures.
-    /// Returns false for any other response.
+    /// Ends a request that was answered by a server that could not read it, since it knows nothing
+    /// of signatures. False if it is anything else.
     pub(crate) fn distrust(&self, id: i64, frame: &[u8]) -> bool {
         let Ok(Incoming::Message(Message::Response(Response { outcome: Err(error), .. }))) =
             Incoming::decode(frame, Encoding::Json)
@@ -246,12 +257,12 @@ impl Link {
 
     fn take_batch(self: &Arc<Self>, batch: Raw<'_>) {
         let Ok(Some(elements)) = batch.elements(MOST_IN_BATCH) else {
-            return self.complain("a batch with too many messages", batch.bytes());
+            return self.complain("a batch of too many messages", batch.bytes());
         };
         for element in elements {
             match Message::from_raw(element) {
                 Ok(message) => self.take(message),
-                Err(_) => self.complain("an invalid message", element.bytes()),
+                Err(_) => self.complain("no message", element.bytes()),
             }
         }
     }
@@ -272,19 +283,19 @@ impl Link {
         let Some(RequestId::Integer(id)) = response.id else {
             if let Err(error) = response.outcome {
                 let error = ServerError::from_raw(error);
-                // After a failed verification the server rejects all later messages.
+                // Whatever it was that came changed, nothing after it will be believed.
                 if error.name() == Some(SIGNATURE_REFUSED.name) {
                     return self.close(TransportError::Untrusted(error.to_string()));
                 }
             }
-            // It cannot be matched to a request, which will time out.
-            return self.complain("a response without id", b"");
+            // Nobody can tell whose it is; what waits will run into its limit.
+            return self.complain("a response to nothing", b"");
         };
         let reply = match response.outcome {
             Ok(result) => Ok(result.to_owned()),
             Err(error) => Err(Failed::Server(ServerError::from_raw(error))),
         };
-        // An unknown id belongs to a cancelled request.
+        // A response nobody waits for belongs to a request that was given up.
         self.pending.settle(id, reply);
     }
 
@@ -310,7 +321,7 @@ impl Link {
                     self.questions.cancel(&cancel.request_id);
                     // Under 2026-07-28 this is how a server ends a subscription.
                     if let RequestId::Integer(id) = cancel.request_id {
-                        let reason = cancel.reason.unwrap_or_else(|| "no reason given".to_owned());
+                        let reason = cancel.reason.unwrap_or_else(|| "no reason".to_owned());
                         let what = format!("the server ended the subscription: {reason}");
                         self.fail(id, TransportError::Lost(what));
                     }
@@ -324,21 +335,21 @@ impl Link {
         }
     }
 
-    /// Tolerates an invalid message, up to a limit: some servers log to standard output.
+    /// Overlooks what is no message, a number of times: some servers print what they should not.
     fn complain(&self, what: &str, frame: &[u8]) {
         let start: String = String::from_utf8_lossy(&frame[..frame.len().min(400)]).into_owned();
         let start = crate::neutral::shorten(&start, 100);
-        tracing::debug!(what, %start, "the server sent an invalid message");
+        tracing::debug!(what, %start, "the server sent what is no message");
         let text = if start.is_empty() { what.to_owned() } else { start };
         *self.last_garbage.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.clone());
         if self.garbage.fetch_add(1, Ordering::Relaxed) >= MOST_GARBAGE {
             self.close(TransportError::Garbage(format!(
-                "the server keeps sending invalid messages, such as {text:?}"
+                "the server keeps sending what is no message, such as {text:?}"
             )));
         }
     }
 
-    /// The last invalid message from the server.
+    /// What the server last sent that was no message.
     pub(crate) fn garbage(&self) -> Option<String> {
         self.last_garbage.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -347,7 +358,7 @@ impl Link {
         self.pending.settle(id, Err(Failed::Transport(error)));
     }
 
-    /// Closes the connection and fails all pending and later requests.
+    /// The connection is over, for everything that waits and everything that will.
     pub(crate) fn close(&self, error: TransportError) {
         if !self.pending.close(&error) {
             return;
@@ -367,12 +378,12 @@ impl Link {
         self.pending.closed()
     }
 
-    /// Waits until the connection is closed.
+    /// Completes when the connection is over.
     pub(crate) async fn over(&self) {
         let _ = self.end().wait_for(|over| *over).await;
     }
 
-    /// Becomes true when the connection is closed, without keeping it alive.
+    /// What becomes true when the connection is over, for those who do not keep it.
     pub(crate) fn end(&self) -> watch::Receiver<bool> {
         self.over.subscribe()
     }
@@ -390,31 +401,31 @@ impl Drop for Link {
     }
 }
 
-/// Failure to send a request.
+/// Why a request was not sent.
 #[derive(Debug)]
 pub(crate) enum RequestError {
     Unsent(TransportError),
     Usage(String),
 }
 
-/// A pending request. Dropping it before its response has arrived cancels it.
+/// A request under way. Dropped before its response came, it is cancelled.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     link: Arc<Link>,
     pub(crate) id: i64,
     reply: oneshot::Receiver<Reply>,
     is_over: bool,
-    /// True if dropping it must not cancel the request, as for the handshake.
+    /// Whether it may not be cancelled, like the handshake.
     pub(crate) is_quiet: bool,
 }
 
 impl Exchange {
-    /// Waits for the response. Cancel safe.
+    /// Waits for the response. May be asked again until it has come.
     pub(crate) async fn reply(&mut self) -> Reply {
         let reply = (&mut self.reply).await;
         self.is_over = true;
         reply.unwrap_or_else(|_| {
-            Err(Failed::Transport(TransportError::Lost("the connection was closed".to_owned())))
+            Err(Failed::Transport(TransportError::Lost("the connection is over".to_owned())))
         })
     }
 }
@@ -441,7 +452,7 @@ impl From<Failed> for Error {
     }
 }
 
-/// Logs a message if the target is enabled.
+/// Logs a message, where that is asked for.
 fn log_message(what: &'static str, encoding: Encoding, message: &[u8]) {
     if tracing::enabled!(target: MESSAGES, tracing::Level::TRACE) {
         let shown = excerpt(message, encoding);
@@ -449,11 +460,11 @@ fn log_message(what: &'static str, encoding: Encoding, message: &[u8]) {
     }
 }
 
-/// Log target of messages.
+/// By which log lines of messages can be told from others.
 const MESSAGES: &str = "mcp_flow::message";
 
-/// Maximum number of messages in a batch.
+/// How many messages one batch may hold.
 const MOST_IN_BATCH: usize = 10_000;
 
-/// Maximum number of invalid messages tolerated on one connection.
+/// How many times what is no message is overlooked on one connection.
 const MOST_GARBAGE: usize = 1000;

@@ -1,4 +1,4 @@
-//! Pending requests of one connection, by id, and their progress.
+//! Requests that wait for their responses.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,19 +11,19 @@ use crate::error::ServerError;
 use crate::event::Progress;
 use crate::transport::TransportError;
 
-/// Response to a request, or the reason why there is none.
+/// How a request ended.
 pub(crate) type Reply = Result<OwnedRaw, Failed>;
 
-/// Failure of a request.
+/// Why a request has no result.
 #[derive(Clone, Debug)]
 pub(crate) enum Failed {
-    /// The server responded with an error.
+    /// The server said so.
     Server(ServerError),
-    /// The request or its response was not delivered.
+    /// It was not carried, or its response was not.
     Transport(TransportError),
 }
 
-/// Requests of one connection that wait for their responses.
+/// Everything that waits on one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     table: Mutex<Table>,
@@ -41,12 +41,12 @@ struct Waiter {
     progress: Option<Arc<ProgressSink>>,
 }
 
-/// Receiver of one request's progress notifications.
+/// Where the progress of one request goes.
 #[derive(Debug)]
 pub(crate) struct ProgressSink {
     sender: Option<mpsc::Sender<Progress>>,
     state: Mutex<f64>,
-    /// Number of reports so far, which extend the request's timeout.
+    /// How often the server reported, whether anybody looks or not.
     count: AtomicU64,
 }
 
@@ -64,20 +64,20 @@ impl ProgressSink {
             let mut last = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             match progress.progress.partial_cmp(&*last) {
                 Some(std::cmp::Ordering::Greater) => *last = progress.progress,
-                // Progress must increase; NaN is ignored too.
+                // What does not rise, and what is no number at all.
                 _ => return,
             }
         }
         self.count.fetch_add(1, Ordering::Relaxed);
         if let Some(sender) = &self.sender {
-            // A slow consumer misses reports.
+            // Whoever does not look often enough sees fewer steps.
             let _ = sender.try_send(progress);
         }
     }
 }
 
 impl Pending {
-    /// Registers a request; an error if the connection is closed.
+    /// Waits for the response to a request, unless the connection is over.
     pub(crate) fn add(
         &self,
         id: i64,
@@ -92,13 +92,13 @@ impl Pending {
         Ok(receiver)
     }
 
-    /// Completes a request. Returns whether it was pending.
+    /// Ends the wait for one response. Says whether anybody waited.
     pub(crate) fn settle(&self, id: i64, reply: Reply) -> bool {
         let waiter = self.lock().waiters.remove(&id);
         waiter.is_some_and(|waiter| waiter.reply.send(reply).is_ok())
     }
 
-    /// Removes a request without completing it. Returns whether it was pending.
+    /// Nobody waits for this any more.
     pub(crate) fn forget(&self, id: i64) -> bool {
         self.lock().waiters.remove(&id).is_some()
     }
@@ -114,7 +114,7 @@ impl Pending {
         }
     }
 
-    /// Fails all requests, now and later. Returns false if it was closed before.
+    /// Ends every wait, now and later. Says whether this was the first time.
     pub(crate) fn close(&self, error: &TransportError) -> bool {
         let waiters = {
             let mut table = self.lock();

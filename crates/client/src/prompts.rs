@@ -1,4 +1,4 @@
-//! `prompts/list` and `prompts/get`.
+//! Listing and getting prompts.
 
 use mcp_flow_proto::model::{PromptDefinition, Role};
 use mcp_flow_proto::{Raw, method};
@@ -11,7 +11,7 @@ use crate::pages::Pages;
 use crate::request::Request;
 
 impl Client {
-    /// Lists the server's prompts, fetching pages as needed.
+    /// The server's prompts, page by page.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -28,7 +28,7 @@ impl Client {
         Pages::new(self, method::PROMPTS_LIST, "prompts")
     }
 
-    /// Gets a prompt, rendered with these arguments.
+    /// Gets a prompt, filled in. Arguments are texts.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -62,14 +62,14 @@ impl Client {
     }
 }
 
-/// Result of `prompts/get`: the rendered messages.
+/// A prompt, filled in.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct PromptOutcome {
-    /// Description of the prompt.
+    /// What it is for.
     #[serde(default)]
     pub description: Option<String>,
-    /// Messages to start a conversation with a model.
+    /// The messages to begin with.
     pub messages: Vec<ReceivedMessage>,
 }
 
@@ -77,8 +77,8 @@ pub struct PromptOutcome {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct ReceivedMessage {
-    /// Speaker of the message.
+    /// Whose words they are meant to be.
     pub role: Role,
-    /// Content of the message.
+    /// What it says.
     pub content: Piece,
 }

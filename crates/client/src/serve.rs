@@ -1,12 +1,9 @@
-//! Requests from the server: ping, elicitation, sampling, roots and pushed interaction messages.
-//!
-//! Ping is answered at once; the host answers the others in tasks, of which a connection has a
-//! limited number.
+//! Requests that come from the server, and how they are answered.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hashbrown::HashMap;
-use mcp_flow_proto::error::{Fault, RATE_LIMITED};
+use mcp_flow_proto::error::{RATE_LIMITED, RpcErrorKind};
 use mcp_flow_proto::model::{CreateMessage, ElicitationCapability, FormSchema, ListRootsResult};
 use mcp_flow_proto::{Request, RequestId, RpcError, method, write};
 use serde_json::{Map, Value, json};
@@ -16,7 +13,7 @@ use crate::client::Shared;
 use crate::host::{Asker, ElicitAnswer, Elicitation, SampleRefusal};
 use crate::link::Link;
 
-/// Handles one request from the server, at once or in a task.
+/// Answers one request of the server: at once, or from a task of its own.
 pub(crate) fn answer(shared: &Arc<Shared>, link: &Arc<Link>, request: &Request<'_>) {
     match &*request.method {
         method::PING => reply(link, &request.id, Ok(json!({}))),
@@ -39,13 +36,13 @@ pub(crate) fn answer(shared: &Arc<Shared>, link: &Arc<Link>, request: &Request<'
     }
 }
 
-/// Spawns the handler of a request, unless too many are running.
+/// Runs what answers a request, unless too many run already.
 fn in_background<F>(link: &Arc<Link>, id: &RequestId, run: impl FnOnce(Arc<Link>) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let Some(place) = link.questions().enter(id) else {
-        let error = RpcError::new(RATE_LIMITED).details("Too many concurrent requests.");
+        let error = RpcError::new(RATE_LIMITED).details("Too many questions are open already.");
         return reply(link, id, Err(error));
     };
     let (future, task_link, key) = (run(link.clone()), link.clone(), id.clone());
@@ -56,7 +53,7 @@ where
     link.questions().owned_by(id, place, task.abort_handle());
 }
 
-/// Sends the response to a request from the server.
+/// Writes the response to a request of the server.
 pub(crate) fn reply(link: &Link, id: &RequestId, outcome: Result<Value, RpcError>) {
     let encoding = link.encoding();
     let mut frame = Vec::new();
@@ -70,12 +67,12 @@ pub(crate) fn reply(link: &Link, id: &RequestId, outcome: Result<Value, RpcError
     link.respond(frame);
 }
 
-/// Failure to answer a request from the server.
+/// Why a question has no answer.
 #[derive(Debug)]
 pub(crate) enum Unanswered {
-    /// The host denied it, or the model failed.
+    /// The person or a policy said no, or the model could not.
     Refused(SampleRefusal),
-    /// The request is invalid, or needs a capability that was not declared.
+    /// The question makes no sense, or was never offered to be answered.
     Wrong(RpcError),
 }
 
@@ -94,8 +91,7 @@ impl Unanswered {
     }
 }
 
-/// Answers an elicitation, sampling or roots request, whether it came as a request or in an
-/// `input_required` result.
+/// Answers one question, however it came: as a request, or in the result of one of ours.
 pub(crate) async fn question(
     shared: &Shared,
     link: &Link,
@@ -138,7 +134,7 @@ pub(crate) async fn question(
 
 fn not_offered(method: &str) -> Unanswered {
     let error = RpcError::method_not_found(method);
-    Unanswered::Wrong(error.details("This client did not declare the capability."))
+    Unanswered::Wrong(error.details("This client did not declare that it can do this."))
 }
 
 async fn elicit(
@@ -162,7 +158,7 @@ async fn elicit(
     }
 }
 
-/// Adds the schema's default values for missing fields.
+/// Fields nobody filled in get what the form says they have then.
 fn with_defaults(mut content: Map<String, Value>, schema: &Value) -> Map<String, Value> {
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
@@ -197,23 +193,23 @@ fn elicitation(mut params: Value, offered: ElicitationCapability) -> Result<Elic
         }
         mode => {
             let mode: String = mode.chars().take(32).collect();
-            Err(RpcError::invalid_params(format!("unsupported elicitation mode {mode:?}")))
+            Err(RpcError::invalid_params(format!("this client has no elicitation mode {mode:?}")))
         }
     }
 }
 
-/// The user denied it (C-33).
-const USER_REJECTED: Fault = fault("USER_REJECTED", -1, "The user rejected the request");
+/// The person did not allow it (C-33).
+const USER_REJECTED: RpcErrorKind = fault("USER_REJECTED", -1, "The user rejected the request");
 /// The model failed.
-const MODEL_ERROR: Fault = fault("MODEL_ERROR", -32603, "The model failed");
-/// The model timed out.
-const SAMPLING_TIMEOUT: Fault = fault("SAMPLING_TIMEOUT", -32603, "The model took too long");
+const MODEL_ERROR: RpcErrorKind = fault("MODEL_ERROR", -32603, "The model failed");
+/// The model took too long.
+const SAMPLING_TIMEOUT: RpcErrorKind = fault("SAMPLING_TIMEOUT", -32603, "The model took too long");
 
-const fn fault(name: &'static str, code: i32, message: &'static str) -> Fault {
-    Fault { domain: "mcp", name, code, stateless_code: code, message }
+const fn fault(name: &'static str, code: i32, message: &'static str) -> RpcErrorKind {
+    RpcErrorKind { domain: "mcp", name, code, stateless_code: code, message }
 }
 
-/// Requests from the server that are pending on one connection.
+/// The questions of the server that are open on one connection.
 #[derive(Debug)]
 pub(crate) struct Questions {
     open: Mutex<Open>,
@@ -232,12 +228,12 @@ impl Questions {
         Self { open: Mutex::default(), most }
     }
 
-    /// Returns whether any request is pending.
+    /// Whether somebody is being asked.
     pub(crate) fn are_open(&self) -> bool {
         !self.lock().tasks.is_empty()
     }
 
-    /// Registers a request and returns its ticket; `None` at the limit, or if the id is in use.
+    /// Takes a place; none if all are taken, or the id is.
     fn enter(&self, id: &RequestId) -> Option<u64> {
         let mut open = self.lock();
         if open.is_closed || open.tasks.len() >= self.most || open.tasks.contains_key(id) {
@@ -254,7 +250,7 @@ impl Questions {
         if open.is_closed {
             return task.abort();
         }
-        // If the entry is gone, the task has finished.
+        // Finished already, if it is not there.
         if let Some(entry) = open.tasks.get_mut(id).filter(|entry| entry.0 == place) {
             entry.1 = Some(task);
         }
@@ -267,7 +263,7 @@ impl Questions {
         }
     }
 
-    /// Handles the server's `notifications/cancelled`.
+    /// The server does not want to know any more.
     pub(crate) fn cancel(&self, id: &RequestId) {
         let task = self.lock().tasks.remove(id);
         if let Some((_, Some(task))) = task {

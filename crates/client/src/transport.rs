@@ -1,8 +1,8 @@
-//! Interface between the client and its transports.
+//! The seam between the client and what carries its messages.
 //!
-//! A [`Connector`] opens connections to one server. Each is a [`Transport`], which sends encoded
-//! messages and hands received ones to an [`Inbox`]. Transports do not interpret messages; the client
-//! knows nothing of pipes, sockets and streams.
+//! A [`Connector`] reaches one server as often as it takes. What it gives is a [`Transport`], which
+//! takes encoded messages, and hands what arrives to an [`Inbox`]. Neither knows what a message
+//! means; the client knows nothing of pipes, sockets and streams.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
-use mcp_flow_proto::{Encoding, Revision};
+use mcp_flow_proto::{Encoding, Incoming, InvalidMessage, Revision};
 use serde_json::{Map, Value};
 use tokio::io::AsyncBufRead;
 use tokio_util::io::StreamReader;
@@ -25,14 +25,14 @@ pub use crate::carried::{Outbox, carried};
 use crate::link::Link;
 use crate::signing::SignedChannel;
 
-/// Opens connections to one server.
+/// Reaches one server, as often as it takes.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use futures_util::future::BoxFuture;
 /// use mcp_flow_client::transport::{Connector, Inbox, Outgoing, Transport, TransportError};
 ///
-/// /// A server that receives everything and never responds.
+/// /// A server that hears everything and says nothing.
 /// struct Void;
 ///
 /// impl Connector for Void {
@@ -50,133 +50,137 @@ use crate::signing::SignedChannel;
 /// }
 /// ```
 pub trait Connector: Send + Sync + 'static {
-    /// The server for display: a URL, a command.
+    /// The server, for messages to people: a URL, a command.
     fn target(&self) -> &str;
 
-    /// Opens a connection that delivers received messages to `inbox`. The client applies a timeout.
+    /// Opens a connection whose arriving messages go to `inbox`. The client limits the time.
     fn connect(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>>;
 
-    /// Origin under which the process caches the server's era. `None` if another connection may reach
-    /// another server, such as a new child process.
+    /// What the era of the server is remembered under for the whole process: an origin. `None`
+    /// where another connection may be to another server, such as a process of its own.
     fn origin(&self) -> Option<String> {
         None
     }
 
-    /// Connector to try after [`TransportError::Unsuitable`].
+    /// Another way to try if a connection of this one turned out to be
+    /// [`TransportError::Unsuitable`].
     fn fallback(&self) -> Option<Arc<dyn Connector>> {
         None
     }
 
-    /// Returns whether a lost connection can be reopened.
+    /// Whether a lost connection can be opened again.
     fn reconnects(&self) -> bool {
         true
     }
 }
 
-/// Transport of one connection. Dropping or closing it releases everything it holds.
+/// One connection to a server. Ends, with all it holds, when it is dropped or closed.
 pub trait Transport: Send + Sync + 'static {
     /// A short name, such as `stdio`.
     fn name(&self) -> &'static str;
 
-    /// Encoding of messages from now on.
+    /// How messages are written on this connection, from now on.
     fn encoding(&self) -> Encoding {
         Encoding::Json
     }
 
-    /// Queues a message, in order, without waiting. Failures go to the inbox: [`Inbox::fail`] for one
-    /// request, [`Inbox::closed`] for the connection.
+    /// Takes a message to send, in order, and never waits. What cannot be sent is reported to the
+    /// inbox: one request by [`Inbox::fail`], everything by [`Inbox::closed`].
     fn send(&self, message: Outgoing);
 
-    /// Cancels a request. Returns whether that informs the server, as where each request has its own
-    /// stream; otherwise the client sends `notifications/cancelled`.
+    /// Stops waiting for the response to a request. Says whether the server learns of it by that,
+    /// as where each request has a stream of its own; otherwise the client sends
+    /// `notifications/cancelled`.
     fn cancel(&self, _request: i64) -> bool {
         false
     }
 
-    /// Receives the negotiated revision, before any other request is sent.
+    /// Is told what was agreed with the server, before any other request.
     fn agreed(&self, _revision: Revision) {}
 
-    /// Members that this transport adds to the params of `initialize`.
+    /// What this transport itself has to say in the handshake: members of the params of
+    /// `initialize`, which a server that knows the transport answers.
     fn introduction(&self) -> Map<String, Value> {
         Map::new()
     }
 
-    /// Returns whether the transport needs `initialize` even with a stateless server, to negotiate
-    /// its own options.
+    /// Whether the handshake is wanted even where a server could do without, for what only it can
+    /// agree on.
     fn wants_handshake(&self) -> bool {
         false
     }
 
-    /// Returns whether arguments must be repeated as headers (`x-mcp-header`).
+    /// Whether arguments must be repeated beside the message, as headers (`x-mcp-header`).
     fn wants_headers(&self) -> bool {
         false
     }
 
-    /// Opens content that a result refers to: a `resource_link` to the server's own origin, or a
-    /// `ref/stream`. `None` if this transport cannot.
+    /// Opens what a result refers to and does not hold: a piece of content as it came, such as a
+    /// `resource_link` to the server's own address, or a `ref/stream`. `None` if this transport has
+    /// no way to.
     fn open(&self, _content: &Value) -> Option<BoxFuture<'_, Result<Opened, TransportError>>> {
         None
     }
 
-    /// The transport itself, for downcasting.
+    /// The transport itself, for those who know which it is.
     fn as_any(&self) -> Option<&(dyn Any + Send + Sync)> {
         None
     }
 
-    /// Returns whether it signs and verifies messages itself, with [`Inbox::take_signed`]. A transport
-    /// that inspects or changes messages has to.
+    /// Whether it signs messages and checks signatures itself, by what [`Inbox::take_signed`] gives:
+    /// one that looks into messages or changes them has to.
     fn signs(&self) -> bool {
         false
     }
 
-    /// Closes the connection gracefully, in bounded time.
+    /// Ends the connection politely, in bounded time.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// An encoded message to the server.
+/// One encoded message on its way to the server.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     /// The message, without any framing.
     pub frame: Vec<u8>,
-    /// Kind of message, for transports that treat them differently.
+    /// What it is, for transports that treat messages differently.
     pub kind: OutgoingKind,
 }
 
-/// Kind of an outgoing message.
+/// What a message on its way out is.
 #[derive(Clone, Debug)]
 pub enum OutgoingKind {
-    /// A request; its response has the same id.
+    /// A request; its response comes back by its id.
     Request {
-        /// Id.
+        /// The id.
         id: i64,
-        /// Method.
+        /// What is asked for.
         method: Cow<'static, str>,
-        /// `params.name` or `params.uri`, if there is one.
+        /// What the method is applied to, `params.name` or `params.uri`, where it is.
         name: Option<String>,
-        /// Arguments to be repeated as headers, by the header names of the tool.
+        /// Arguments to be repeated as headers, by the names the tool gives them.
         headers: Vec<(String, String)>,
     },
     /// A notification.
     Notification {
-        /// Method.
+        /// What happened.
         method: Cow<'static, str>,
     },
-    /// The response to a request of the server.
+    /// The answer to a request of the server.
     Response,
 }
 
-/// Large content, streamed.
+/// Something large that is read piece by piece.
 pub struct Opened {
-    /// Size in bytes, if known.
+    /// How many bytes there are, if known.
     pub size: Option<u64>,
-    /// MIME type, if known.
+    /// What kind of content it is, if known.
     pub mime_type: Option<String>,
-    /// The bytes, with backpressure.
+    /// The content, with backpressure: what is not read is not fetched.
     pub bytes: BoxStream<'static, Result<Bytes, TransportError>>,
 }
 
 impl Opened {
-    /// Turns the stream into a reader.
+    /// The content as a reader.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -199,14 +203,14 @@ impl Opened {
 }
 
 impl Opened {
-    /// Applies a timeout to each chunk.
+    /// The same, given up when the next piece is not there within this time.
     pub(crate) fn limited(self, limit: Duration) -> Self {
         let bytes = stream::unfold(Some(self.bytes), move |bytes| async move {
             let mut bytes = bytes?;
             match tokio::time::timeout(limit, bytes.next()).await {
                 Ok(piece) => Some((piece?, Some(bytes))),
                 Err(_) => {
-                    let what = format!("no data within {}", crate::error::Seconds(limit));
+                    let what = format!("nothing came within {}", crate::error::Seconds(limit));
                     Some((Err(TransportError::Lost(what)), None))
                 }
             }
@@ -226,12 +230,12 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// Receives messages and failures from a transport. Cheap to clone.
+/// Where a transport puts what arrives. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Inbox {
     link: Weak<Link>,
     frame_limit: usize,
-    /// Signing state, if messages are signed.
+    /// How what arrives is signed.
     signed: Option<SignedChannel>,
 }
 
@@ -240,20 +244,20 @@ impl Inbox {
         Self { link: Arc::downgrade(link), frame_limit, signed }
     }
 
-    /// Accepts signed messages out of order, as HTTP delivers them.
+    /// Says that messages may overtake each other on the way here, as over HTTP.
     pub fn allow_any_order(&self) {
         if let Some(signed) = &self.signed {
             signed.allow_any_order();
         }
     }
 
-    /// Takes the signing state, for a transport that [signs](Transport::signs) itself; from then on
-    /// the inbox expects verified messages. `None` if messages are not signed.
+    /// What messages are signed by, for a transport that [signs](Transport::signs) itself; from then
+    /// on the inbox takes messages that are opened already. `None` where nothing is signed.
     pub fn take_signed(&mut self) -> Option<SignedChannel> {
         self.signed.take()
     }
 
-    /// Verifies a message; an invalid one closes the connection.
+    /// Takes a message out of its envelope; a connection on which something else comes is over.
     fn open<'a>(&self, link: &Link, frame: &'a [u8]) -> Option<&'a [u8]> {
         let Some(signed) = &self.signed else { return Some(frame) };
         match signed.open(frame) {
@@ -265,12 +269,12 @@ impl Inbox {
         }
     }
 
-    /// Maximum size of a message, in bytes. A transport buffers no more than that.
+    /// How long a message may be, in bytes. A transport keeps no more of one that is longer.
     pub fn frame_limit(&self) -> usize {
         self.frame_limit
     }
 
-    /// Receives one complete message. Never waits.
+    /// Takes one complete message. Never waits.
     pub fn receive(&self, frame: &[u8]) {
         if let Some(link) = self.link.upgrade()
             && let Some(message) = self.open(&link, frame)
@@ -279,8 +283,8 @@ impl Inbox {
         }
     }
 
-    /// Receives one complete message in this encoding, for connections whose encoding changes. Never
-    /// waits.
+    /// Takes one complete message in this encoding, where that changes in the course of a
+    /// connection. Never waits.
     pub fn receive_in(&self, encoding: Encoding, frame: &[u8]) {
         if let Some(link) = self.link.upgrade()
             && let Some(message) = self.open(&link, frame)
@@ -289,8 +293,22 @@ impl Inbox {
         }
     }
 
-    /// Receives the response to a request, whatever its id: a server that could not decode the request
-    /// does not know its id. Returns false for an invalid or unsigned message, as a proxy may send.
+    /// Receives one message that a transport which [signs](Transport::signs) has decoded from
+    /// `frame`. Never waits.
+    pub fn receive_decoded(
+        &self,
+        encoding: Encoding,
+        frame: &[u8],
+        decoded: Result<Incoming<'_>, InvalidMessage>,
+    ) {
+        if let Some(link) = self.link.upgrade() {
+            link.receive_decoded(encoding, frame, decoded);
+        }
+    }
+
+    /// Takes one message that is the answer to a request, whatever id it gives: a server that
+    /// could not read the request could not read that either. False if it is no message, or none
+    /// that is signed where messages are: what stands between the two ends may refuse a request too.
     pub fn receive_for(&self, request: i64, frame: &[u8]) -> bool {
         let Some(link) = self.link.upgrade() else { return false };
         match self.signed.as_ref().map(|signed| signed.open_if_signed(frame)) {
@@ -304,78 +322,78 @@ impl Inbox {
         }
     }
 
-    /// Returns whether a request is pending.
+    /// Whether the response to a request is still waited for.
     pub fn waits_for(&self, request: i64) -> bool {
         self.link.upgrade().is_some_and(|link| link.waits_for(request))
     }
 
-    /// Fails one request.
+    /// Says that the response to one request will not come.
     pub fn fail(&self, request: i64, error: TransportError) {
         if let Some(link) = self.link.upgrade() {
             link.fail(request, error);
         }
     }
 
-    /// Closes the connection: nothing more is received or sent.
+    /// Says that the connection is over: nothing more will arrive, and nothing will be sent.
     pub fn closed(&self, error: TransportError) {
         if let Some(link) = self.link.upgrade() {
             link.close(error);
         }
     }
 
-    /// Returns whether the client has dropped the connection.
+    /// Whether nobody waits for anything any more.
     pub fn is_abandoned(&self) -> bool {
         self.link.strong_count() == 0
     }
 }
 
-/// Failure of a transport.
+/// Why messages could not be carried.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// The server cannot be reached; nothing was sent.
+    /// Nothing was sent: the server cannot be reached.
     #[error("{what}")]
     Unreachable {
-        /// Description of the attempt and the failure.
+        /// What was tried, and how it failed.
         what: String,
-        /// Cause.
+        /// The cause.
         #[source]
         source: Option<Arc<io::Error>>,
     },
-    /// The server at this address speaks another transport.
+    /// There is a server, and it speaks another transport at this address.
     #[error("{0}")]
     Unsuitable(String),
-    /// The server requires authentication.
+    /// The server wants to know who is calling.
     #[error("{what}")]
     Unauthorized {
-        /// Description for the user.
+        /// What it said, for a person.
         what: String,
-        /// `WWW-Authenticate` header.
+        /// Its `WWW-Authenticate` header.
         challenge: Option<String>,
     },
-    /// The server, or a proxy, refused one request by an HTTP status.
+    /// The server refused one request outside the protocol.
     #[error("{what}")]
     Refused {
-        /// Description of the response.
+        /// What it said.
         what: String,
-        /// HTTP status.
+        /// The status it said it with.
         status: u16,
-        /// `Retry-After`.
+        /// How long it asks to wait before trying again.
         retry_after: Option<Duration>,
     },
-    /// The connection, or its session, was lost. Pending requests may have been processed.
+    /// The connection, or the session on it, is over. What was asked may have been done.
     #[error("{0}")]
     Lost(String),
-    /// The server sent an invalid or oversized message.
+    /// The server sent what is no message, or one that is too long.
     #[error("{0}")]
     Garbage(String),
-    /// A message has no valid signature (MCP-073).
+    /// What came is not signed as it should be, so it is not believed (MCP-073).
     #[error("{0}")]
     Untrusted(String),
 }
 
 impl TransportError {
-    /// Creates [`Unreachable`](Self::Unreachable) from an I/O error.
+    /// A server that cannot be reached, because of an I/O error.
     pub fn unreachable(what: impl Into<String>, source: io::Error) -> Self {
         let what = format!("{}: {source}", what.into());
         Self::Unreachable { what, source: Some(Arc::new(source)) }

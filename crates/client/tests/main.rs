@@ -4,5 +4,4 @@
 
 mod hostile;
 mod literal;
-mod sessions;
 mod support;

@@ -4,28 +4,29 @@ use std::time::Duration;
 
 use mcp_flow_engine::{EngineError, Standing, View};
 use mcp_flow_proto::RpcError;
-use mcp_flow_proto::error::{Fault, RATE_LIMITED, SHUTTING_DOWN};
+use mcp_flow_proto::error::{RATE_LIMITED, RpcErrorKind, SHUTTING_DOWN};
 use mcp_flow_session::event::{Ended, Ending, Fault as FlowFault, FaultName, Limit};
 use mcp_flow_session::{State, StoreError};
 
 /// No session has this name, as far as the caller may know.
-pub const SESSION_NOT_FOUND: Fault = fault("SESSION_NOT_FOUND", 1, "Session not found");
+pub const SESSION_NOT_FOUND: RpcErrorKind = fault("SESSION_NOT_FOUND", 1, "Session not found");
 /// The session ran out of time.
-pub const SESSION_EXPIRED: Fault = fault("SESSION_EXPIRED", 2, "Session expired");
+pub const SESSION_EXPIRED: RpcErrorKind = fault("SESSION_EXPIRED", 2, "Session expired");
 /// The session stands where this cannot happen.
-pub const INVALID_STATE_TRANSITION: Fault =
+pub const INVALID_STATE_TRANSITION: RpcErrorKind =
     fault("INVALID_STATE_TRANSITION", 3, "Invalid state transition");
 /// Input breaks its rules, and there is no question to go back to.
-pub const VALIDATION_FAILED: Fault = fault("VALIDATION_FAILED", 4, "Validation failed");
+pub const VALIDATION_FAILED: RpcErrorKind = fault("VALIDATION_FAILED", 4, "Validation failed");
 /// An operation within a session took too long.
-pub const TIMEOUT: Fault = fault("TIMEOUT", 5, "Operation timed out");
+pub const TIMEOUT: RpcErrorKind = fault("TIMEOUT", 5, "Operation timed out");
 /// The session was cancelled before.
-pub const ALREADY_CANCELLED: Fault = fault("ALREADY_CANCELLED", 6, "Session already cancelled");
+pub const ALREADY_CANCELLED: RpcErrorKind =
+    fault("ALREADY_CANCELLED", 6, "Session already cancelled");
 /// There are no conversations here, or not with this tool.
-pub const NOT_INTERACTIVE: Fault = fault("NOT_INTERACTIVE", 7, "Not interactive");
+pub const NOT_INTERACTIVE: RpcErrorKind = fault("NOT_INTERACTIVE", 7, "Not interactive");
 
-const fn fault(name: &'static str, number: i32, message: &'static str) -> Fault {
-    Fault {
+const fn fault(name: &'static str, number: i32, message: &'static str) -> RpcErrorKind {
+    RpcErrorKind {
         domain: "interaction",
         name,
         code: -32000 - number,
@@ -35,7 +36,7 @@ const fn fault(name: &'static str, number: i32, message: &'static str) -> Fault 
 }
 
 /// An error about one session, which is named in its message and data.
-pub(crate) fn about(fault: Fault, session: &str) -> RpcError {
+pub(crate) fn about(fault: RpcErrorKind, session: &str) -> RpcError {
     // A text that long names no session, and need not be sent back in full.
     let session = mcp_flow_proto::text::prefix(session, LONGEST_NAME);
     if session.is_empty() {

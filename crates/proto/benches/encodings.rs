@@ -1,8 +1,9 @@
-//! What a list of 200 tools costs in each encoding, from values to a frame and back.
+//! Benchmark of the encodings: a list of 200 tools from values to a frame and back.
 //!
-//! `cargo run --release -p benches -- cbor` runs this and says whether the numbers hold. It prints
-//! one line of JSON: for each encoding the bytes of the frame, and the median of many rounds of
-//! nanoseconds to encode and to decode it. Rounds take turns, so that both meet the same machine.
+//! `cargo run --release -p benches -- cbor` runs this and checks the numbers. It prints one line of
+//! JSON: for each encoding the size of the frame in bytes, and the median time in nanoseconds to
+//! encode and to decode it. Rounds alternate between the encodings, so that both see the same
+//! conditions.
 
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
@@ -14,7 +15,7 @@ use mcp_flow_proto::{Encoding, Incoming, Message, Revision, write};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// What a client makes of a list.
+/// A tool list as a client decodes it.
 #[derive(Debug, Deserialize)]
 struct Listed {
     tools: Vec<ListedTool>,
@@ -52,8 +53,8 @@ fn main() {
 
 fn encode(tools: &[ToolDefinition], encoding: Encoding) -> Vec<u8> {
     let entries = tools.iter().map(|tool| tool.wire((&tool.name).into(), Revision::V2025_11_25));
-    let (name, next_cursor, standing) = ("tools", None, None);
-    let list = ListResult { name, entries: entries.collect(), next_cursor, standing };
+    let (name, next_cursor, stateless) = ("tools", None, None);
+    let list = ListResult { name, entries: entries.collect(), next_cursor, stateless };
     let mut frame = Vec::new();
     write::result(&mut frame, encoding, &7.into(), &encoding.encode(&list).unwrap());
     frame
@@ -68,7 +69,7 @@ fn decode(frame: &[u8], encoding: Encoding) {
     assert_eq!(black_box(listed).tools.len(), TOOLS);
 }
 
-/// Tools as people write them: a few sentences, a few arguments, some with a schema of their result.
+/// Creates a typical tool: a few sentences, a few arguments, sometimes an output schema.
 fn tool(number: usize) -> ToolDefinition {
     let object = |value: Value| value.as_object().cloned().unwrap();
     let words = ["invoice", "customer", "shipment", "calendar", "repository"][number % 5];
@@ -108,7 +109,7 @@ fn tool(number: usize) -> ToolDefinition {
     }
 }
 
-/// In nanoseconds.
+/// Returns the average time in nanoseconds.
 fn time(mut work: impl FnMut()) -> u64 {
     let start = Instant::now();
     (0..ITERATIONS).for_each(|_| work());

@@ -1,8 +1,8 @@
-//! CBOR read in pieces, the counterpart of [`json`](crate::json).
+//! Partial CBOR decoding, the counterpart of [`json`](crate::json).
 //!
-//! [`check`] is the edge: it walks a whole item without recursion and refuses what is truncated,
-//! too deep, not UTF-8 where it should be, or followed by more bytes. Everything after it may
-//! assume a well-formed item.
+//! [`check`] validates a whole item without recursion at the edge. It rejects truncated items,
+//! excessive nesting, invalid UTF-8 and trailing bytes. Everything after it may assume a
+//! well-formed item.
 
 mod read;
 mod walk;
@@ -11,17 +11,17 @@ use minicbor::data::Type;
 use minicbor::decode::{Decoder, Error};
 use serde::{Deserialize, Serialize};
 
-use crate::raw::{DecodeError, Kind};
+use crate::raw::{DecodeError, ValueKind};
 use read::Reader;
 use walk::Texts;
 
-pub(crate) fn kind(bytes: &[u8]) -> Kind {
+pub(crate) fn kind(bytes: &[u8]) -> ValueKind {
     match Decoder::new(bytes).datatype() {
-        Ok(Type::Map | Type::MapIndef) => Kind::Object,
-        Ok(Type::Array | Type::ArrayIndef) => Kind::Array,
-        Ok(Type::String | Type::StringIndef) => Kind::String,
-        Ok(Type::Bool) => Kind::Boolean,
-        Ok(Type::Null | Type::Undefined) => Kind::Null,
+        Ok(Type::Map | Type::MapIndef) => ValueKind::Object,
+        Ok(Type::Array | Type::ArrayIndef) => ValueKind::Array,
+        Ok(Type::String | Type::StringIndef) => ValueKind::String,
+        Ok(Type::Bool) => ValueKind::Boolean,
+        Ok(Type::Null | Type::Undefined) => ValueKind::Null,
         Ok(
             Type::U8
             | Type::U16
@@ -32,12 +32,12 @@ pub(crate) fn kind(bytes: &[u8]) -> Kind {
             | Type::I32
             | Type::I64
             | Type::Int,
-        ) => Kind::Number,
-        // Infinity and its like are no numbers anywhere else, and decode as something else.
+        ) => ValueKind::Number,
+        // JSON has no infinity or NaN, so these are not numbers here.
         Ok(Type::F16 | Type::F32 | Type::F64) if decode(bytes).is_ok_and(f64::is_finite) => {
-            Kind::Number
+            ValueKind::Number
         }
-        _ => Kind::Other,
+        _ => ValueKind::Other,
     }
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Decod
 
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, String> {
     let mut serializer = minicbor_serde::Serializer::new(Vec::new());
-    // What JSON writes as null must be read as null, not as an empty array.
+    // A unit must decode as null, as in JSON, not as an empty array.
     serializer.serialize_unit_as_null(true);
     value.serialize(&mut serializer).map_err(|error| error.to_string())?;
     Ok(serializer.into_encoder().into_writer())
@@ -58,7 +58,7 @@ pub(crate) fn each_member<'a, E: From<DecodeError>>(
     bytes: &'a [u8],
     mut visit: impl FnMut(&'a str, &'a [u8]) -> Result<(), E>,
 ) -> Result<(), E> {
-    if kind(bytes) != Kind::Object {
+    if kind(bytes) != ValueKind::Object {
         return Err(DecodeError::Shape("expected an object".to_owned()).into());
     }
     let mut decoder = Decoder::new(bytes);
@@ -68,7 +68,7 @@ pub(crate) fn each_member<'a, E: From<DecodeError>>(
         seen += 1;
         let name = decoder.str().map_err(DecodeError::from)?;
         if length == Some(seen) {
-            // The last one goes to the end, however long it takes to walk there.
+            // The last value extends to the end, so there is no need to walk over it.
             return visit(name, &bytes[decoder.position()..]);
         }
         visit(name, skip(&mut decoder, bytes)?)?;
@@ -81,7 +81,7 @@ pub(crate) fn each_element<'a, E: From<DecodeError>>(
     bytes: &'a [u8],
     mut visit: impl FnMut(&'a [u8]) -> Result<(), E>,
 ) -> Result<(), E> {
-    if kind(bytes) != Kind::Array {
+    if kind(bytes) != ValueKind::Array {
         return Err(DecodeError::Shape("expected an array".to_owned()).into());
     }
     let mut decoder = Decoder::new(bytes);
@@ -98,7 +98,7 @@ pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
     Decoder::new(bytes).str().ok()
 }
 
-/// Walks one whole item and refuses anything that later steps could stumble over.
+/// Validates one whole item.
 pub(crate) fn check(bytes: &[u8]) -> Result<(), DecodeError> {
     match walk::length(bytes, Texts::Checked)? {
         end if end == bytes.len() => Ok(()),
@@ -133,18 +133,18 @@ impl From<Error> for DecodeError {
 #[cfg(test)]
 mod tests {
     use super::kind;
-    use crate::raw::Kind;
+    use crate::raw::ValueKind;
 
     #[test]
     fn only_finite_floats_are_numbers() {
         for (bytes, expected) in [
-            (&b"\xf9\x3e\x00"[..], Kind::Number),
-            (b"\xfa\x3f\xc0\x00\x00", Kind::Number),
-            (b"\xfb\x3f\xf8\x00\x00\x00\x00\x00\x00", Kind::Number),
-            (b"\xf9\x7e\x00", Kind::Other),
-            (b"\xf9\x7c\x00", Kind::Other),
-            (b"\xfa\xff\x80\x00\x00", Kind::Other),
-            (b"\xfb\x7f\xf8\x00\x00\x00\x00\x00\x00", Kind::Other),
+            (&b"\xf9\x3e\x00"[..], ValueKind::Number),
+            (b"\xfa\x3f\xc0\x00\x00", ValueKind::Number),
+            (b"\xfb\x3f\xf8\x00\x00\x00\x00\x00\x00", ValueKind::Number),
+            (b"\xf9\x7e\x00", ValueKind::Other),
+            (b"\xf9\x7c\x00", ValueKind::Other),
+            (b"\xfa\xff\x80\x00\x00", ValueKind::Other),
+            (b"\xfb\x7f\xf8\x00\x00\x00\x00\x00\x00", ValueKind::Other),
         ] {
             assert_eq!(kind(bytes), expected, "{bytes:x?}");
         }

@@ -1,8 +1,8 @@
-//! Errors as they go over the wire.
+//! Error responses and the table of their codes.
 //!
-//! Every error carries a `domain` and a `name` in `data`, whatever its number, so a program can
-//! branch on those two and needs no table of codes. Numbers from seed documents that the newest
-//! revision forbids are replaced there, and the old number is kept as `legacyCode`.
+//! Every error carries a `domain` and a `name` in `data`, independent of its code, so programs
+//! branch on those two and need no table of codes. Codes of the seed documents that the newest
+//! revision forbids are replaced there, and the old code is kept as `legacyCode`.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,22 +15,22 @@ use crate::id::RequestId;
 use crate::revision::Revision;
 use crate::text::prefix;
 
-/// One row of the error table: what is wrong, by name, and its number by era.
+/// A row of the error table: name, domain, and the code by protocol era.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Whose vocabulary the name belongs to.
+pub struct RpcErrorKind {
+    /// The namespace of the name.
     pub domain: &'static str,
-    /// What a program branches on.
+    /// The name programs branch on.
     pub name: &'static str,
-    /// The number under handshake revisions.
+    /// The code under handshake revisions.
     pub code: i32,
-    /// The number under stateless revisions.
+    /// The code under stateless revisions.
     pub stateless_code: i32,
-    /// What a person reads when nothing more particular is said.
+    /// The default message.
     pub message: &'static str,
 }
 
-impl Fault {
+impl RpcErrorKind {
     const fn standard(name: &'static str, code: i32, message: &'static str) -> Self {
         Self { domain: "mcp", name, code, stateless_code: code, message }
     }
@@ -45,110 +45,121 @@ impl Fault {
     }
 }
 
-/// The text could not be parsed.
-pub const PARSE_ERROR: Fault = Fault::standard("PARSE_ERROR", -32700, "Parse error");
-/// The text is no request.
-pub const INVALID_REQUEST: Fault = Fault::standard("INVALID_REQUEST", -32600, "Invalid Request");
-/// No such method here.
-pub const METHOD_NOT_FOUND: Fault = Fault::standard("METHOD_NOT_FOUND", -32601, "Method not found");
-/// The params do not fit the method.
-pub const INVALID_PARAMS: Fault = Fault::standard("INVALID_PARAMS", -32602, "Invalid params");
+/// The text cannot be parsed.
+pub const PARSE_ERROR: RpcErrorKind = RpcErrorKind::standard("PARSE_ERROR", -32700, "Parse error");
+/// The text is not a valid request.
+pub const INVALID_REQUEST: RpcErrorKind =
+    RpcErrorKind::standard("INVALID_REQUEST", -32600, "Invalid Request");
+/// The method is not supported.
+pub const METHOD_NOT_FOUND: RpcErrorKind =
+    RpcErrorKind::standard("METHOD_NOT_FOUND", -32601, "Method not found");
+/// The params are invalid for the method.
+pub const INVALID_PARAMS: RpcErrorKind =
+    RpcErrorKind::standard("INVALID_PARAMS", -32602, "Invalid params");
 /// The server failed.
-pub const INTERNAL_ERROR: Fault = Fault::standard("INTERNAL_ERROR", -32603, "Internal error");
-/// A request came before `initialize`.
-pub const NOT_INITIALIZED: Fault = Fault::standard("NOT_INITIALIZED", -32600, "Not initialized");
-/// A second `initialize` on one connection.
-pub const ALREADY_INITIALIZED: Fault =
-    Fault::standard("ALREADY_INITIALIZED", -32600, "Already initialized");
-/// A request came after `shutdown`.
-pub const SHUTTING_DOWN: Fault = Fault::standard("SHUTTING_DOWN", -32600, "Shutting down");
-/// The id belongs to a request that is still unanswered.
-pub const DUPLICATE_ID: Fault = Fault::standard("DUPLICATE_ID", -32600, "Duplicate request id");
-/// `tools/call` names no tool there is.
-pub const UNKNOWN_TOOL: Fault = Fault::standard("UNKNOWN_TOOL", -32602, "Unknown tool");
-/// `prompts/get` or `completion/complete` names no prompt there is.
-pub const UNKNOWN_PROMPT: Fault = Fault::standard("UNKNOWN_PROMPT", -32602, "Unknown prompt");
-/// A prompt's own function failed.
-pub const PROMPT_FAILED: Fault = Fault::standard("PROMPT_FAILED", -32603, "The prompt failed");
-/// A call ran past its time limit.
-pub const CALL_TIMED_OUT: Fault = Fault::standard("CALL_TIMED_OUT", -32603, "Call timed out");
-/// The caller asked for the call to be cancelled and to be told so.
-pub const CANCELLED: Fault = Fault::flow("CANCELLED", -32000, -31105, "Cancelled");
-/// As many execution streams are open as may be, and as many calls wait for one.
-pub const STREAM_LIMIT_EXCEEDED: Fault =
-    Fault::flow("STREAM_LIMIT_EXCEEDED", -32000, -31100, "Stream limit exceeded");
-/// A result names a stream that there is not.
-pub const INVALID_STREAM_REFERENCE: Fault =
-    Fault::flow("INVALID_STREAM_REFERENCE", -32001, -31101, "Invalid stream reference");
+pub const INTERNAL_ERROR: RpcErrorKind =
+    RpcErrorKind::standard("INTERNAL_ERROR", -32603, "Internal error");
+/// A request was sent before `initialize`.
+pub const NOT_INITIALIZED: RpcErrorKind =
+    RpcErrorKind::standard("NOT_INITIALIZED", -32600, "Not initialized");
+/// `initialize` was sent twice on one connection.
+pub const ALREADY_INITIALIZED: RpcErrorKind =
+    RpcErrorKind::standard("ALREADY_INITIALIZED", -32600, "Already initialized");
+/// A request was sent after `shutdown`.
+pub const SHUTTING_DOWN: RpcErrorKind =
+    RpcErrorKind::standard("SHUTTING_DOWN", -32600, "Shutting down");
+/// The id belongs to a request that is still in flight.
+pub const DUPLICATE_ID: RpcErrorKind =
+    RpcErrorKind::standard("DUPLICATE_ID", -32600, "Duplicate request id");
+/// `tools/call` names an unknown tool.
+pub const UNKNOWN_TOOL: RpcErrorKind =
+    RpcErrorKind::standard("UNKNOWN_TOOL", -32602, "Unknown tool");
+/// `prompts/get` or `completion/complete` names an unknown prompt.
+pub const UNKNOWN_PROMPT: RpcErrorKind =
+    RpcErrorKind::standard("UNKNOWN_PROMPT", -32602, "Unknown prompt");
+/// The prompt's function failed.
+pub const PROMPT_FAILED: RpcErrorKind =
+    RpcErrorKind::standard("PROMPT_FAILED", -32603, "The prompt failed");
+/// The call exceeded its time limit.
+pub const CALL_TIMED_OUT: RpcErrorKind =
+    RpcErrorKind::standard("CALL_TIMED_OUT", -32603, "Call timed out");
+/// The call was cancelled by `$/cancel`, which asks for a response.
+pub const CANCELLED: RpcErrorKind = RpcErrorKind::flow("CANCELLED", -32000, -31105, "Cancelled");
+/// All execution streams are in use, and the queue of calls waiting for one is full.
+pub const STREAM_LIMIT_EXCEEDED: RpcErrorKind =
+    RpcErrorKind::flow("STREAM_LIMIT_EXCEEDED", -32000, -31100, "Stream limit exceeded");
+/// The result names a stream that does not exist.
+pub const INVALID_STREAM_REFERENCE: RpcErrorKind =
+    RpcErrorKind::flow("INVALID_STREAM_REFERENCE", -32001, -31101, "Invalid stream reference");
 /// A stream belongs to no request in flight.
-pub const STREAM_INJECTION: Fault =
-    Fault::flow("STREAM_INJECTION", -32002, -31102, "Stream injection");
-/// A message is not in the encoding agreed on.
-pub const ENCODING_MISMATCH: Fault =
-    Fault::flow("ENCODING_MISMATCH", -32003, -31103, "Encoding mismatch");
-/// Something needs datagrams, and this connection has none.
-pub const DATAGRAM_NOT_SUPPORTED: Fault =
-    Fault::flow("DATAGRAM_NOT_SUPPORTED", -32004, -31104, "Datagrams are not supported");
-/// Only requests whose id is a number of 32 bits have streams (C-13).
-pub const STREAM_ID_NOT_REPRESENTABLE: Fault = Fault::flow(
+pub const STREAM_INJECTION: RpcErrorKind =
+    RpcErrorKind::flow("STREAM_INJECTION", -32002, -31102, "Stream injection");
+/// The message is not in the negotiated encoding.
+pub const ENCODING_MISMATCH: RpcErrorKind =
+    RpcErrorKind::flow("ENCODING_MISMATCH", -32003, -31103, "Encoding mismatch");
+/// Datagrams are required, and the connection has none.
+pub const DATAGRAM_NOT_SUPPORTED: RpcErrorKind =
+    RpcErrorKind::flow("DATAGRAM_NOT_SUPPORTED", -32004, -31104, "Datagrams are not supported");
+/// Streams require a request id that is a 32-bit number (C-13).
+pub const STREAM_ID_NOT_REPRESENTABLE: RpcErrorKind = RpcErrorKind::flow(
     "STREAM_ID_NOT_REPRESENTABLE",
     -32000,
     -31106,
-    "The request id has no form in a stream header",
+    "The request id does not fit into a stream header",
 );
-/// The caller may not do this.
-pub const ACCESS_DENIED: Fault = Fault {
+/// The caller is not authorized.
+pub const ACCESS_DENIED: RpcErrorKind = RpcErrorKind {
     domain: "mcp",
     name: "ACCESS_DENIED",
     code: -32000,
     stateless_code: -31302,
     message: "Access denied",
 };
-/// The caller asks for more than it may have at once.
-pub const RATE_LIMITED: Fault = Fault {
+/// The caller exceeded a rate or concurrency limit.
+pub const RATE_LIMITED: RpcErrorKind = RpcErrorKind {
     domain: "mcp",
     name: "RATE_LIMITED",
     code: -32000,
     stateless_code: -31301,
     message: "Too many requests",
 };
-/// The caller has as many subscriptions as it may have.
-pub const TOO_MANY_SUBSCRIPTIONS: Fault =
-    Fault { message: "Too many subscriptions", ..RATE_LIMITED };
-/// The server holds as much as it may for all of its clients.
-pub const OVERLOADED: Fault = Fault {
+/// The caller has reached its limit on subscriptions.
+pub const TOO_MANY_SUBSCRIPTIONS: RpcErrorKind =
+    RpcErrorKind { message: "Too many subscriptions", ..RATE_LIMITED };
+/// The server has reached its memory limit for all clients.
+pub const OVERLOADED: RpcErrorKind = RpcErrorKind {
     domain: "mcp",
     name: "OVERLOADED",
     code: -32000,
     stateless_code: -31305,
     message: "The server is overloaded",
 };
-/// Messages must be signed here, and this one is not, or not as it should be (MCP-073).
-pub const SIGNATURE_REFUSED: Fault = Fault {
+/// The message must be signed, and its signature is missing or invalid (MCP-073).
+pub const SIGNATURE_REFUSED: RpcErrorKind = RpcErrorKind {
     domain: "mcp",
     name: "SIGNATURE_REFUSED",
     code: -32000,
     stateless_code: -31306,
     message: "Signature refused",
 };
-/// A message is longer than the server accepts.
-pub const PAYLOAD_TOO_LARGE: Fault = Fault {
+/// The message exceeds the length limit.
+pub const PAYLOAD_TOO_LARGE: RpcErrorKind = RpcErrorKind {
     domain: "mcp",
     name: "PAYLOAD_TOO_LARGE",
     code: -32000,
     stateless_code: -31303,
     message: "Message too large",
 };
-/// A tool that was called as a method of its own says that it failed.
-pub const TOOL_FAILED: Fault = Fault {
+/// A tool that was called as a method of its own failed.
+pub const TOOL_FAILED: RpcErrorKind = RpcErrorKind {
     domain: "mcp",
     name: "TOOL_FAILED",
     code: -32000,
     stateless_code: -31304,
     message: "The tool failed",
 };
-/// The protocol version asked for is not served; the numbers are those of the official text.
-pub const UNSUPPORTED_PROTOCOL_VERSION: Fault = Fault {
+/// The requested protocol version is not supported; the codes are MCP's.
+pub const UNSUPPORTED_PROTOCOL_VERSION: RpcErrorKind = RpcErrorKind {
     domain: "mcp",
     name: "UNSUPPORTED_PROTOCOL_VERSION",
     code: -32602,
@@ -156,8 +167,8 @@ pub const UNSUPPORTED_PROTOCOL_VERSION: Fault = Fault {
     message: "Unsupported protocol version",
 };
 
-/// No resource has this URI; the numbers are those of the official text (C-32).
-pub const RESOURCE_NOT_FOUND: Fault = Fault {
+/// The URI names no known resource; the codes are MCP's (C-32).
+pub const RESOURCE_NOT_FOUND: RpcErrorKind = RpcErrorKind {
     domain: "mcp",
     name: "RESOURCE_NOT_FOUND",
     code: -32002,
@@ -165,17 +176,18 @@ pub const RESOURCE_NOT_FOUND: Fault = Fault {
     message: "Resource not found",
 };
 
-/// A request needs something its client did not declare; the number is that of the official text.
-pub const MISSING_CLIENT_CAPABILITY: Fault = Fault::standard(
+/// The request needs a capability the client did not declare; the code is MCP's.
+pub const MISSING_CLIENT_CAPABILITY: RpcErrorKind = RpcErrorKind::standard(
     "MISSING_CLIENT_CAPABILITY",
     -32021,
-    "The server needs a capability of the client for this request",
+    "The request requires a capability the client did not declare",
 );
 
-/// The headers of a request do not say what its body says; the number is that of the official text.
-pub const HEADER_MISMATCH: Fault = Fault::standard("HEADER_MISMATCH", -32020, "Header mismatch");
+/// The headers of a request contradict its body; the code is MCP's.
+pub const HEADER_MISMATCH: RpcErrorKind =
+    RpcErrorKind::standard("HEADER_MISMATCH", -32020, "Header mismatch");
 
-/// An error response: a number, a sentence, and data a program can use.
+/// An error response: a code, a message and data for programs.
 ///
 /// ```
 /// use mcp_flow_proto::{Revision, RpcError};
@@ -189,21 +201,21 @@ pub const HEADER_MISMATCH: Fault = Fault::standard("HEADER_MISMATCH", -32020, "H
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcError {
-    // Boxed, so that the results it is the rare half of stay small.
+    // Boxed, because it is the rare half of the results it is part of.
     parts: Box<Parts>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct Parts {
-    fault: Fault,
+    kind: RpcErrorKind,
     message: Cow<'static, str>,
     data: Map<String, Value>,
 }
 
 impl RpcError {
-    /// An error with its standard message and no data but its name.
-    pub fn new(fault: Fault) -> Self {
-        let parts = Parts { fault, message: Cow::Borrowed(fault.message), data: Map::new() };
+    /// Creates an error with its default message.
+    pub fn new(kind: RpcErrorKind) -> Self {
+        let parts = Parts { kind, message: Cow::Borrowed(kind.message), data: Map::new() };
         Self { parts: Box::new(parts) }
     }
 
@@ -221,70 +233,70 @@ impl RpcError {
         self
     }
 
-    /// Says in a sentence what is wrong, as `data.details`.
+    /// Sets `data.details`, a sentence that describes the problem.
     #[must_use]
     pub fn details(self, details: impl Into<String>) -> Self {
         self.with("details", details.into())
     }
 
-    /// Says when it may be tried again, as `data.retryAfterMs`.
+    /// Sets `data.retryAfterMs`.
     #[must_use]
     pub fn retry_after(self, wait: Duration) -> Self {
         let wait = u64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
         self.with(RETRY_AFTER, wait.max(1))
     }
 
-    /// When it may be tried again, if that is known.
+    /// Returns the time after which a retry may succeed, if known.
     pub fn wait(&self) -> Option<Duration> {
         self.parts.data.get(RETRY_AFTER)?.as_u64().map(Duration::from_millis)
     }
 
-    /// -32700: the text is not well formed.
+    /// -32700: the text is malformed.
     pub fn parse_error(details: &str) -> Self {
         Self::new(PARSE_ERROR).details(details)
     }
 
-    /// -32600: the text is well formed and no message.
+    /// -32600: the text is well formed but not a valid message.
     pub fn invalid_request(details: &str) -> Self {
         Self::new(INVALID_REQUEST).details(details)
     }
 
-    /// -32601: nothing here answers to this method.
+    /// -32601: the method is unknown.
     pub fn method_not_found(method: &str) -> Self {
         Self::new(METHOD_NOT_FOUND).with("method", method)
     }
 
-    /// -32602: the params do not fit.
+    /// -32602: the params are invalid.
     pub fn invalid_params(details: impl Into<String>) -> Self {
         Self::new(INVALID_PARAMS).details(details)
     }
 
-    /// -32603, saying nothing of the inside.
+    /// -32603, without internal details.
     pub fn internal() -> Self {
         Self::new(INTERNAL_ERROR)
             .details("The server failed to handle this request. Other requests are not affected.")
     }
 
-    /// -32602: no tool has this name.
+    /// -32602: the tool is unknown.
     pub fn unknown_tool(tool: &str) -> Self {
         let tool = prefix(tool, LONGEST_NAME);
         Self::new(UNKNOWN_TOOL).message(format!("Unknown tool: {tool}")).with("tool", tool)
     }
 
-    /// No resource has this URI, or none that the caller may see.
+    /// Reports a resource that does not exist, or that the caller may not see.
     pub fn resource_not_found(uri: &str) -> Self {
-        // One that long is none, and need not be sent back in full.
+        // A URI that long is invalid and is not echoed in full.
         Self::new(RESOURCE_NOT_FOUND).with("uri", prefix(uri, 2048))
     }
 
-    /// -32602: no prompt has this name.
+    /// -32602: the prompt is unknown.
     pub fn unknown_prompt(prompt: &str) -> Self {
         let prompt = prefix(prompt, LONGEST_NAME);
         let message = format!("Unknown prompt: {prompt}");
         Self::new(UNKNOWN_PROMPT).message(message).with("prompt", prompt)
     }
 
-    /// The call was stopped because its caller asked for it by `$/cancel`.
+    /// Reports a call that was stopped by `$/cancel`.
     pub fn cancelled(id: &RequestId, reason: Option<&str>) -> Self {
         let error =
             Self::new(CANCELLED).with("requestId", serde_json::to_value(id).unwrap_or_default());
@@ -294,22 +306,22 @@ impl RpcError {
         }
     }
 
-    /// A message went past the length limit.
+    /// Reports a message that exceeds the length limit.
     pub fn too_large(limit: usize) -> Self {
         Self::new(PAYLOAD_TOO_LARGE)
             .message(format!("Message too large: the limit is {limit} bytes"))
             .with("limit", limit)
     }
 
-    /// There is no memory for a request, because of what all clients make the server hold.
+    /// Reports that a request is rejected because the server is out of memory for all clients.
     pub fn overloaded() -> Self {
-        // Most of what is held is sent within a second, if its readers are there.
+        // Most of the memory is freed within a second if clients read their responses.
         Self::new(OVERLOADED)
             .retry_after(Duration::from_secs(1))
-            .details("The server holds as much as it may for all clients; try again in a moment.")
+            .details("The server has reached its memory limit for all clients; retry in a moment.")
     }
 
-    /// The version asked for is not served. Both spellings of the two lists are given.
+    /// Reports an unsupported protocol version. Both lists are given in both spellings.
     pub fn unsupported_version(requested: &Value, supported: &[Revision]) -> Self {
         let supported: Vec<Value> =
             supported.iter().map(|revision| Value::from(revision.name())).collect();
@@ -320,34 +332,34 @@ impl RpcError {
             .with("requestedVersion", requested.clone())
     }
 
-    /// Puts another number on a fault whose number depends on more than the revision.
+    /// Overrides the handshake code of an error whose code depends on more than the revision.
     #[must_use]
     pub fn code_for_handshake(mut self, code: i32) -> Self {
-        self.parts.fault.code = code;
+        self.parts.kind.code = code;
         self
     }
 
-    /// The number under handshake revisions.
+    /// Returns the code under handshake revisions.
     pub fn code(&self) -> i32 {
-        self.parts.fault.code
+        self.parts.kind.code
     }
 
-    /// What a person reads.
+    /// Returns the message.
     pub fn text(&self) -> &str {
         &self.parts.message
     }
 
-    /// Whether `data` has this member beside those all errors have.
+    /// Returns whether `data` has this member, beside those every error has.
     pub fn has(&self, name: &str) -> bool {
         self.parts.data.contains_key(name)
     }
 
-    /// The name a program branches on.
+    /// Returns the name programs branch on.
     pub fn name(&self) -> &'static str {
-        self.parts.fault.name
+        self.parts.kind.name
     }
 
-    /// The error object as a client of this revision expects it.
+    /// Returns the error object for a client of this revision.
     pub fn wire(&self, revision: Revision) -> WireError<'_> {
         WireError { error: self, stateless: revision.is_stateless() }
     }
@@ -355,10 +367,10 @@ impl RpcError {
 
 const RETRY_AFTER: &str = "retryAfterMs";
 
-/// Longest name repeated in an error, in characters.
+/// Maximum length of a name echoed in an error, in characters.
 const LONGEST_NAME: usize = 128;
 
-/// An [`RpcError`] with its number settled, ready to be written.
+/// An [`RpcError`] with the code of one revision, ready to be encoded.
 #[derive(Debug)]
 pub struct WireError<'a> {
     error: &'a RpcError,
@@ -366,10 +378,10 @@ pub struct WireError<'a> {
 }
 
 impl WireError<'_> {
-    /// The number that is written.
+    /// Returns the code that is written.
     pub fn code(&self) -> i32 {
-        let fault = &self.error.parts.fault;
-        if self.stateless { fault.stateless_code } else { fault.code }
+        let kind = &self.error.parts.kind;
+        if self.stateless { kind.stateless_code } else { kind.code }
     }
 }
 
@@ -391,16 +403,15 @@ struct WireData<'a> {
 
 impl Serialize for WireData<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Parts { fault, data, .. } = &*self.error.parts;
-        // Only faults whose seed number is forbidden need the old one beside the new; numbers in
-        // the reserved range are those of the official text, which has no seed's.
+        let Parts { kind, data, .. } = &*self.error.parts;
+        // Only a forbidden seed code needs `legacyCode`. Codes in the reserved range are MCP's own.
         let is_official = (-32768..=-32000).contains(&self.code);
-        let renumbered = self.code != fault.code && !is_official;
+        let renumbered = self.code != kind.code && !is_official;
         let mut map = serializer.serialize_map(Some(2 + usize::from(renumbered) + data.len()))?;
-        map.serialize_entry("domain", fault.domain)?;
-        map.serialize_entry("name", fault.name)?;
+        map.serialize_entry("domain", kind.domain)?;
+        map.serialize_entry("name", kind.name)?;
         if renumbered {
-            map.serialize_entry("legacyCode", &fault.code)?;
+            map.serialize_entry("legacyCode", &kind.code)?;
         }
         for (name, value) in data {
             map.serialize_entry(name, value)?;
@@ -416,10 +427,10 @@ mod tests {
     use crate::text::prefix;
     use serde_json::{Value, json};
 
-    /// C-01, MCP-063: each document's number under handshake revisions, one outside the reserved
-    /// range with `legacyCode` under the stateless one.
+    /// C-01, MCP-063: each document's code under handshake revisions; under the stateless one a
+    /// code outside the reserved range, with `legacyCode`.
     #[test]
-    fn numbers_follow_the_revision() {
+    fn codes_follow_the_revision() {
         let error = RpcError::cancelled(&7.into(), Some("enough"));
         assert_eq!(
             wire(&error, Revision::V2024_11_05),
@@ -435,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn standard_numbers_are_the_same_everywhere() {
+    fn standard_codes_are_the_same_in_every_revision() {
         for revision in Revision::ALL {
             let error = wire(&RpcError::method_not_found("x"), revision);
             assert_eq!(error["code"], -32601);
@@ -443,7 +454,7 @@ mod tests {
         }
     }
 
-    /// C-04: both spellings, in either era.
+    /// C-04: both spellings in either era.
     #[test]
     fn version_errors_carry_both_spellings() {
         let error = RpcError::unsupported_version(&json!("1900-01-01"), &[Revision::V2026_07_28]);
@@ -455,7 +466,7 @@ mod tests {
         assert_eq!(error["data"]["requestedVersion"], "1900-01-01");
     }
 
-    /// C-32, PAT-018: the official number of each era, and the URI.
+    /// C-32, PAT-018: the official code of each era, and the URI.
     #[test]
     fn an_unknown_resource_is_named() {
         let error = RpcError::resource_not_found("x:/a");

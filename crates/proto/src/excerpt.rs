@@ -1,12 +1,12 @@
-//! Messages as they may be logged: bounded, on one line, and without secrets.
+//! Excerpts of messages for logs: bounded, on one line, without secrets.
 
 use std::borrow::Cow;
 
 use crate::text::prefix_bytes;
 use crate::{Encoding, Raw};
 
-/// The beginning of a message for a log. Values whose key sounds like a secret are left out; what
-/// users write elsewhere is not.
+/// Returns the beginning of a message for a log. Values whose key suggests a secret are replaced;
+/// secrets in other texts are not detected.
 ///
 /// ```
 /// use mcp_flow_proto::{Encoding, excerpt};
@@ -35,7 +35,7 @@ pub fn excerpt(message: &[u8], encoding: Encoding) -> String {
     out
 }
 
-/// Copies JSON text, which may end anywhere or be no JSON at all.
+/// Copies JSON text without secrets. The text may be truncated or not be JSON.
 fn write_without_secrets(out: &mut String, text: &str) {
     let mut rest = text;
     while let Some(letter) = rest.chars().next() {
@@ -57,7 +57,7 @@ fn write_without_secrets(out: &mut String, text: &str) {
     }
 }
 
-/// The length of the string a text begins with, with its quotes.
+/// Returns the length of the leading string, with its quotes.
 fn string_length(text: &str) -> usize {
     let mut escaped = false;
     let end = text.char_indices().skip(1).find(|(_, letter)| {
@@ -68,7 +68,7 @@ fn string_length(text: &str) -> usize {
     end.map_or(text.len(), |(at, _)| at + 1)
 }
 
-/// The length of the value a text begins with.
+/// Returns the length of the leading value.
 fn value_length(text: &str) -> usize {
     let (mut at, mut depth) = (0, 0_usize);
     while let Some(letter) = text[at..].chars().next() {
@@ -86,9 +86,9 @@ fn value_length(text: &str) -> usize {
     at
 }
 
-/// Returns whether a key names something that nobody else should know.
+/// Returns whether a key suggests that its value is a secret.
 fn is_secret(key: &str) -> bool {
-    // What is escaped for no reason may be any name.
+    // An escaped key may be any name.
     if key.contains('\\') {
         return true;
     }
@@ -116,10 +116,10 @@ const SECRETS: [&str; 8] = [
     "privatekey",
 ];
 
-/// Limit on the bytes that are shown.
+/// Maximum length of an excerpt in bytes.
 const LONGEST: usize = 4096;
 
-/// Limit on the length of a message that is decoded to be shown.
+/// Maximum length of a CBOR message that is decoded for an excerpt.
 const LONGEST_DECODED: usize = 64 * 1024;
 
 #[cfg(test)]
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_cut() {
+    fn long_messages_are_truncated() {
         let long = format!("\"{}\"", "é".repeat(LONGEST));
         let shown = excerpt(long.as_bytes(), Encoding::Json);
         assert!(shown.ends_with('…') && shown.len() <= LONGEST + 8, "{}", shown.len());

@@ -1,14 +1,14 @@
-//! Bytes to frames.
+//! Splits bytes into newline-delimited frames.
 //!
-//! A frame is one complete text that nobody has looked inside yet. This module finds where each
-//! frame ends; [`message`](crate::message) says what it means.
+//! A frame is one complete text that has not been parsed. This module finds where each frame ends;
+//! [`message`](crate::message) decodes it.
 //!
-//! Nothing here does I/O or waits. Put in what arrived, take out what is complete.
+//! No I/O happens here: append the bytes that arrived, take out the complete frames.
 
-/// Cuts a stream of bytes into lines, keeping no line longer than its limit.
+/// Splits a byte stream into lines of limited length.
 ///
-/// The buffer is reused, so a connection that only sees small messages allocates once. A line
-/// that grows past the limit is reported as soon as it does, and its rest is thrown away as it
+/// The buffer is reused, so a connection that only receives small messages allocates once. A line
+/// that exceeds the limit is reported as soon as it does, and the rest of it is discarded as it
 /// arrives.
 ///
 /// ```
@@ -22,52 +22,52 @@
 #[derive(Debug)]
 pub struct LineDecoder {
     buffer: Vec<u8>,
-    /// Where the line being looked for begins.
+    /// Start of the current line.
     start: usize,
-    /// Up to where the buffer is known to hold no newline.
+    /// End of the part of the buffer that was searched for a newline.
     searched: usize,
     limit: usize,
     discarding: bool,
 }
 
-/// What came out of a [`LineDecoder`].
+/// The output of a [`LineDecoder`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line<'a> {
     /// One line without its line end. Never empty.
     Frame(&'a [u8]),
-    /// A line went past the limit; it is being skipped.
+    /// A line exceeded the limit and is being skipped.
     TooLong,
 }
 
 impl LineDecoder {
-    /// Accepts lines of up to `limit` bytes, not counting the line end.
+    /// Creates a decoder for lines of up to `limit` bytes, not counting the line end.
     pub fn new(limit: usize) -> Self {
         Self { buffer: Vec::new(), start: 0, searched: 0, limit, discarding: false }
     }
 
-    /// The place to append arriving bytes to.
+    /// Returns the buffer to append received bytes to.
     ///
-    /// Drops what was already taken out, so ask for it only when [`next_line`](Self::next_line)
-    /// has nothing more to give.
+    /// Discards lines already returned, so call it only when [`next_line`](Self::next_line) has
+    /// returned `None`.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         if self.start > 0 {
             self.buffer.drain(..self.start);
             self.searched -= self.start;
             self.start = 0;
         }
-        // One huge message must not keep its memory for the rest of a connection's life.
+        // A single huge message must not keep its memory for the lifetime of the connection.
         if self.buffer.capacity() > KEEP_CAPACITY && self.buffer.len() < KEEP_CAPACITY / 2 {
             self.buffer.shrink_to(KEEP_CAPACITY);
         }
         &mut self.buffer
     }
 
-    /// How many bytes wait to be taken out, most of them of a line that is not complete.
+    /// Returns the number of buffered bytes, most of them of an incomplete line.
     pub fn pending(&self) -> usize {
         self.buffer.len() - self.start
     }
 
-    /// The next complete line, or `None` until more bytes are put in. Blank lines are skipped.
+    /// Returns the next complete line, or `None` until more bytes arrive. Blank lines are skipped.
     pub fn next_line(&mut self) -> Option<Line<'_>> {
         loop {
             let Some(found) = memchr::memchr(b'\n', &self.buffer[self.searched..]) else {
@@ -91,7 +91,7 @@ impl LineDecoder {
         }
     }
 
-    /// What is left when the stream has ended: a last line without a line end.
+    /// Returns the unterminated last line after the stream has ended.
     pub fn last_line(&mut self) -> Option<Line<'_>> {
         let line = trim_line_end(&self.buffer[self.start..]);
         let (start, length) = (self.start, line.len());
@@ -114,7 +114,7 @@ impl LineDecoder {
             self.start = self.buffer.len();
             return None;
         }
-        // One more byte than the limit may be the carriage return of a line end.
+        // One byte over the limit may be the carriage return of a line end.
         if length.saturating_sub(self.limit) > 1 {
             self.discarding = true;
             self.start = self.buffer.len();
@@ -128,7 +128,7 @@ fn trim_line_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Largest buffer kept between messages.
+/// Capacity above which the buffer shrinks between messages.
 const KEEP_CAPACITY: usize = 256 * 1024;
 
 #[cfg(test)]
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn there_may_be_no_limit() {
+    fn the_limit_may_be_unbounded() {
         let mut decoder = LineDecoder::new(usize::MAX);
         decoder.buffer().extend_from_slice(b"{}");
         assert_eq!(decoder.next_line(), None);
@@ -177,7 +177,7 @@ mod tests {
         assert!(decoder.buffer().capacity() <= super::KEEP_CAPACITY);
     }
 
-    /// Feeds the pieces to a decoder with a limit of eight bytes and compares all it gives.
+    /// Feeds the pieces to a decoder with a limit of eight bytes and compares its output.
     fn check(pieces: &[&str], expected: &[&str]) {
         let mut decoder = LineDecoder::new(8);
         let mut seen = Vec::new();

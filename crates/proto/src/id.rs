@@ -1,4 +1,4 @@
-//! The ids that pair responses with requests.
+//! Request ids, which pair responses with requests.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::raw::{Kind, Raw};
+use crate::raw::{Raw, ValueKind};
 
-/// The id of a request, kept exactly as its sender wrote it.
+/// A JSON-RPC request id, preserved exactly as its sender wrote it.
 ///
 /// ```
 /// use mcp_flow_proto::{Raw, RequestId};
@@ -22,24 +22,24 @@ use crate::raw::{Kind, Raw};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RequestId {
-    /// What nearly everyone uses.
+    /// An integer that fits `i64`; the common case.
     Integer(i64),
-    /// Any text, the empty one included.
+    /// A string, possibly empty.
     String(Box<str>),
-    /// A number JSON allows and `i64` cannot hold or would not write back the same way.
+    /// A number that `i64` cannot represent or would not write back the same way.
     Number(Box<str>),
 }
 
 impl RequestId {
-    /// Reads an id; `None` if the value is neither text nor a number, or longer than anyone needs.
+    /// Reads an id. Returns `None` if the value is neither a string nor a number, or too long.
     pub fn from_raw(raw: Raw<'_>) -> Option<Self> {
         if raw.bytes().len() > LONGEST {
             return None;
         }
         match (raw.kind(), raw) {
-            (Kind::String, _) => raw.as_text().map(|text| Self::String(text.into())),
-            (Kind::Number, Raw::Json(text)) => Some(Self::from_digits(text)),
-            (Kind::Number, Raw::Cbor(_)) => raw.decode().ok(),
+            (ValueKind::String, _) => raw.as_text().map(|text| Self::String(text.into())),
+            (ValueKind::Number, Raw::Json(text)) => Some(Self::from_digits(text)),
+            (ValueKind::Number, Raw::Cbor(_)) => raw.decode().ok(),
             _ => None,
         }
     }
@@ -143,10 +143,10 @@ impl Visitor<'_> for IdVisitor {
     }
 }
 
-/// The longest id or token kept, in bytes. Ids are held as long as their calls run.
+/// Maximum encoded length of an id or progress token. Ids are stored while their calls run.
 const LONGEST: usize = 1024;
 
-/// Whether a text can stand between quotes as it is.
+/// Returns whether a text needs no JSON escapes.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')
 }
@@ -156,9 +156,9 @@ mod tests {
     use super::RequestId;
     use crate::raw::{Encoding, Raw};
 
-    /// MCP-010, MCP-011: ids of every legal kind come back as they were sent.
+    /// MCP-010, MCP-011: ids of every legal kind are echoed unchanged.
     #[test]
-    fn ids_are_written_back_as_they_were_sent() {
+    fn ids_are_echoed_unchanged() {
         for text in [
             "0",
             "7",
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_none() {
+    fn invalid_ids_are_rejected() {
         let long = format!("\"{}\"", "x".repeat(2000));
         for text in ["null", "true", "[1]", "{}", "\"\\ud800\"", &long] {
             assert_eq!(RequestId::from_raw(Raw::Json(text)), None, "{text}");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_numbers_are_serialized_verbatim() {
+    fn unusual_numbers_are_serialized_verbatim() {
         let id = RequestId::from_raw(Raw::Json("1e400")).unwrap();
         assert_eq!(serde_json::to_string(&id).unwrap(), "1e400");
     }

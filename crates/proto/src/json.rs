@@ -1,28 +1,27 @@
-//! JSON read in pieces: members and elements of a text, each left raw.
+//! Partial JSON decoding: finds the members and elements of a text and leaves each of them raw.
 //!
-//! The walk that finds them also checks the syntax of everything it steps over, without recursion
-//! and without allocating, so a text that came through here once is known to be well formed. It
-//! is on the path of every message, where it takes a fraction of the time of a general parser;
-//! `tests/json.rs` holds it to serde_json's verdict on random texts.
+//! The walk also validates everything it skips, without recursion and without allocating, so a text
+//! that passed here once is well formed. It runs for every message and takes a fraction of the time
+//! of a general parser. `tests/json.rs` compares its verdict with serde_json's on random texts.
 //!
-//! Every step is a function from a position to the position after it, or `None` where the text is
-//! not JSON. What exactly is wrong with it is then for serde_json to say.
+//! Every `after_*` function maps a position to the position after an element, or returns `None` if
+//! the text is not JSON. serde_json then produces the error message.
 
 use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use crate::raw::{DecodeError, Kind, Raw};
+use crate::raw::{DecodeError, Raw, ValueKind};
 
-pub(crate) fn kind(text: &str) -> Kind {
+pub(crate) fn kind(text: &str) -> ValueKind {
     match text.as_bytes().first() {
-        Some(b'{') => Kind::Object,
-        Some(b'[') => Kind::Array,
-        Some(b'"') => Kind::String,
-        Some(b't' | b'f') => Kind::Boolean,
-        Some(b'n') => Kind::Null,
-        Some(b'-' | b'0'..=b'9') => Kind::Number,
-        _ => Kind::Other,
+        Some(b'{') => ValueKind::Object,
+        Some(b'[') => ValueKind::Array,
+        Some(b'"') => ValueKind::String,
+        Some(b't' | b'f') => ValueKind::Boolean,
+        Some(b'n') => ValueKind::Null,
+        Some(b'-' | b'0'..=b'9') => ValueKind::Number,
+        _ => ValueKind::Other,
     }
 }
 
@@ -46,8 +45,7 @@ pub(crate) fn each_member<'a, E: From<DecodeError>>(
     stopped.map_or_else(|| Ok(walked?), Err)
 }
 
-/// The members of a message's envelope, and of its params those that most methods ask for, found
-/// in one walk.
+/// Finds the members of an envelope and the common members of its params in one walk.
 pub(crate) fn envelope<'a, const N: usize, const M: usize>(
     text: &'a str,
     names: [&str; N],
@@ -55,53 +53,53 @@ pub(crate) fn envelope<'a, const N: usize, const M: usize>(
     params_names: [&str; M],
 ) -> Result<Envelope<'a, N, M>, DecodeError> {
     let bytes = text.as_bytes();
-    let mut found = Envelope { members: Found::new(), params: Found::new() };
+    let mut found = Envelope { members: MemberValues::new(), params: MemberValues::new() };
     whole_object(text, |name, start| {
         let Some(index) = name.position(&names) else { return after_value(bytes, start) };
         let end = if index == params_at && byte(bytes, start) == b'{' {
             after_object(text, start, |name, start| {
                 let end = after_value(bytes, start)?;
                 if let Some(index) = name.position(&params_names) {
-                    found.params.note(index, slice(text, start, end));
+                    found.params.insert(index, slice(text, start, end));
                 }
                 Some(end)
             })?
         } else {
             after_value(bytes, start)?
         };
-        found.members.note(index, slice(text, start, end));
+        found.members.insert(index, slice(text, start, end));
         Some(end)
     })?;
     Ok(found)
 }
 
-/// What [`envelope`] finds.
+/// The result of [`envelope`].
 pub(crate) struct Envelope<'a, const N: usize, const M: usize> {
-    pub(crate) members: Found<'a, N>,
-    pub(crate) params: Found<'a, M>,
+    pub(crate) members: MemberValues<'a, N>,
+    pub(crate) params: MemberValues<'a, M>,
 }
 
-/// The values of members looked for by name.
-pub(crate) struct Found<'a, const N: usize> {
+/// Values of members, in the order of the names searched for.
+pub(crate) struct MemberValues<'a, const N: usize> {
     pub(crate) values: [Option<Raw<'a>>; N],
-    /// The first of the names that appeared twice.
-    pub(crate) twice: Option<usize>,
+    /// The first name that appeared twice.
+    pub(crate) duplicate: Option<usize>,
 }
 
-impl<'a, const N: usize> Found<'a, N> {
+impl<'a, const N: usize> MemberValues<'a, N> {
     fn new() -> Self {
-        Self { values: [None; N], twice: None }
+        Self { values: [None; N], duplicate: None }
     }
 
     #[inline]
-    fn note(&mut self, index: usize, value: &'a str) {
+    fn insert(&mut self, index: usize, value: &'a str) {
         if self.values[index].replace(Raw::Json(value)).is_some() {
-            self.twice.get_or_insert(index);
+            self.duplicate.get_or_insert(index);
         }
     }
 }
 
-/// Walks a text that is one object and nothing else.
+/// Walks a text that must be exactly one object.
 #[inline]
 fn whole_object<'a>(
     text: &'a str,
@@ -110,14 +108,14 @@ fn whole_object<'a>(
     let bytes = text.as_bytes();
     let start = after_space(bytes, 0);
     if byte(bytes, start) != b'{' {
-        return Err(not_a(text, "expected an object"));
+        return Err(unexpected_type(text, "expected an object"));
     }
-    let at = after_object(text, start, step).ok_or_else(|| fault(text))?;
+    let at = after_object(text, start, step).ok_or_else(|| syntax_error(text))?;
     end(text, after_space(bytes, at))
 }
 
-/// The end of the object that begins here. `step` is given every name and where its value begins,
-/// and says where it ends.
+/// Returns the end of the object that begins here. `step` receives every name and the start of its
+/// value, and returns the value's end.
 #[inline]
 fn after_object<'a>(
     text: &'a str,
@@ -133,7 +131,7 @@ fn after_object<'a>(
         let (quoted, value) = after_name(bytes, at)?;
         let end = step(Name(slice(text, at, quoted)), value)?;
         at = after_space(bytes, end);
-        if !goes_on(bytes, at, b'}')? {
+        if !continues(bytes, at, b'}')? {
             return Some(at + 1);
         }
         at = after_space(bytes, at + 1);
@@ -148,33 +146,33 @@ pub(crate) fn each_element<'a, E: From<DecodeError>>(
     let bytes = text.as_bytes();
     let mut at = after_space(bytes, 0);
     if byte(bytes, at) != b'[' {
-        return Err(not_a(text, "expected an array").into());
+        return Err(unexpected_type(text, "expected an array").into());
     }
     at = after_space(bytes, at + 1);
     let mut more = byte(bytes, at) != b']';
     at += usize::from(!more);
     while more {
-        let end = after_value(bytes, at).ok_or_else(|| fault(text))?;
+        let end = after_value(bytes, at).ok_or_else(|| syntax_error(text))?;
         visit(slice(text, at, end))?;
         at = after_space(bytes, end);
-        more = goes_on(bytes, at, b']').ok_or_else(|| fault(text))?;
+        more = continues(bytes, at, b']').ok_or_else(|| syntax_error(text))?;
         at = after_space(bytes, at + 1);
     }
     Ok(end(text, at)?)
 }
 
-/// The name of a member, with its quotes.
+/// A member name, including its quotes.
 #[derive(Clone, Copy)]
 pub(crate) struct Name<'a>(&'a str);
 
 impl Name<'_> {
-    /// Whether it is this one, written without escapes.
+    /// Returns whether this is `name`, written without escapes.
     #[inline]
     pub(crate) fn is(self, name: &str) -> bool {
         &self.0[1..self.0.len() - 1] == name
     }
 
-    /// Where the name stands among others.
+    /// Returns the index of this name in `names`.
     #[inline]
     pub(crate) fn position<T: AsRef<str>>(self, names: &[T]) -> Option<usize> {
         let name = &self.0[1..self.0.len() - 1];
@@ -187,7 +185,7 @@ impl Name<'_> {
     }
 }
 
-/// The text a JSON string stands for.
+/// Decodes a JSON string.
 pub(crate) fn text(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     if !inner.as_bytes().contains(&b'\\') {
@@ -196,7 +194,8 @@ pub(crate) fn text(raw: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str(raw).ok().map(Cow::Owned)
 }
 
-/// How many values a well-formed text holds: one, and one more after every comma or opening.
+/// Returns an upper bound on the number of values in a well-formed text: one, and one more after
+/// every comma or opening bracket.
 pub(crate) fn count(text: &str) -> usize {
     let bytes = text.as_bytes();
     let (mut at, mut values) = (0, 1);
@@ -212,15 +211,15 @@ pub(crate) fn count(text: &str) -> usize {
     values
 }
 
-/// Checks the syntax of a whole text.
+/// Validates a whole text.
 pub(crate) fn check(text: &str) -> Result<(), DecodeError> {
     let bytes = text.as_bytes();
     let start = after_space(bytes, 0);
-    let at = after_value(bytes, start).ok_or_else(|| fault(text))?;
+    let at = after_value(bytes, start).ok_or_else(|| syntax_error(text))?;
     end(text, after_space(bytes, at))
 }
 
-/// The end of the value that begins here.
+/// Returns the end of the value that begins here.
 #[inline]
 fn after_value(bytes: &[u8], at: usize) -> Option<usize> {
     match byte(bytes, at) {
@@ -230,7 +229,7 @@ fn after_value(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The end of the object or array that begins here, with all it holds.
+/// Returns the end of the object or array that begins here.
 fn after_container(bytes: &[u8], mut at: usize) -> Option<usize> {
     let mut nesting = Nesting::default();
     loop {
@@ -251,11 +250,11 @@ fn after_container(bytes: &[u8], mut at: usize) -> Option<usize> {
             }
             _ => after_plain(bytes, at)?,
         };
-        // Close what ends here; if something goes on, so does the walk.
+        // Close the containers that end here. If one continues, so does the walk.
         loop {
             let Some(in_object) = nesting.innermost() else { return Some(at) };
             at = after_space(bytes, at);
-            if goes_on(bytes, at, if in_object { b'}' } else { b']' })? {
+            if continues(bytes, at, if in_object { b'}' } else { b']' })? {
                 at = after_space(bytes, at + 1);
                 if in_object {
                     at = after_name(bytes, at)?.1;
@@ -268,9 +267,9 @@ fn after_container(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// After a member or element: whether another follows, or the container ends.
+/// Returns whether another member or element follows, or `false` if the container ends here.
 #[inline]
-fn goes_on(bytes: &[u8], at: usize, end: u8) -> Option<bool> {
+fn continues(bytes: &[u8], at: usize, end: u8) -> Option<bool> {
     match byte(bytes, at) {
         b',' => Some(true),
         found if found == end => Some(false),
@@ -278,7 +277,7 @@ fn goes_on(bytes: &[u8], at: usize, end: u8) -> Option<bool> {
     }
 }
 
-/// The end of the name that begins here, and the start of the value that follows.
+/// Returns the end of the name that begins here, and the start of its value.
 #[inline]
 fn after_name(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     if byte(bytes, at) != b'"' {
@@ -289,12 +288,12 @@ fn after_name(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     (byte(bytes, colon) == b':').then(|| (quoted, after_space(bytes, colon + 1)))
 }
 
-/// The end of the string whose opening quote is here.
+/// Returns the end of the string whose opening quote is here.
 #[inline]
 fn after_string(bytes: &[u8], mut at: usize) -> Option<usize> {
     at += 1;
     loop {
-        // Eight bytes at a time, as long as none of them needs a look.
+        // Skip eight bytes at a time while none of them is special.
         while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
             let special = special_bytes(u64::from_le_bytes(*chunk));
             at += special.trailing_zeros() as usize / 8;
@@ -322,7 +321,7 @@ fn after_escape(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The end of the number or word that begins here.
+/// Returns the end of the number or literal that begins here.
 #[inline]
 fn after_plain(bytes: &[u8], at: usize) -> Option<usize> {
     match byte(bytes, at) {
@@ -366,7 +365,7 @@ fn after_space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The byte at a position; zero, which no JSON text may hold, past the end.
+/// Returns the byte at a position. Past the end it is zero, which never occurs in JSON.
 #[inline]
 fn byte(bytes: &[u8], at: usize) -> u8 {
     bytes.get(at).copied().unwrap_or_default()
@@ -378,32 +377,32 @@ fn slice(text: &str, start: usize, end: usize) -> &str {
 }
 
 fn end(text: &str, at: usize) -> Result<(), DecodeError> {
-    if at < text.len() { Err(fault(text)) } else { Ok(()) }
+    if at < text.len() { Err(syntax_error(text)) } else { Ok(()) }
 }
 
 #[cold]
-fn not_a(text: &str, expected: &str) -> DecodeError {
+fn unexpected_type(text: &str, expected: &str) -> DecodeError {
     match check(text) {
         Ok(()) => DecodeError::Shape(expected.to_owned()),
         Err(error) => error,
     }
 }
 
-/// Says what is wrong with a text that is known to be no JSON.
+/// Returns the syntax error of a text that is known to be invalid.
 #[cold]
-fn fault(text: &str) -> DecodeError {
+fn syntax_error(text: &str) -> DecodeError {
     match serde_json::from_str::<IgnoredAny>(text) {
         Err(error) => DecodeError::Syntax(error.to_string()),
         Ok(_) => DecodeError::Syntax("the text is not JSON".to_owned()),
     }
 }
 
-/// Which containers are open, one bit each: set for an object, clear for an array.
+/// A stack of open containers, one bit each: set for an object, clear for an array.
 #[derive(Default)]
 struct Nesting {
     innermost: u64,
     depth: usize,
-    /// Words of 64 levels that the innermost ones pushed out; hardly ever used.
+    /// Words of 64 levels pushed out by inner ones. Rarely used.
     outer: Vec<u64>,
 }
 
@@ -433,7 +432,7 @@ impl Nesting {
 
 /// Sets the top bit of the first byte that is a quote, a backslash or a control character.
 ///
-/// Bytes after the first one found may be marked wrongly, which is why only the first counts.
+/// Only the first mark is reliable; bytes after it may be marked wrongly.
 #[inline]
 fn special_bytes(word: u64) -> u64 {
     const ONES: u64 = u64::MAX / 255;

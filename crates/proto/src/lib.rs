@@ -1,11 +1,12 @@
-//! The Model Context Protocol without I/O.
+//! The Model Context Protocol without I/O: frames, messages, model types, errors and revisions.
 //!
-//! Follow a message through the modules: [`frame`] finds where it ends, [`message`] says what it
-//! is, [`raw`] keeps its params undecoded until a handler asks, [`model`] holds the types handlers
-//! ask for, [`error`] what goes wrong, and [`revision`] how the five revisions differ.
-//! [`webtransport`] is what one transport adds: frames of its own, streams and datagrams.
+//! A message passes through the modules in this order: [`frame`] finds its end, [`message`] decodes
+//! the JSON-RPC envelope, [`raw`] keeps its params undecoded until a handler asks for them,
+//! [`model`] has the types that handlers decode. [`error`] is the error table, [`revision`] lists
+//! how the five protocol revisions differ, and [`webtransport`] adds the frames, streams and
+//! datagrams of MCP-Flow.
 //!
-//! Nothing here waits, spawns, looks at a clock or draws random numbers.
+//! Nothing here waits, spawns, reads a clock or draws random numbers.
 
 mod cbor;
 pub mod error;
@@ -25,6 +26,6 @@ pub mod write;
 pub use error::RpcError;
 pub use excerpt::excerpt;
 pub use id::RequestId;
-pub use message::{Incoming, Message, Notification, Refusal, Request, Response};
-pub use raw::{DecodeError, Encoding, Kind, OwnedRaw, Params, Raw};
+pub use message::{Incoming, InvalidMessage, Message, Notification, Request, Response};
+pub use raw::{DecodeError, Encoding, OwnedRaw, Params, Raw, ValueKind};
 pub use revision::Revision;

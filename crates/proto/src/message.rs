@@ -1,86 +1,87 @@
-//! Frames to messages.
+//! Decodes frames into JSON-RPC messages.
 //!
-//! A message is a request, a notification or a response; its params are still raw, but for the
-//! `_meta` that says how a request is to be read. What is not a message comes out as a [`Refusal`], which carries the error to send and whom to send it to.
+//! A message is a request, a notification or a response. Its params stay raw, except for `_meta`,
+//! which decides how a request is handled. Input that is not a message becomes a [`InvalidMessage`]: the
+//! error response to send.
 
 use std::borrow::Cow;
 
 use crate::error::RpcError;
 use crate::id::RequestId;
 use crate::model::RequestMeta;
-use crate::raw::{COMMON_NAMES, Common, DecodeError, Encoding, Kind, Params, Raw};
+use crate::raw::{COMMON_NAMES, Common, DecodeError, Encoding, Params, Raw, ValueKind};
 use crate::{cbor, json};
 
-/// What one frame holds.
+/// The decoded content of one frame.
 #[derive(Debug)]
 pub enum Incoming<'a> {
-    /// One message.
+    /// A single message.
     Message(Message<'a>),
-    /// A JSON-RPC batch: a well-formed array of what should be messages.
+    /// A JSON-RPC batch: a well-formed array whose elements are not decoded yet.
     Batch(Raw<'a>),
 }
 
 /// One JSON-RPC message.
 #[derive(Debug)]
 pub enum Message<'a> {
-    /// Wants exactly one response.
+    /// Expects exactly one response.
     Request(Request<'a>),
-    /// Wants none.
+    /// Expects no response.
     Notification(Notification<'a>),
-    /// Answers a request of ours.
+    /// Responds to a request this end sent.
     Response(Response<'a>),
 }
 
-/// A call that wants exactly one response.
+/// A request, which expects exactly one response.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Names the request in its response.
+    /// Identifies the request in its response.
     pub id: RequestId,
-    /// What is asked for.
+    /// The method to call.
     pub method: Cow<'a, str>,
-    /// With what.
+    /// The method's params, not decoded.
     pub params: Params<'a>,
-    /// What rides along in `_meta`, or what is wrong with it.
+    /// The decoded `_meta`, or a description of what is wrong with it.
     pub meta: Result<Option<Box<RequestMeta>>, String>,
 }
 
 impl Request<'_> {
-    /// Whether the request says its own version, and so stands alone.
+    /// Returns whether the request carries its own protocol version, so that it needs no handshake.
     pub fn is_stateless(&self) -> bool {
         let meta = self.meta.as_ref().ok().and_then(Option::as_deref);
         meta.is_some_and(|meta| meta.protocol_version.is_some())
     }
 }
 
-/// A message that gets no reply, whatever it says.
+/// A notification, which never gets a response.
 #[derive(Debug)]
 pub struct Notification<'a> {
-    /// What happened.
+    /// The notification's name.
     pub method: Cow<'a, str>,
-    /// The particulars.
+    /// The notification's params, not decoded.
     pub params: Params<'a>,
 }
 
-/// The answer to a request of ours.
+/// The response to a request this end sent.
 #[derive(Debug)]
 pub struct Response<'a> {
-    /// The id our request had; `None` where the peer could not read it.
+    /// The id of the request; `None` if the peer could not read it.
     pub id: Option<RequestId>,
-    /// The result, or the error object, both raw.
+    /// The raw result, or the raw error object.
     pub outcome: Result<Raw<'a>, Raw<'a>>,
 }
 
-/// A frame or batch element that is not a message.
+/// The error response for a frame or batch element that is not a valid message.
 #[derive(Debug)]
-pub struct Refusal {
-    /// Whom to answer; `None` is written as `null`.
+pub struct InvalidMessage {
+    /// The id to respond to; `None` is written as `null`.
     pub id: Option<RequestId>,
-    /// What to answer.
+    /// The error to send.
     pub error: RpcError,
 }
 
 impl<'a> Incoming<'a> {
-    /// Reads one frame.
+    /// Decodes one frame.
     ///
     /// ```
     /// use mcp_flow_proto::{Encoding, Incoming, Message};
@@ -96,19 +97,19 @@ impl<'a> Incoming<'a> {
     /// let refusal = Incoming::decode(b"{\"jsonrpc\"", Encoding::Json).unwrap_err();
     /// assert_eq!((refusal.id, refusal.error.code()), (None, -32700));
     /// ```
-    pub fn decode(frame: &'a [u8], encoding: Encoding) -> Result<Self, Refusal> {
+    pub fn decode(frame: &'a [u8], encoding: Encoding) -> Result<Self, InvalidMessage> {
         let raw = match encoding {
             Encoding::Json => match std::str::from_utf8(frame) {
                 Ok(text) => Raw::Json(text.trim_matches([' ', '\t', '\n', '\r'])),
-                Err(error) => return Err(unreadable(&format!("the text is not UTF-8: {error}"))),
+                Err(error) => return Err(parse_error(&format!("the text is not UTF-8: {error}"))),
             },
             Encoding::Cbor => {
-                cbor::check(frame).map_err(|error| unreadable(&error.to_string()))?;
+                cbor::check(frame).map_err(|error| parse_error(&error.to_string()))?;
                 Raw::Cbor(frame)
             }
         };
         match raw.kind() {
-            Kind::Array => {
+            ValueKind::Array => {
                 check_syntax(raw)?;
                 Ok(Self::Batch(raw))
             }
@@ -118,24 +119,29 @@ impl<'a> Incoming<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads one message from a value that is, or should be, an object.
-    pub fn from_raw(raw: Raw<'a>) -> Result<Self, Refusal> {
-        if raw.kind() != Kind::Object {
+    /// Decodes one message from a value, which must be an object.
+    pub fn from_raw(raw: Raw<'a>) -> Result<Self, InvalidMessage> {
+        if raw.kind() != ValueKind::Object {
             check_syntax(raw)?;
-            return Err(malformed(None, "a message is an object"));
+            return Err(invalid_request(None, "a message is an object"));
         }
         let ([version, id, method, params, result, error], common) = match envelope(raw) {
             Ok(found) => found,
-            Err(DecodeError::Syntax(details)) => return Err(unreadable(&details)),
-            Err(DecodeError::Shape(details)) => return Err(malformed(lone_id(raw), &details)),
+            Err(DecodeError::Syntax(details)) => return Err(parse_error(&details)),
+            Err(DecodeError::Shape(details)) => {
+                return Err(invalid_request(unique_id(raw), &details));
+            }
         };
         let named = id.and_then(RequestId::from_raw);
-        if !version.is_some_and(is_two) {
-            return Err(malformed(named, "`jsonrpc` must be \"2.0\""));
+        if !version.is_some_and(is_version_two) {
+            return Err(invalid_request(named, "`jsonrpc` must be \"2.0\""));
         }
-        // Whoever looked at it on the way may have taken it for the other.
+        // An intermediary may have classified such a message the other way.
         if method.is_some() && (result.is_some() || error.is_some()) {
-            return Err(malformed(named, "a message has `method`, `result` or `error`, not two"));
+            return Err(invalid_request(
+                named,
+                "a message has `method`, `result` or `error`, not two",
+            ));
         }
         let params = Params::with_common(params, common);
         match (method.map(Raw::as_text), id, named) {
@@ -146,10 +152,11 @@ impl<'a> Message<'a> {
                 let meta = RequestMeta::from_params(params);
                 Ok(Self::Request(Request { id, method, params, meta }))
             }
-            (Some(Some(_)), Some(_), None) => {
-                Err(malformed(None, "`id` must be a string or a number of at most 1024 bytes"))
-            }
-            (Some(None), _, named) => Err(malformed(named, "`method` must be a string")),
+            (Some(Some(_)), Some(_), None) => Err(invalid_request(
+                None,
+                "`id` must be a string or a number of at most 1024 bytes",
+            )),
+            (Some(None), _, named) => Err(invalid_request(named, "`method` must be a string")),
             (None, _, named) => match (result, error) {
                 (Some(result), None) => {
                     Ok(Self::Response(Response { id: named, outcome: Ok(result) }))
@@ -157,59 +164,60 @@ impl<'a> Message<'a> {
                 (None, Some(error)) => {
                     Ok(Self::Response(Response { id: named, outcome: Err(error) }))
                 }
-                (Some(_), Some(_)) => {
-                    Err(malformed(named, "a response has either `result` or `error`, not both"))
-                }
-                (None, None) => Err(malformed(named, "`method` is required")),
+                (Some(_), Some(_)) => Err(invalid_request(
+                    named,
+                    "a response has either `result` or `error`, not both",
+                )),
+                (None, None) => Err(invalid_request(named, "`method` is required")),
             },
         }
     }
 }
 
-/// The members of an envelope, and what was seen of the params on the way.
+/// Finds the members of the envelope and, for JSON, the common members of the params.
 fn envelope(raw: Raw<'_>) -> Result<([Option<Raw<'_>>; NAMES.len()], Common<'_>), DecodeError> {
     let Raw::Json(text) = raw else { return Ok((raw.members(NAMES)?, Common::Unknown)) };
     let found = json::envelope(text, NAMES, PARAMS, COMMON_NAMES)?;
-    if let Some(index) = found.members.twice {
+    if let Some(index) = found.members.duplicate {
         return Err(DecodeError::Shape(format!("`{}` appears twice", NAMES[index])));
     }
-    // Params that name a member twice are looked at again, and refused, where they are used.
-    let common = match found.params.twice {
+    // Params with a duplicate member are rejected where they are used, not here.
+    let common = match found.params.duplicate {
         Some(_) => Common::Unknown,
         None => Common::Known(found.params.values),
     };
     Ok((found.members.values, common))
 }
 
-/// The names of an envelope's members.
+/// The members of a JSON-RPC envelope.
 const NAMES: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 const PARAMS: usize = 3;
 
-/// Whether this is the one version of JSON-RPC, hardly ever written in any other way.
-fn is_two(version: Raw<'_>) -> bool {
+/// Returns whether `jsonrpc` is "2.0". The first comparison covers the usual spelling.
+fn is_version_two(version: Raw<'_>) -> bool {
     version == Raw::Json("\"2.0\"") || version.as_text().as_deref() == Some("2.0")
 }
 
-/// The id of an object whose members could not all be read, if it has exactly one.
-fn lone_id(raw: Raw<'_>) -> Option<RequestId> {
+/// Returns the id of a malformed object, if it has exactly one.
+fn unique_id(raw: Raw<'_>) -> Option<RequestId> {
     let [id] = raw.members(["id"]).ok()?;
     id.and_then(RequestId::from_raw)
 }
 
-fn check_syntax(raw: Raw<'_>) -> Result<(), Refusal> {
+fn check_syntax(raw: Raw<'_>) -> Result<(), InvalidMessage> {
     match raw {
-        Raw::Json(text) => json::check(text).map_err(|error| unreadable(&error.to_string())),
-        // A CBOR frame was checked whole before anything looked inside.
+        Raw::Json(text) => json::check(text).map_err(|error| parse_error(&error.to_string())),
+        // The whole CBOR frame was checked before.
         Raw::Cbor(_) => Ok(()),
     }
 }
 
-fn unreadable(details: &str) -> Refusal {
-    Refusal { id: None, error: RpcError::parse_error(details) }
+fn parse_error(details: &str) -> InvalidMessage {
+    InvalidMessage { id: None, error: RpcError::parse_error(details) }
 }
 
-fn malformed(id: Option<RequestId>, details: &str) -> Refusal {
-    Refusal { id, error: RpcError::invalid_request(details) }
+fn invalid_request(id: Option<RequestId>, details: &str) -> InvalidMessage {
+    InvalidMessage { id, error: RpcError::invalid_request(details) }
 }
 
 #[cfg(test)]
@@ -217,10 +225,10 @@ mod tests {
     use super::{Incoming, Message};
     use crate::raw::Encoding;
 
-    /// MCP-003, MCP-012, MCP-022, MCP-062, C-36: what is no message is refused with the standard
-    /// code, and with the id where it could be read.
+    /// MCP-003, MCP-012, MCP-022, MCP-062, C-36: invalid messages are rejected with the standard
+    /// code, and with the id if it could be read.
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn invalid_messages_are_rejected() {
         check(r#"{"jsonrpc":"2.0","id":1,"method":"#, "-32700 null");
         check("garbage", "-32700 null");
         check(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}}"#, "-32700 null");
@@ -250,7 +258,7 @@ mod tests {
 
     /// MCP-010, MCP-013: requests have an id, notifications have none, params may be missing.
     #[test]
-    fn messages_are_told_apart() {
+    fn requests_notifications_and_responses_are_distinguished() {
         check(r#" {"jsonrpc":"2.0","id":1,"method":"ping"} "#, "request 1 ping");
         check(r#"{"jsonrpc":"2.0","id":"a","method":"x","params":null}"#, "request \"a\" x");
         check(r#"{"jsonrpc":"2.0","method":"x","params":{}}"#, "notification x");

@@ -1,10 +1,10 @@
-//! The names of methods and notifications, each written once.
+//! Names of methods and notifications.
 
-/// Opens a connection under a handshake revision.
+/// Begins the handshake.
 pub const INITIALIZE: &str = "initialize";
-/// Asks whether the peer is alive.
+/// Checks that the peer is alive.
 pub const PING: &str = "ping";
-/// Asks what the server is and speaks, under a stateless revision.
+/// Asks for the server's versions and capabilities, under a stateless revision.
 pub const SERVER_DISCOVER: &str = "server/discover";
 /// Lists tools.
 pub const TOOLS_LIST: &str = "tools/list";
@@ -12,58 +12,58 @@ pub const TOOLS_LIST: &str = "tools/list";
 pub const TOOLS_CALL: &str = "tools/call";
 /// Lists resources.
 pub const RESOURCES_LIST: &str = "resources/list";
-/// Lists templates of resources.
+/// Lists resource templates.
 pub const RESOURCES_TEMPLATES_LIST: &str = "resources/templates/list";
 /// Reads a resource.
 pub const RESOURCES_READ: &str = "resources/read";
-/// Asks to be told when a resource changes, under a handshake revision.
+/// Subscribes to updates of a resource, under a handshake revision.
 pub const RESOURCES_SUBSCRIBE: &str = "resources/subscribe";
-/// Asks not to be told any more.
+/// Ends a subscription to a resource.
 pub const RESOURCES_UNSUBSCRIBE: &str = "resources/unsubscribe";
 /// Lists prompts.
 pub const PROMPTS_LIST: &str = "prompts/list";
-/// Gets a prompt, filled in.
+/// Gets a prompt with its arguments filled in.
 pub const PROMPTS_GET: &str = "prompts/get";
-/// Asks what an argument could go on to be.
+/// Asks for completions of an argument.
 pub const COMPLETION_COMPLETE: &str = "completion/complete";
-/// Sets the least severe level of log messages a connection wants.
+/// Sets the minimum level of log messages for a connection.
 pub const LOGGING_SET_LEVEL: &str = "logging/setLevel";
-/// Asks to be told of changes, under a stateless revision.
+/// Opens a subscription to changes, under a stateless revision.
 pub const SUBSCRIPTIONS_LISTEN: &str = "subscriptions/listen";
-/// Asks the client's model.
+/// Asks the client to sample its model.
 pub const SAMPLING_CREATE_MESSAGE: &str = "sampling/createMessage";
-/// Asks the person behind the client.
+/// Asks the user for input.
 pub const ELICITATION_CREATE: &str = "elicitation/create";
 /// Asks the client for its roots.
 pub const ROOTS_LIST: &str = "roots/list";
-/// Asks to end the connection after everything before it is answered.
+/// Closes the connection after all earlier requests are answered.
 pub const SHUTDOWN: &str = "shutdown";
 
-/// The client is ready for normal operation.
+/// Announces that the client is ready.
 pub const INITIALIZED: &str = "notifications/initialized";
-/// Stop a request and do not answer it.
+/// Cancels a request, which then gets no response.
 pub const CANCELLED: &str = "notifications/cancelled";
-/// Stop a request and answer it with an error.
+/// Cancels a request, which then gets an error response.
 pub const CANCEL: &str = "$/cancel";
-/// End the connection after draining it.
+/// Drains and closes the connection.
 pub const SHUTDOWN_NOTIFICATION: &str = "$/shutdown";
-/// A stream has failed, on `/mcp-flow`.
+/// Reports a failed stream, on `/mcp-flow`.
 pub const STREAM_ERROR: &str = "$/streamError";
-/// What the sound of a request is written in, on `/mcp-flow`.
+/// Announces the audio codec of a request, on `/mcp-flow`.
 pub const AUDIO: &str = "$/audio";
-/// End the process now.
+/// Terminates the process.
 pub const EXIT: &str = "exit";
-/// How far a call has come.
+/// Reports the progress of a call.
 pub const PROGRESS: &str = "notifications/progress";
-/// There are other tools than before.
+/// Announces a change of the tool list.
 pub const TOOLS_LIST_CHANGED: &str = "notifications/tools/list_changed";
-/// There are other prompts than before.
+/// Announces a change of the prompt list.
 pub const PROMPTS_LIST_CHANGED: &str = "notifications/prompts/list_changed";
-/// There are other resources than before.
+/// Announces a change of the resource list.
 pub const RESOURCES_LIST_CHANGED: &str = "notifications/resources/list_changed";
-/// A resource holds something else than before.
+/// Announces that a resource has changed.
 pub const RESOURCES_UPDATED: &str = "notifications/resources/updated";
-/// A subscription has begun.
+/// Confirms a subscription.
 pub const SUBSCRIPTIONS_ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
-/// A log message.
+/// Carries a log message.
 pub const MESSAGE: &str = "notifications/message";

@@ -1,10 +1,11 @@
-//! The types handlers decode their params into and build their results from.
+//! Types of MCP's params and results, which handlers decode and encode.
 //!
-//! Members the official text does not name are tolerated on receipt everywhere here.
+//! Unknown members are ignored on receipt.
 
 mod capability;
 mod completion;
 mod content;
+mod decode;
 mod elicitation;
 mod icon;
 mod input;
@@ -13,7 +14,6 @@ mod list;
 mod meta;
 mod notification;
 mod prompt;
-mod received;
 mod resource;
 mod roots;
 mod sampling;
@@ -33,13 +33,13 @@ pub use content::{
     ResourceBody, ResourceContents, ResourceLink, guess_mime_type,
 };
 pub use elicitation::{
-    BadForm, Choice, ElicitAction, ElicitForm, ElicitResult, ElicitUrl, Field, FieldKind,
-    FormSchema, TextFormat, Unsayable,
+    BadForm, ElicitAction, ElicitForm, ElicitResult, ElicitUrl, Field, FieldKind, FormChoice,
+    FormSchema, TextFormat, UnsupportedField,
 };
 pub use icon::{Icon, IconTheme};
 pub use input::{InputParams, InputRequest, InputRequiredResult};
 pub use lifecycle::{DiscoverResult, InitializeParams, InitializeResult, RequestedVersion};
-pub use list::{ListParams, ListResult, Standing};
+pub use list::{ListParams, ListResult, StatelessMembers};
 pub use meta::{Meta, RequestMeta};
 pub use notification::{
     CancelParams, LogLevel, LogMessage, ProgressParams, SetLevelParams, UnknownLevel,

@@ -1,7 +1,7 @@
-//! Values that are known to be well formed and not decoded yet.
+//! Well-formed values that have not been decoded.
 //!
-//! Params stay raw from the edge to the handler, which decodes them straight into its own type.
-//! One type carries both encodings, so no handler knows which of them a message came in.
+//! Params stay raw from the edge to the handler, which decodes them straight into its own type. One
+//! type covers both encodings, so no handler depends on the encoding of a message.
 
 use std::borrow::Cow;
 
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::{cbor, json};
 
-/// How messages are written on a connection.
+/// The encoding of messages on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {
-    /// UTF-8 JSON text, on every transport.
+    /// UTF-8 JSON, on every transport.
     #[default]
     Json,
-    /// CBOR (RFC 8949), on `/mcp-flow` once both ends have agreed on it.
+    /// CBOR (RFC 8949), on `/mcp-flow` once negotiated.
     Cbor,
 }
 
 impl Encoding {
-    /// All there are.
+    /// All encodings.
     pub const ALL: [Self; 2] = [Self::Json, Self::Cbor];
 
-    /// What it is called where encodings are agreed on.
+    /// Returns the name used in encoding negotiation.
     pub fn name(self) -> &'static str {
         match self {
             Self::Json => "json",
@@ -32,12 +32,12 @@ impl Encoding {
         }
     }
 
-    /// The encoding of this name.
+    /// Looks up an encoding by name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|encoding| encoding.name() == name)
     }
 
-    /// The other one.
+    /// Returns the other encoding.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
@@ -62,16 +62,16 @@ impl Encoding {
     }
 }
 
-/// One encoded value that nobody has decoded yet.
+/// One encoded value that has not been decoded.
 ///
 /// ```
-/// use mcp_flow_proto::{Kind, Raw};
+/// use mcp_flow_proto::{ValueKind, Raw};
 ///
 /// let raw = Raw::Json(r#"{"name":"add","arguments":{"a":1}}"#);
 /// let [name, arguments, absent] = raw.members(["name", "arguments", "cursor"]).unwrap();
 ///
 /// assert_eq!(name.unwrap().decode::<&str>().unwrap(), "add");
-/// assert_eq!(arguments.unwrap().kind(), Kind::Object);
+/// assert_eq!(arguments.unwrap().kind(), ValueKind::Object);
 /// assert!(absent.is_none());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,35 +82,35 @@ pub enum Raw<'a> {
     Cbor(&'a [u8]),
 }
 
-/// What a value is, seen from outside.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// `null`, or CBOR's undefined.
     Null,
     /// `true` or `false`.
     Boolean,
-    /// Any number.
+    /// A number.
     Number,
-    /// Text.
+    /// A string.
     String,
-    /// A list.
+    /// An array.
     Array,
-    /// Members by name.
+    /// An object.
     Object,
-    /// Something JSON cannot say, such as CBOR bytes, tags or infinity.
+    /// A value that JSON cannot represent, such as CBOR bytes, tags or infinity.
     Other,
 }
 
 impl<'a> Raw<'a> {
-    /// What the value is, without decoding it.
-    pub fn kind(self) -> Kind {
+    /// Returns the type of the value without decoding it.
+    pub fn kind(self) -> ValueKind {
         match self {
             Self::Json(text) => json::kind(text),
             Self::Cbor(bytes) => cbor::kind(bytes),
         }
     }
 
-    /// How the value is written.
+    /// Returns the encoding of the value.
     pub fn encoding(self) -> Encoding {
         match self {
             Self::Json(_) => Encoding::Json,
@@ -118,7 +118,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Decodes the value. Nesting deeper than 128 is refused here.
+    /// Decodes the value. Rejects nesting deeper than 128.
     pub fn decode<T: Deserialize<'a>>(self) -> Result<T, DecodeError> {
         match self {
             Self::Json(text) => serde_json::from_str(text).map_err(DecodeError::from),
@@ -126,9 +126,9 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Picks members of an object by name in one pass, leaving each of them raw.
+    /// Picks members of an object by name in one pass, each of them raw.
     ///
-    /// A name that appears twice is refused: which of the two counts is for no one to guess.
+    /// A duplicate name is an error, because it would be ambiguous which value counts.
     pub fn members<const N: usize>(
         self,
         names: [&str; N],
@@ -144,14 +144,14 @@ impl<'a> Raw<'a> {
         Ok(found)
     }
 
-    /// Calls `visit` for every member of an object, with the position of its name among `names`
-    /// and its value. Stops at the first error, its own or that of `visit`.
+    /// Calls `visit` for every member of an object, with the index of its name in `names` and its
+    /// value. Stops at the first error, its own or that of `visit`.
     pub fn each_member<T: AsRef<str>, E: From<DecodeError>>(
         self,
         names: &[T],
         mut visit: impl FnMut(Option<usize>, Raw<'a>) -> Result<(), E>,
     ) -> Result<(), E> {
-        // Members mostly come in the order they are listed, so the next name is tried first.
+        // Members usually come in the order of `names`, so the next name is tried first.
         let mut next = 0;
         match self {
             Self::Json(text) => json::each_member(text, |name, value| {
@@ -181,14 +181,14 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// The elements of an array, each still raw; `None` if there are more than `most`.
+    /// Returns the raw elements of an array, or `None` if there are more than `most`.
     pub fn elements(self, most: usize) -> Result<Option<Vec<Raw<'a>>>, DecodeError> {
         let mut elements = Vec::new();
         let mut too_many = false;
         let walked = self.each_element(|element| {
             too_many = elements.len() == most;
             if too_many {
-                return Err(DecodeError::Shape("more elements than asked for".to_owned()));
+                return Err(DecodeError::Shape("more elements than allowed".to_owned()));
             }
             elements.push(element);
             Ok(())
@@ -196,8 +196,8 @@ impl<'a> Raw<'a> {
         if too_many { Ok(None) } else { walked.map(|()| Some(elements)) }
     }
 
-    /// How many values there are in all, this one and those inside it, at most; what it takes to
-    /// build them in memory grows with their number.
+    /// Returns an upper bound on the number of values, nested ones included. The memory needed to
+    /// decode the value grows with it.
     pub fn count(self) -> usize {
         match self {
             Self::Json(text) => json::count(text),
@@ -205,16 +205,16 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// The number, as near as a float comes to it, if the value is one.
+    /// Returns the value as a float, if it is a number.
     pub fn as_number(self) -> Option<f64> {
         match self {
-            Self::Json(text) if self.kind() == Kind::Number => text.parse().ok(),
+            Self::Json(text) if self.kind() == ValueKind::Number => text.parse().ok(),
             Self::Json(_) => None,
             Self::Cbor(_) => self.decode().ok(),
         }
     }
 
-    /// The text, if the value is one.
+    /// Returns the text, if the value is a string.
     pub fn as_text(self) -> Option<Cow<'a, str>> {
         match self {
             Self::Json(text) => json::text(text),
@@ -222,7 +222,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// The encoded bytes.
+    /// Returns the encoded bytes.
     pub fn bytes(self) -> &'a [u8] {
         match self {
             Self::Json(text) => text.as_bytes(),
@@ -230,7 +230,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Copies the value, for keeping it past the message it came in.
+    /// Copies the value, to keep it longer than its message.
     pub fn to_owned(self) -> OwnedRaw {
         match self {
             Self::Json(text) => OwnedRaw::Json(text.into()),
@@ -249,7 +249,7 @@ pub enum OwnedRaw {
 }
 
 impl OwnedRaw {
-    /// The value, borrowed.
+    /// Borrows the value.
     pub fn as_raw(&self) -> Raw<'_> {
         match self {
             Self::Json(text) => Raw::Json(text),
@@ -258,38 +258,38 @@ impl OwnedRaw {
     }
 }
 
-/// The params of a request or notification: an object, or nothing.
+/// The params of a request or notification: an object, or absent.
 #[derive(Clone, Copy, Debug)]
 pub struct Params<'a> {
     raw: Option<Raw<'a>>,
     common: Common<'a>,
 }
 
-/// The members of params that most methods ask for, if they were found on the way in.
+/// The members of params that most methods need, if the decoder of the envelope found them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Common<'a> {
-    /// Nobody has looked yet.
+    /// Not searched for yet.
     Unknown,
-    /// These are all there are.
+    /// All common members that are present.
     Known([Option<Raw<'a>>; COMMON_NAMES.len()]),
 }
 
-/// The names of the common members, in the order they are kept.
+/// The names of the common members, in the order of [`Common::Known`].
 pub(crate) const COMMON_NAMES: [&str; 5] =
     ["_meta", "name", "arguments", "inputResponses", "requestState"];
 
 impl<'a> Params<'a> {
-    /// Params as they came; `null` is the same as none at all.
+    /// Wraps params; `null` counts as absent.
     pub fn new(raw: Option<Raw<'a>>) -> Self {
         Self::with_common(raw, Common::Unknown)
     }
 
     pub(crate) fn with_common(raw: Option<Raw<'a>>, common: Common<'a>) -> Self {
-        Self { raw: raw.filter(|raw| raw.kind() != Kind::Null), common }
+        Self { raw: raw.filter(|raw| raw.kind() != ValueKind::Null), common }
     }
 
-    /// The members many methods share, which are seen on the way in: `_meta`, `name`, `arguments`,
-    /// `inputResponses`, `requestState`.
+    /// Returns the members many methods share, usually found while the envelope was decoded:
+    /// `_meta`, `name`, `arguments`, `inputResponses`, `requestState`.
     pub fn common(self) -> Result<[Option<Raw<'a>>; 5], DecodeError> {
         match self.common {
             Common::Known(members) => Ok(members),
@@ -297,12 +297,12 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// Whether these are params MCP allows: an object, null or absent.
+    /// Returns whether these are params MCP allows: an object, null or absent.
     pub fn are_named(self) -> bool {
-        self.raw.is_none_or(|raw| raw.kind() == Kind::Object)
+        self.raw.is_none_or(|raw| raw.kind() == ValueKind::Object)
     }
 
-    /// Decodes the params; absent ones decode like an empty object.
+    /// Decodes the params; absent params decode like an empty object.
     pub fn decode<T: Deserialize<'a>>(self) -> Result<T, DecodeError> {
         self.object().decode()
     }
@@ -315,19 +315,19 @@ impl<'a> Params<'a> {
         self.object().members(names)
     }
 
-    /// The params as an object.
+    /// Returns the params as an object.
     pub fn object(self) -> Raw<'a> {
         self.raw.unwrap_or(Raw::Json("{}"))
     }
 }
 
-/// Why a value could not be decoded.
+/// The reason a value could not be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// The bytes are not well formed.
+    /// The bytes are malformed.
     #[error("{0}")]
     Syntax(String),
-    /// The bytes are well formed and say something else than was asked for.
+    /// The bytes are well formed but have another type than expected.
     #[error("{0}")]
     Shape(String),
 }
@@ -347,7 +347,7 @@ impl From<serde_json::Error> for DecodeError {
     }
 }
 
-/// A value of ours that cannot be written in the encoding asked for.
+/// A value that cannot be written in the requested encoding.
 #[derive(Debug, thiserror::Error)]
 #[error("the value cannot be encoded: {0}")]
 pub struct EncodeError(String);
@@ -364,5 +364,5 @@ impl From<serde_json::Error> for EncodeError {
     }
 }
 
-/// How deep values may nest, in every encoding.
+/// Maximum nesting depth of values in every encoding.
 pub const MAX_DEPTH: usize = 128;

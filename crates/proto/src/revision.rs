@@ -1,40 +1,40 @@
-//! The five revisions of the protocol, as data.
+//! Table of the five protocol revisions and the features each of them has.
 //!
-//! What a revision has or lacks is a row of the table [`Features`]. Code asks the row and never
-//! compares dates.
+//! Code asks the revision's [`Features`] and never compares dates.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// A published revision, older ones comparing less than newer ones.
+/// A published protocol revision, ordered by date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
-    /// The first one, which the seed documents build on.
+    /// The first revision, which the seed documents build on.
     V2024_11_05,
-    /// Streamable HTTP, batches, audio, tool annotations.
+    /// Adds Streamable HTTP, batches, audio and tool annotations.
     V2025_03_26,
-    /// Structured output, resource links, elicitation; batches gone.
+    /// Adds structured output, resource links and elicitation; removes batches.
     V2025_06_18,
-    /// Bad arguments as tool results, icons, descriptions; the last with a handshake.
+    /// Reports invalid arguments as tool results; adds icons and descriptions. The last one with a
+    /// handshake.
     V2025_11_25,
-    /// No handshake: every request says what it speaks.
+    /// No handshake: every request carries its protocol version.
     V2026_07_28,
 }
 
-/// What a revision has.
+/// The features of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "a row of yes and no is what this is")]
+#[expect(clippy::struct_excessive_bools, reason = "a table of features")]
 pub struct Features {
-    /// JSON-RPC batches are served (C-52).
+    /// JSON-RPC batches are accepted (C-52).
     pub batches: bool,
-    /// Members only seed 002 names: `errorMessage` in results (C-24), `url` in images (C-25).
+    /// Members of seed 002 only: `errorMessage` in results (C-24), `url` in images (C-25).
     pub seed_002_members: bool,
     /// `audio` content exists (C-40).
     pub audio: bool,
     /// Tools carry `annotations`.
     pub tool_annotations: bool,
-    /// Servers say whether they complete arguments.
+    /// Servers declare the `completions` capability.
     pub completions: bool,
     /// Progress notifications carry `message`.
     pub progress_message: bool,
@@ -46,15 +46,15 @@ pub struct Features {
     pub structured_content: bool,
     /// `structuredContent` may be any value, not only an object.
     pub structured_values: bool,
-    /// Arguments that break the schema are a tool result, not an error (C-31).
+    /// Arguments that violate the schema are reported in a tool result, not as an error (C-31).
     pub argument_faults_as_results: bool,
-    /// A stream of events begins with one that has an id and no data.
+    /// Event streams begin with a priming event, which has an id and no data.
     pub primed_streams: bool,
     /// `icons`, and `description` on implementations.
     pub icons: bool,
-    /// `elicitation/create` has modes, defaults, titled choices and several of them.
+    /// `elicitation/create` has modes, defaults, titled choices and multiple choice.
     pub elicitation_modes: bool,
-    /// `sampling/createMessage` offers tools, and its messages have several pieces.
+    /// `sampling/createMessage` offers tools, and its messages have several content blocks.
     pub sampling_tools: bool,
 }
 
@@ -68,10 +68,10 @@ impl Revision {
         Self::V2026_07_28,
     ];
 
-    /// The first one, which a client is taken to speak until it has said otherwise.
+    /// The first revision, assumed until the client has negotiated another.
     pub const BASE: Self = Self::V2024_11_05;
 
-    /// The date that names the revision on the wire.
+    /// Returns the date that names the revision on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::V2024_11_05 => "2024-11-05",
@@ -82,22 +82,22 @@ impl Revision {
         }
     }
 
-    /// The revision with exactly this name.
+    /// Looks up a revision by its exact name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|revision| revision.name() == name)
     }
 
-    /// Whether requests stand alone, without a handshake before them.
+    /// Returns whether requests are self-contained, without a handshake before them.
     pub const fn is_stateless(self) -> bool {
         matches!(self, Self::V2026_07_28)
     }
 
-    /// The revisions that begin with a handshake, oldest first.
+    /// Iterates over the revisions that begin with a handshake, oldest first.
     pub fn handshake() -> impl DoubleEndedIterator<Item = Self> {
         Self::ALL.into_iter().filter(|revision| !revision.is_stateless())
     }
 
-    /// What this revision has.
+    /// Returns the features of this revision.
     pub const fn features(self) -> Features {
         match self {
             Self::V2024_11_05 => Features {
@@ -146,10 +146,10 @@ impl Revision {
         }
     }
 
-    /// The handshake revision to answer a client with that asked for `requested` (C-04, C-37).
+    /// Negotiates the handshake revision for a client that requested `requested` (C-04, C-37).
     ///
-    /// The same one if it is served, otherwise the nearest by date. What is no date, such as
-    /// "1.0.0", means the base revision.
+    /// It is the requested one if it is supported, otherwise the nearest by date. A text that is
+    /// not a date, such as "1.0.0", selects the base revision.
     ///
     /// ```
     /// use mcp_flow_proto::Revision;
@@ -178,7 +178,7 @@ impl Serialize for Revision {
     }
 }
 
-/// A date `YYYY-MM-DD` as a count of days, good enough to compare distances.
+/// Converts a date `YYYY-MM-DD` to a day count that is precise enough to compare distances.
 fn days(date: &str) -> Option<i32> {
     let mut parts = date.split('-');
     let mut part = |length: usize, range: std::ops::RangeInclusive<i32>| {
@@ -194,7 +194,7 @@ fn days(date: &str) -> Option<i32> {
 mod tests {
     use super::Revision;
 
-    /// C-04, C-37, MCP-014: the nearest handshake revision, never a refusal.
+    /// C-04, C-37, MCP-014: negotiation picks the nearest handshake revision and never fails.
     #[test]
     fn negotiation_finds_the_nearest_handshake_revision() {
         for (requested, agreed) in [

@@ -1,9 +1,9 @@
-//! MCP-Flow 0.1, the protocol of seed 001, without I/O: what goes over a WebTransport session.
+//! MCP-Flow 0.1 (seed 001) without I/O: the protocol spoken over a WebTransport session.
 //!
-//! One stream of frames carries messages ([`frame`]); what is too large for a message comes on a
-//! stream of its own behind a [`header`]; what may be lost comes as a [`datagram`].
-//! [`negotiation`] settles the encoding, [`ledger`] knows which streams belong to which request,
-//! and [`stream_error`] is how one end tells the other that a stream has failed.
+//! The control stream carries length-prefixed messages ([`frame`]). Bulk content uses execution
+//! streams, which begin with a [`header`]. Progress, audio and logs may use a [`datagram`].
+//! [`negotiation`] selects the encoding, [`ledger`] matches streams to requests, and
+//! [`stream_error`] reports a failed stream to the peer.
 //!
 //! All numbers are big-endian (WT-010).
 
@@ -14,16 +14,16 @@ pub mod ledger;
 pub mod negotiation;
 pub mod stream_error;
 
-pub use datagram::{AudioChunk, Channel, Datagram, DatagramFault};
+pub use datagram::{AudioChunk, Datagram, DatagramChannel, DatagramError};
 pub use frame::{FrameDecoder, TooLong, write_frame};
 pub use header::{HeaderDecoder, StreamHeader, request_number};
-pub use ledger::{Arrival, Expired, Ledger, StreamFault};
-pub use negotiation::{ClientTransport, ServerTransport, agree};
+pub use ledger::{Arrival, Expired, Ledger, StreamRejection};
+pub use negotiation::{ClientTransport, ServerTransport, negotiate_encoding};
 pub use stream_error::StreamError;
 
-/// What the protocol calls itself in `initialize`.
+/// The transport type announced in `initialize`.
 pub const TYPE: &str = "mcp-flow";
-/// The version spoken here.
+/// The supported version of MCP-Flow.
 pub const VERSION: &str = "0.1";
-/// Where it is found on a server, by convention (WT-009).
+/// The conventional URL path (WT-009).
 pub const PATH: &str = "/mcp-flow";

@@ -1,7 +1,7 @@
-//! Messages to frames.
+//! Encodes messages into frames.
 //!
-//! Payloads arrive encoded; these functions put the envelope around them, in the same encoding,
-//! without decoding or copying them twice.
+//! Payloads are already encoded. These functions add the envelope in the same encoding, without
+//! decoding payloads again.
 
 mod text;
 
@@ -23,7 +23,7 @@ use crate::revision::Revision;
 /// ```
 pub fn result(out: &mut Vec<u8>, encoding: Encoding, id: &RequestId, result: &[u8]) {
     if encoding == Encoding::Json {
-        // The message sent most often by far is worth fewer, longer copies.
+        // This is by far the most frequent message, so it is built from few, long copies.
         out.reserve(result.len() + 64);
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         id.write_json(out);
@@ -38,7 +38,7 @@ pub fn result(out: &mut Vec<u8>, encoding: Encoding, id: &RequestId, result: &[u
     end(out, encoding);
 }
 
-/// Appends a response that carries an error; without an id it says `null`.
+/// Appends an error response; a missing id is written as `null`.
 pub fn error(
     out: &mut Vec<u8>,
     encoding: Encoding,
@@ -48,7 +48,7 @@ pub fn error(
 ) {
     begin(out, encoding, 3);
     member_id(out, encoding, id);
-    member(out, encoding, "error", &known(encoding, &error.wire(revision)));
+    member(out, encoding, "error", &encode_infallible(encoding, &error.wire(revision)));
     end(out, encoding);
 }
 
@@ -60,9 +60,9 @@ pub fn notification<P: Serialize + ?Sized>(
     params: &P,
 ) -> Result<(), EncodeError> {
     let params = encoding.encode(params)?;
-    let has_params = params != known(encoding, &());
+    let has_params = params != encode_infallible(encoding, &());
     begin(out, encoding, 2 + u8::from(has_params));
-    member(out, encoding, "method", &known(encoding, method));
+    member(out, encoding, "method", &encode_infallible(encoding, method));
     if has_params {
         member(out, encoding, "params", &params);
     }
@@ -70,7 +70,7 @@ pub fn notification<P: Serialize + ?Sized>(
     Ok(())
 }
 
-/// Appends a request of ours.
+/// Appends a request.
 pub fn request<P: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     encoding: Encoding,
@@ -81,14 +81,14 @@ pub fn request<P: Serialize + ?Sized>(
     let params = encoding.encode(params)?;
     begin(out, encoding, 4);
     member_id(out, encoding, Some(id));
-    member(out, encoding, "method", &known(encoding, method));
+    member(out, encoding, "method", &encode_infallible(encoding, method));
     member(out, encoding, "params", &params);
     end(out, encoding);
     Ok(())
 }
 
-/// Appends a request of ours whose params get members beside their own, such as `_meta`. Each of
-/// those is JSON text, whatever the encoding.
+/// Appends a request with extra members in its params, such as `_meta`. The extra members are JSON
+/// text in either encoding.
 ///
 /// ```
 /// use mcp_flow_proto::{Encoding, write};
@@ -96,14 +96,14 @@ pub fn request<P: Serialize + ?Sized>(
 ///
 /// let mut out = Vec::new();
 /// let params = json!({"name": "add"});
-/// write::call(&mut out, Encoding::Json, &7.into(), "tools/call", &params, &[("_meta", "{}")])?;
+/// write::request_with(&mut out, Encoding::Json, &7.into(), "tools/call", &params, &[("_meta", "{}")])?;
 /// assert_eq!(
 ///     String::from_utf8_lossy(&out),
 ///     r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"add","_meta":{}}}"#
 /// );
 /// # Ok::<(), mcp_flow_proto::raw::EncodeError>(())
 /// ```
-pub fn call<P: Serialize + ?Sized>(
+pub fn request_with<P: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     encoding: Encoding,
     id: &RequestId,
@@ -112,7 +112,7 @@ pub fn call<P: Serialize + ?Sized>(
     extras: &[(&str, &str)],
 ) -> Result<(), EncodeError> {
     if encoding == Encoding::Cbor {
-        // Members cannot be put into a map that says how many it has; build it anew.
+        // A CBOR map states its length up front, so the map is rebuilt.
         let mut built = serde_json::to_value(params).map_err(EncodeError::from)?;
         for (name, json) in extras {
             built[*name] = serde_json::from_str(json).map_err(EncodeError::from)?;
@@ -121,7 +121,7 @@ pub fn call<P: Serialize + ?Sized>(
     }
     begin(out, encoding, 4);
     member_id(out, encoding, Some(id));
-    member(out, encoding, "method", &known(encoding, method));
+    member(out, encoding, "method", &encode_infallible(encoding, method));
     member_name(out, encoding, "params");
     let start = out.len();
     serde_json::to_writer(&mut *out, params).map_err(EncodeError::from)?;
@@ -143,7 +143,7 @@ pub fn call<P: Serialize + ?Sized>(
     Ok(())
 }
 
-/// Appends an array of messages that are already encoded.
+/// Appends an array of encoded messages.
 pub fn batch(out: &mut Vec<u8>, encoding: Encoding, messages: &[Vec<u8>]) {
     match encoding {
         Encoding::Json => {
@@ -164,24 +164,24 @@ pub fn batch(out: &mut Vec<u8>, encoding: Encoding, messages: &[Vec<u8>]) {
     }
 }
 
-/// The result of a call that returned nothing but plain text, as JSON. One that stands alone says
-/// who answered: `server_info`, as JSON too.
+/// Encodes the JSON result of a tool call that returned plain text. `server_info` (JSON) is added
+/// for stateless requests.
 ///
-/// The same as [`CallResult`](crate::model::CallResult) would be written, in a fraction of the
-/// time: this is what most calls of most tools return.
+/// Writes the same bytes as [`CallResult`](crate::model::CallResult), in a fraction of the time:
+/// most tool calls return plain text.
 pub fn text_result(text: &str, server_info: Option<&str>) -> Vec<u8> {
     call_result(text, None, server_info)
 }
 
-/// The result of a call that returned data, as JSON: the data, and the same as a text for clients
-/// that know no other. Otherwise as [`text_result`].
+/// Encodes the JSON result of a tool call that returned structured data: the data itself, and the
+/// same data as text for older clients. Otherwise like [`text_result`].
 pub fn structured_result(json: &str, server_info: Option<&str>) -> Vec<u8> {
     call_result(json, Some(json), server_info)
 }
 
 fn call_result(text: &str, structured: Option<&str>, server_info: Option<&str>) -> Vec<u8> {
     let lengths = [Some(text), structured, server_info].map(|part| part.map_or(0, str::len));
-    // Quotes in the text of data take a byte more each.
+    // Each quote inside the text takes an escape byte.
     let mut out = Vec::with_capacity(lengths.iter().sum::<usize>() + text.len() / 8 + 224);
     out.push(b'{');
     if server_info.is_some() {
@@ -225,12 +225,12 @@ fn member_id(out: &mut Vec<u8>, encoding: Encoding, id: Option<&RequestId>) {
     match (encoding, id) {
         (Encoding::Json, Some(id)) => id.write_json(out),
         (Encoding::Json, None) => out.extend_from_slice(b"null"),
-        (Encoding::Cbor, Some(id)) => out.extend_from_slice(&known(encoding, id)),
+        (Encoding::Cbor, Some(id)) => out.extend_from_slice(&encode_infallible(encoding, id)),
         (Encoding::Cbor, None) => out.push(0xf6),
     }
 }
 
-/// Appends the name of a member, all of which are shorter than 24 bytes and need no escapes.
+/// Appends a member name, which must be shorter than 24 bytes and need no escapes.
 fn member_name(out: &mut Vec<u8>, encoding: Encoding, name: &str) {
     match encoding {
         Encoding::Json => {
@@ -251,8 +251,8 @@ fn end(out: &mut Vec<u8>, encoding: Encoding) {
     }
 }
 
-/// Encodes a type of ours that is known to fit every encoding.
-fn known<T: Serialize + ?Sized>(encoding: Encoding, value: &T) -> Vec<u8> {
+/// Encodes a type that every encoding can represent.
+fn encode_infallible<T: Serialize + ?Sized>(encoding: Encoding, value: &T) -> Vec<u8> {
     encoding.encode(value).expect("ids, names and errors can be encoded")
 }
 
@@ -266,7 +266,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn texts_and_data_are_written_like_any_other_result() {
+    fn text_and_structured_results_match_the_general_encoder() {
         let info = json!({"name": "test", "version": "1"});
         let meta = json!({"io.modelcontextprotocol/serverInfo": info});
         let data = json!({"a": "b \"c\"\n\u{e9}"});
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn both_encodings_say_the_same() {
+    fn both_encodings_carry_the_same_message() {
         for encoding in [Encoding::Json, Encoding::Cbor] {
             let write = |write: &dyn Fn(&mut Vec<u8>)| {
                 let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! Content, both ways: every form, every revision, both encodings.
+//! Encoding and decoding of content: every form, every revision, both encodings.
 
 use mcp_flow_proto::model::{
     Annotations, Audience, Content, ContentForm, ResourceContents, ResourceLink,
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 const URL: &str = "https://a.example/b.png";
 
-/// MCP-058, MCP-059, MCP-060, MCP-061, C-25, C-26, C-40: official revisions get what they have,
-/// and the nearest to what they lack.
+/// MCP-058, MCP-059, MCP-060, MCP-061, C-25, C-26, C-40: each revision gets the types it has, and
+/// the nearest equivalent of those it lacks.
 #[test]
-fn content_is_sent_as_the_revision_has_it() {
+fn content_follows_the_revision() {
     for (content, by_revision) in [
         (Content::text("hi"), [(0..5, json!({"type": "text", "text": "hi"}))].as_slice()),
         (
@@ -103,9 +103,9 @@ fn content_is_sent_as_the_revision_has_it() {
     }
 }
 
-/// MCP-059, MCP-060, MCP-061, C-25, C-26: seed 002's forms, in every revision.
+/// MCP-059, MCP-060, MCP-061, C-25, C-26: seed 002's form is the same in every revision.
 #[test]
-fn seed_002_has_its_own_forms() {
+fn seed_002_has_its_own_form() {
     for (content, expected) in [
         (Content::text("hi"), json!({"type": "text", "text": "hi"})),
         (
@@ -136,7 +136,7 @@ fn seed_002_has_its_own_forms() {
             check_sent(&content, revision, ContentForm::Seed002, &expected);
         }
     }
-    // Seed 002 has no sound; C-40 holds, with its own way of embedding.
+    // Seed 002 has no audio; C-40 applies, with seed 002's form of embedding.
     let sound = Content::audio([0], "audio/wav");
     for (revision, kind) in
         Revision::ALL.into_iter().zip(["embedded", "audio", "audio", "audio", "audio"])
@@ -146,7 +146,7 @@ fn seed_002_has_its_own_forms() {
     }
 }
 
-/// C-25, C-26: whatever form a peer sends, it is understood; what it adds is tolerated.
+/// C-25, C-26: every form is accepted, and unknown members are ignored.
 #[test]
 fn content_is_read_in_every_form() {
     let embedded = |resource| Content::embedded(resource);
@@ -206,7 +206,7 @@ fn content_is_read_in_every_form() {
     }
 }
 
-/// C-25, C-26: what cannot be content is refused by naming what is missing or wrong.
+/// C-25, C-26: errors name the missing or invalid member.
 #[test]
 fn malformed_content_is_explained() {
     for (sent, words) in [
@@ -241,9 +241,9 @@ fn malformed_content_is_explained() {
     assert!(twice.unwrap_err().to_string().contains("twice"));
 }
 
-/// MCP-058: hints survive in every form, and `_meta` from the revision on that has it.
+/// MCP-058: annotations are kept in every form, `_meta` since the revision that has it.
 #[test]
-fn what_rides_along_survives() {
+fn annotations_and_meta_survive_a_round_trip() {
     let meta = json!({"a": {"b": 1}}).as_object().unwrap().clone();
     let hints = Annotations {
         audience: vec![Audience::User],

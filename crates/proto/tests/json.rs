@@ -1,4 +1,4 @@
-//! The walk through JSON text agrees with serde_json on every text.
+//! Comparison of the JSON walk with serde_json.
 
 use mcp_flow_proto::{Encoding, Incoming, Message, Raw};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
@@ -8,9 +8,9 @@ use serde_json::Value;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// MCP-022: near-misses of JSON are refused exactly where a general parser refuses them.
+    /// MCP-022: near-misses of JSON are rejected exactly where a general parser rejects them.
     #[test]
-    fn the_walk_and_serde_json_agree_on_syntax(text in json_like()) {
+    fn syntax_verdicts_match_serde_json(text in json_like()) {
         let expected = serde_json::from_str::<IgnoredAny>(&text).is_ok();
         let object = format!("{{\"x\":{text}}}");
         let found = Raw::Json(&object).members(["x"]).is_ok();
@@ -20,8 +20,7 @@ proptest! {
     #[test]
     fn members_are_what_serde_json_finds(value in value(), other in value()) {
         let text = serde_json::json!({"other": other, "a\"b": 1, "value": value}).to_string();
-        // Space between the pieces must not matter; where it falls inside a text it changes both
-        // sides alike.
+        // White space between tokens must not matter; inside a string it changes both sides alike.
         for text in [text.clone(), text.replace(',', " , ").replace(':', " : ")] {
             let [found] = Raw::Json(&text).members(["value"]).unwrap();
             let expected: Value = serde_json::from_str(&text).unwrap();
@@ -29,16 +28,16 @@ proptest! {
         }
     }
 
-    /// MCP-022: no bytes whatever make decoding panic.
+    /// MCP-022: arbitrary bytes never make decoding panic.
     #[test]
-    fn no_frame_is_fatal(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn no_frame_makes_decoding_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         for encoding in [Encoding::Json, Encoding::Cbor] {
             let _ = Incoming::decode(&bytes, encoding);
         }
     }
 
     #[test]
-    fn cbor_says_the_same_as_json(value in value()) {
+    fn cbor_and_json_decode_alike(value in value()) {
         let message = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "m", "params": {"v": value}});
         let frame = Encoding::Cbor.encode(&message).unwrap();
         let Ok(Incoming::Message(Message::Request(request))) = Incoming::decode(&frame, Encoding::Cbor) else {
@@ -59,7 +58,7 @@ fn deep_nesting_is_walked_without_recursion() {
     }
 }
 
-/// Texts made of the pieces of JSON, most of them almost right.
+/// Generates texts from pieces of JSON, most of them almost valid.
 fn json_like() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => prop::sample::select(vec![

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use mcp_flow_proto::model::{LogLevel, LogMessage, TraceContext};
-use mcp_flow_proto::webtransport::Channel;
+use mcp_flow_proto::webtransport::DatagramChannel;
 use mcp_flow_proto::{Raw, RequestId, Revision, RpcError, method};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -199,7 +199,8 @@ impl Context {
             let message = LogMessage { level, logger, data: &data };
             let by_datagram = || {
                 let payload = self.call.connection.output.encoding().encode(&message);
-                payload.is_ok_and(|payload| datagram::send(&self.call, Channel::Log, &payload))
+                payload
+                    .is_ok_and(|payload| datagram::send(&self.call, DatagramChannel::Log, &payload))
             };
             // Warnings must not be lost.
             if level >= LogLevel::Warning || !by_datagram() {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use mcp_flow_proto::error::DATAGRAM_NOT_SUPPORTED;
-use mcp_flow_proto::webtransport::{AudioChunk, Channel};
+use mcp_flow_proto::webtransport::{AudioChunk, DatagramChannel};
 use mcp_flow_proto::{RequestId, RpcError, method};
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ pub trait Datagrams: Send + Sync + fmt::Debug + 'static {
     /// that keeps datagrams of a request from following its end. What exceeds the queue is dropped.
     fn send(
         &self,
-        channel: Channel,
+        channel: DatagramChannel,
         request: Option<&RequestId>,
         payload: &[u8],
         allowed: &mut dyn FnMut() -> bool,
@@ -67,7 +67,7 @@ impl Audio {
         let timestamp = u32::try_from(after.as_millis()).unwrap_or(u32::MAX);
         let payload = AudioChunk { sequence: self.next, timestamp, data }.encode();
         self.next = self.next.wrapping_add(1);
-        send(self.context.call(), Channel::Audio, &payload)
+        send(self.context.call(), DatagramChannel::Audio, &payload)
     }
 }
 
@@ -99,12 +99,12 @@ fn can_send(call: &Call) -> bool {
     // A request without a number has none; nothing is sent to find that out.
     datagrams.is_some_and(|datagrams| {
         datagrams.are_supported()
-            && datagrams.send(Channel::Audio, Some(&call.id), &[], &mut || false).is_ok()
+            && datagrams.send(DatagramChannel::Audio, Some(&call.id), &[], &mut || false).is_ok()
     })
 }
 
 /// Sends a datagram about a call. Returns whether it could be sent and the call is unanswered.
-pub(crate) fn send(call: &Call, channel: Channel, payload: &[u8]) -> bool {
+pub(crate) fn send(call: &Call, channel: DatagramChannel, payload: &[u8]) -> bool {
     let Some(datagrams) = &call.connection.info.datagrams else { return false };
     let mut is_open = false;
     let mut allowed = || {

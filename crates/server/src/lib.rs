@@ -36,6 +36,7 @@ mod connections;
 pub mod content;
 pub mod context;
 pub mod datagram;
+pub mod drain;
 pub mod event;
 mod extensions;
 pub mod handler;

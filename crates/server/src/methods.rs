@@ -8,7 +8,7 @@ mod resources;
 mod subscriptions;
 mod tools;
 
-use mcp_flow_proto::model::{DiscoverResult, Meta, Standing};
+use mcp_flow_proto::model::{DiscoverResult, Meta, StatelessMembers};
 use mcp_flow_proto::{Params, RpcError, method};
 use serde_json::json;
 
@@ -59,12 +59,15 @@ fn discover(context: &Context, _: Params<'_>) -> Reply {
 }
 
 /// The cache metadata of a list, in revisions with stateless results.
-pub(crate) fn standing(context: &Context, cache_scope: &'static str) -> Option<Standing> {
+pub(crate) fn stateless_members(
+    context: &Context,
+    cache_scope: &'static str,
+) -> Option<StatelessMembers> {
     let (server, revision) = (context.server(), context.revision());
     revision.is_stateless().then(|| {
         let mut meta = Meta::new();
         add_server_info(&mut meta, server.info_value().clone());
-        Standing { ttl_ms: CACHE_MS, cache_scope, meta }
+        StatelessMembers { ttl_ms: CACHE_MS, cache_scope, meta }
     })
 }
 

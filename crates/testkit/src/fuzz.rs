@@ -13,7 +13,7 @@ pub mod rounds;
 pub mod webtransport;
 pub mod workflows;
 
-use mcp_flow_proto::{Encoding, Incoming, Message, Raw, Refusal, RequestId};
+use mcp_flow_proto::{Encoding, Incoming, InvalidMessage, Message, Raw, RequestId};
 use mcp_flow_server::{Connection, Segment};
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -81,7 +81,7 @@ fn check_error(error: &Value) {
     }
 }
 
-fn check_refusal(refusal: &Refusal) {
+fn check_refusal(refusal: &InvalidMessage) {
     let wire = refusal.error.wire(mcp_flow_proto::Revision::BASE);
     let error = serde_json::to_value(wire).unwrap();
     check_error(&error);

@@ -1,37 +1,44 @@
 //! What can go wrong with workflows, as it goes over the wire (C-01).
 
 use mcp_flow_proto::RpcError;
-use mcp_flow_proto::error::Fault;
+use mcp_flow_proto::error::RpcErrorKind;
 use serde_json::json;
 
 use crate::library::Broken;
 use crate::next::LoopFault;
 
-const fn fault(name: &'static str, code: i32, stateless_code: i32, message: &'static str) -> Fault {
-    Fault { domain: "workflow", name, code, stateless_code, message }
+const fn fault(
+    name: &'static str,
+    code: i32,
+    stateless_code: i32,
+    message: &'static str,
+) -> RpcErrorKind {
+    RpcErrorKind { domain: "workflow", name, code, stateless_code, message }
 }
 
 /// Something is wrong with the server, or with what the workflow is done with.
-pub const SERVER_ERROR: Fault = fault("SERVER_ERROR", -32000, -31200, "Server error");
+pub const SERVER_ERROR: RpcErrorKind = fault("SERVER_ERROR", -32000, -31200, "Server error");
 /// No workflow has this id.
-pub const WORKFLOW_NOT_FOUND: Fault =
+pub const WORKFLOW_NOT_FOUND: RpcErrorKind =
     fault("WORKFLOW_NOT_FOUND", -32001, -31201, "Workflow not found");
 /// The file of the workflow cannot be used.
-pub const INVALID_WORKFLOW: Fault = fault("INVALID_WORKFLOW", -32002, -31202, "Invalid workflow");
+pub const INVALID_WORKFLOW: RpcErrorKind =
+    fault("INVALID_WORKFLOW", -32002, -31202, "Invalid workflow");
 /// The workflow has no step of this id.
-pub const STEP_NOT_FOUND: Fault = fault("STEP_NOT_FOUND", -32003, -31203, "Step not found");
+pub const STEP_NOT_FOUND: RpcErrorKind = fault("STEP_NOT_FOUND", -32003, -31203, "Step not found");
 
 /// The caller has no run of this id.
-pub(crate) const RUN_NOT_FOUND: Fault = fault("RUN_NOT_FOUND", -32000, -31204, "Run not found");
+pub(crate) const RUN_NOT_FOUND: RpcErrorKind =
+    fault("RUN_NOT_FOUND", -32000, -31204, "Run not found");
 /// The token is none that this server gave this caller.
-pub(crate) const BAD_TOKEN: Fault = fault("BAD_TOKEN", -32000, -31205, "Bad token");
+pub(crate) const BAD_TOKEN: RpcErrorKind = fault("BAD_TOKEN", -32000, -31205, "Bad token");
 /// The token was used before, with another output.
-pub(crate) const OLD_TOKEN: Fault = fault("OLD_TOKEN", -32000, -31206, "Old token");
+pub(crate) const OLD_TOKEN: RpcErrorKind = fault("OLD_TOKEN", -32000, -31206, "Old token");
 /// The run waits for a person, and not for the agent.
-pub(crate) const WAITING_FOR_CONFIRMATION: Fault =
+pub(crate) const WAITING_FOR_CONFIRMATION: RpcErrorKind =
     fault("WAITING_FOR_CONFIRMATION", -32000, -31207, "Waiting for confirmation");
 /// The run cannot go on.
-pub(crate) const RUN_FAILED: Fault = fault("RUN_FAILED", -32000, -31208, "Run failed");
+pub(crate) const RUN_FAILED: RpcErrorKind = fault("RUN_FAILED", -32000, -31208, "Run failed");
 
 /// WFL-029.
 pub(crate) fn workflow_not_found(id: &str, near: Option<&str>) -> RpcError {

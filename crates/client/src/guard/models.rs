@@ -1,4 +1,4 @@
-//! Models for sampling, and model selection (PAT-050).
+//! Models that servers may ask, and which of them is asked (PAT-050).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use mcp_flow_proto::model::{CreateMessage, ModelPreferences, SampleResult};
 
 use crate::host::SampleRefusal;
 
-/// Runs sampling requests: a command, an HTTP endpoint, a function.
+/// Something that answers like a model: a command, an endpoint, a function.
 pub trait Backend: Send + Sync + 'static {
-    /// Completes a request. The caller applies the timeout.
+    /// Answers. The caller limits the time.
     fn ask(&self, request: CreateMessage) -> BoxFuture<'_, Result<SampleResult, String>>;
 
-    /// Returns whether requests may offer tools. Defaults to no.
+    /// Whether it can be offered tools. Defaults to no.
     fn takes_tools(&self) -> bool {
         false
     }
 }
 
-/// A model: its name, its ratings and its backend.
+/// A model: what it is called, what it is good at, and what answers for it.
 #[derive(Clone)]
 pub struct Model {
     name: String,
@@ -31,7 +31,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Creates a model with ratings of 0.5.
+    /// A model of middling price, speed and cleverness.
     pub fn new(name: impl Into<String>, backend: impl Backend) -> Self {
         Self {
             name: name.into(),
@@ -43,28 +43,28 @@ impl Model {
         }
     }
 
-    /// Sets the ratings for cost (1 is cheapest), speed and intelligence, each from 0 to 1.
+    /// Says how cheap, how fast and how clever it is, each from 0 to 1.
     #[must_use]
     pub fn good_at(mut self, cheap: f64, fast: f64, clever: f64) -> Self {
         (self.cheap, self.fast, self.clever) = (cheap, fast, clever);
         self
     }
 
-    /// Sets the timeout for an answer. Defaults to two minutes.
+    /// Sets how long an answer may take. Defaults to two minutes.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Name of the model.
+    /// What it is called.
     pub fn name(&self) -> &str {
         &self.name
     }
 
     pub(super) async fn ask(&self, request: CreateMessage) -> Result<SampleResult, SampleRefusal> {
         if request.needs_tools() && !self.backend.takes_tools() {
-            let why = format!("{} does not support tools", self.name);
+            let why = format!("{} cannot be offered tools", self.name);
             return Err(SampleRefusal::Model(why));
         }
         match tokio::time::timeout(self.limit, self.backend.ask(request)).await {
@@ -73,9 +73,9 @@ impl Model {
         }
     }
 
-    /// Score of the model: its ratings weighted by the server's priorities.
+    /// How well it fits, by what the server finds important.
     fn worth(&self, preferences: &ModelPreferences) -> f64 {
-        // NaN and infinite priorities are ignored.
+        // What is no number says nothing about what is important.
         let number = |priority: Option<f64>| priority.filter(|number| number.is_finite());
         let weight = |priority| number(priority).unwrap_or(0.0).clamp(0.0, 1.0);
         weight(preferences.cost_priority) * self.cheap
@@ -90,20 +90,20 @@ impl std::fmt::Debug for Model {
     }
 }
 
-/// Configured models, the default first.
+/// The models there are, the usual one first.
 #[derive(Clone, Debug, Default)]
 pub struct Models {
     list: Vec<Model>,
 }
 
 impl Models {
-    /// Creates the list, with the default model first.
+    /// These models.
     pub fn new(list: impl IntoIterator<Item = Model>) -> Self {
         Self { list: list.into_iter().collect() }
     }
 
-    /// Selects a model: by the first hint that is part of a name, then by the server's priorities,
-    /// else the default.
+    /// The model to ask: the first hint that is part of a name decides; among several that fit, or
+    /// without a hint that does, what the server finds important; otherwise the usual one.
     pub fn choose(&self, preferences: Option<&ModelPreferences>) -> Option<&Model> {
         let Some(preferences) = preferences else { return self.list.first() };
         let hints = preferences.hints.iter().filter_map(|hint| hint.name.as_deref());
@@ -123,7 +123,7 @@ impl Models {
     }
 }
 
-/// The model with the highest score, the first among equals.
+/// The one of most worth, the first among equals.
 fn best<'a>(
     models: impl Iterator<Item = &'a Model>,
     preferences: &ModelPreferences,
@@ -134,7 +134,7 @@ fn best<'a>(
     })
 }
 
-/// Maximum number of hints considered.
+/// How many hints are looked at.
 const MOST_HINTS: usize = 32;
 
 #[cfg(test)]

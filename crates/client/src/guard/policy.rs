@@ -1,4 +1,4 @@
-//! Approval policies by server.
+//! What may happen, by server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,16 +6,16 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Policy for a kind of request.
+/// What may happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// Ask for approval each time.
+    /// Only what a person allows each time.
     #[default]
     Ask,
-    /// Allow without asking.
+    /// Anything.
     Allow,
-    /// Deny without asking.
+    /// Nothing.
     Deny,
 }
 
@@ -42,13 +42,13 @@ impl fmt::Display for Policy {
     }
 }
 
-/// Error for a text that names no policy.
+/// What is no policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a policy is one of ask, allow, deny")]
 pub struct UnknownPolicy;
 
-/// Default policy, with exceptions by the server's target: the URL or command the user gave. The name
-/// that a server gives itself is ignored.
+/// A policy for all servers, and others for some of them, by how the user reaches them: a URL, a
+/// command. What a server calls itself counts for nothing here.
 ///
 /// ```
 /// use mcp_flow_client::guard::{Policy, Rules};
@@ -65,39 +65,39 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Creates a table with the same policy for all servers.
+    /// The same for all servers.
     pub fn new(default: Policy) -> Self {
         Self { default, servers: BTreeMap::new() }
     }
 
-    /// Sets the policy for one server.
+    /// Another one for this server.
     #[must_use]
     pub fn server(mut self, target: impl Into<String>, policy: Policy) -> Self {
         self.servers.insert(target.into(), policy);
         self
     }
 
-    /// The policy that applies to a server.
+    /// What counts for a server.
     pub fn for_server(&self, target: &str) -> Policy {
         self.servers.get(target).copied().unwrap_or(self.default)
     }
 
-    /// Returns whether the policy for a server is deny.
+    /// Whether it is forbidden in so many words.
     pub(super) fn denies(&self, target: &str) -> bool {
         self.for_server(target) == Policy::Deny
     }
 }
 
-/// Policies for tool calls, sampling requests, sampling answers and elicitations.
+/// What may happen: calls of tools, questions to a model, its answers, questions to the person.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policies {
-    /// Tool calls.
+    /// Calls of tools.
     pub calls: Rules,
-    /// Sampling requests.
+    /// What a server wants to ask a model.
     pub sampling: Rules,
-    /// Answers of the model, before they are sent to the server.
+    /// What the model answered, before the server sees it.
     pub answers: Rules,
-    /// Elicitations.
+    /// What a server wants to ask the person.
     pub questions: Rules,
 }

@@ -1,4 +1,4 @@
-//! Handle of an interaction session: the next prompt, answering it, cancelling.
+//! A conversation, held step by step.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -9,25 +9,23 @@ use tokio::sync::mpsc;
 use super::pushed::{Pushed, Registration, Starting};
 use super::question::Question;
 use crate::client::Client;
-use crate::error::{Error, ServerError};
+use crate::error::Error;
 use crate::host::ProposedCall;
 
-/// Handle of a session on the server. Dropping it leaves the session open; [`Client::resume`]
-/// continues it.
+/// A conversation with a tool, under way on the server. Dropped, it stays there, and can be taken
+/// up again by [`Client::resume`].
 #[derive(Debug)]
 pub struct Conversation {
     client: Client,
     session: String,
-    /// The session itself, as a token, if the server is stateless.
+    /// What stands for the session where the server keeps none.
     token: Option<String>,
     next: Next,
-    /// The caller has seen the open question, or the one that it repeats.
-    is_seen: bool,
-    /// `turnId` of the last accepted answer.
+    /// The last turn whose answer was accepted, where the server names turns.
     answered: Option<u64>,
-    /// The rejected question was shown again; the server may still repeat it.
+    /// The rejected question was shown again before the server repeated it, which it still may.
     is_retry_due: bool,
-    /// The server lacks `interaction.continue`; `interaction.getState` is used instead.
+    /// The server cannot be asked what is next, only how the session stands.
     lacks_continue: bool,
     pushed: mpsc::Receiver<Pushed>,
     _registration: Registration,
@@ -35,55 +33,52 @@ pub struct Conversation {
 
 #[derive(Clone, Debug)]
 enum Next {
-    /// Not known yet.
+    /// Nobody has said yet.
     Unknown,
     Question(Box<Question>),
-    /// Its answer was rejected. The server may repeat it with another message (C-09).
+    /// The answer to it was rejected. The server may ask again in words of its own (C-09).
     Rejected(Box<Question>),
     Finished(Finished),
-    /// The server ended the session, as by its expiry.
-    Failed(Box<ServerError>),
 }
 
-/// Next step of a session.
+/// What comes next in a conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Turn {
-    /// A prompt to answer.
+    /// This is asked.
     Question(Box<Question>),
-    /// The session has ended.
+    /// It is over.
     Finished(Finished),
 }
 
-/// Result of a session.
+/// How a conversation ended.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Finished {
-    /// Id of the session; `None` for a plain tool call.
+    /// The session it was; none for a call that took everything upfront.
     pub session: Option<String>,
-    /// True if it succeeded.
+    /// Whether it led to what it was for.
     pub success: bool,
-    /// Result for programs.
+    /// What it led to.
     pub data: Value,
-    /// Result for users.
+    /// The same for people.
     pub summary: Option<String>,
-    /// Error, if it failed.
+    /// What went wrong, if something did.
     pub error: Option<Value>,
 }
 
-/// The server's response to an answer.
+/// What the server says to an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// Accepted.
+    /// It was taken.
     Accepted,
-    /// Rejected by validation; the question stays open.
+    /// It was not, for this reason; the question stands.
     Rejected(Violation),
-    /// Not sent: the session has ended, or asks another question than the one that
-    /// [`next`](Conversation::next) returned. Call `next` for the open one.
-    Superseded,
+    /// It was not sent: the conversation had ended or asked something else meanwhile.
+    Outdated,
 }
 
 impl Client {
-    /// Starts a session of a flow. `initial` answers prompts in advance, by key.
+    /// Begins a conversation with a tool.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -100,7 +95,7 @@ impl Client {
     ///     match conversation.answer(json!(answer)).await? {
     ///         Verdict::Accepted => {}
     ///         Verdict::Rejected(_) => assert_eq!(question.prompt.message, "Enter email"),
-    ///         Verdict::Superseded => panic!("no other client answers"),
+    ///         Verdict::Outdated => panic!("nobody else takes part"),
     ///     }
     /// }
     /// let Turn::Finished(finished) = conversation.next().await? else { panic!("it asks on") };
@@ -117,7 +112,7 @@ impl Client {
         let definition = self.listed_tool(tool);
         let call = ProposedCall { tool, arguments: &initial, definition: definition.as_deref() };
         self.shared.approve(&link, &call).await?;
-        // Prompts may be pushed before the result with the session id is processed.
+        // Questions may be sent before the result that names the session has been looked at.
         let starting = self.shared.conversations.starting();
         let params = Map::from_iter([
             ("toolName".to_owned(), json!(tool)),
@@ -125,7 +120,7 @@ impl Client {
         ]);
         let result = self.interaction("interaction.start", params).await?;
         let Some(session) = result.get("sessionId").and_then(Value::as_str) else {
-            return Err(Error::Protocol("interaction.start returned no sessionId".to_owned()));
+            return Err(Error::Protocol("interaction.start gives no sessionId".to_owned()));
         };
         let mut conversation = Conversation::new(self, session, starting);
         conversation.take(&result);
@@ -138,7 +133,7 @@ impl Client {
         Ok(conversation)
     }
 
-    /// Resumes a session that was left open, by this client or another one of the same user.
+    /// Takes a conversation up again that was left, here or elsewhere.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -149,7 +144,7 @@ impl Client {
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// let session = client.begin("wizard", Map::new()).await?.session().to_owned();
-    /// // Later, perhaps by another client of the same user.
+    /// // Later, perhaps by another client of the same person.
     /// let Turn::Question(question) = client.resume(&session).next().await? else { panic!("it is over") };
     /// assert_eq!(question.prompt.message, "Enter name");
     /// # Ok(())
@@ -168,7 +163,6 @@ impl Conversation {
             session: session.to_owned(),
             token: None,
             next: Next::Unknown,
-            is_seen: false,
             answered: None,
             is_retry_due: false,
             lacks_continue: false,
@@ -177,14 +171,12 @@ impl Conversation {
         }
     }
 
-    /// Id of the session.
+    /// The name of the session, by which it can be taken up again.
     pub fn session(&self) -> &str {
         &self.session
     }
 
-    /// Waits for the next question or the end of the session, as long as the server reports that it
-    /// is at work. A session that expires meanwhile fails at once with the server's error
-    /// `SESSION_EXPIRED`, whose data names the limit.
+    /// What comes next, waiting for it as long as the server says that it is at work.
     pub async fn next(&mut self) -> Result<Turn, Error> {
         let limit = self.client.shared.options.total_limit;
         let begun = Instant::now();
@@ -192,7 +184,6 @@ impl Conversation {
             self.heed_pushed();
             match &self.next {
                 Next::Question(question) => {
-                    self.is_seen = true;
                     let session = Some(self.session.clone());
                     return Ok(Turn::Question(Box::new(Question { session, ..*question.clone() })));
                 }
@@ -200,10 +191,9 @@ impl Conversation {
                     let session = Some(self.session.clone());
                     return Ok(Turn::Finished(Finished { session, ..finished.clone() }));
                 }
-                Next::Failed(error) => return Err(Error::Server(*error.clone())),
                 Next::Unknown | Next::Rejected(_) => {}
             }
-            // A server that pushes has usually done so within this time.
+            // A server that sends what is next has mostly sent it by now.
             match tokio::time::timeout(POLL, self.pushed.recv()).await {
                 Ok(Some(pushed)) => {
                     self.heed(pushed);
@@ -214,20 +204,14 @@ impl Conversation {
         Err(Error::Timeout { what: "the next question".to_owned(), limit })
     }
 
-    /// Answers the question that [`next`](Self::next) returned last. An answer to any other question
-    /// is not sent.
+    /// Answers the question.
     pub async fn answer(&mut self, value: Value) -> Result<Verdict, Error> {
-        self.heed_pushed();
+        if self.heed_pushed() || matches!(self.next, Next::Finished(_)) {
+            return Ok(Verdict::Outdated);
+        }
         let turn = match &self.next {
-            Next::Question(question) | Next::Rejected(question) if self.is_seen => question.turn,
-            Next::Failed(error) => return Err(Error::Server(*error.clone())),
-            Next::Unknown => {
-                let what = "no question is open; call `next` before `answer`";
-                return Err(Error::Usage(what.to_owned()));
-            }
-            Next::Question(_) | Next::Rejected(_) | Next::Finished(_) => {
-                return Ok(Verdict::Superseded);
-            }
+            Next::Question(question) | Next::Rejected(question) => question.turn,
+            Next::Unknown | Next::Finished(_) => None,
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let mut response = json!({"value": value, "timestamp": u64::try_from(now).unwrap_or(0)});
@@ -238,7 +222,7 @@ impl Conversation {
         params.insert("response".to_owned(), response);
         let mut request = self.client.interaction("interaction.respond", params);
         if turn.is_some() {
-            // With a turn id the answer is idempotent.
+            // An answer that names its turn is taken once, however often it comes.
             request = request.repeatable();
         }
         let result = request.await?;
@@ -247,7 +231,6 @@ impl Conversation {
         if result.get("accepted").and_then(Value::as_bool) == Some(true) {
             self.answered = turn.or(self.answered);
             self.next = Next::Unknown;
-            self.is_seen = false;
             self.take(&result);
             return Ok(Verdict::Accepted);
         }
@@ -266,14 +249,14 @@ impl Conversation {
         Ok(Verdict::Rejected(violation))
     }
 
-    /// Cancels the session.
+    /// Ends the conversation.
     pub async fn cancel(self, reason: Option<&str>) -> Result<(), Error> {
         let mut params = self.params();
         params.extend(reason.map(|reason| ("reason".to_owned(), json!(reason))));
         self.client.interaction("interaction.cancel", params).await.map(|_| ())
     }
 
-    /// Completes the session early with the answers so far, if the flow allows that.
+    /// Finishes the conversation before its end, with what there is, if the tool can do that.
     pub async fn finish(self) -> Result<Value, Error> {
         let params = self.params();
         let result = self.client.interaction("interaction.complete", params).await?;
@@ -286,7 +269,8 @@ impl Conversation {
         params
     }
 
-    /// Waits until the open question is obsolete: the session has ended, or asks another one.
+    /// Completes when an answer to the open question would come too late: the conversation has
+    /// ended, or asks something else.
     pub(super) async fn moved_on(&mut self) {
         loop {
             match self.pushed.recv().await {
@@ -300,21 +284,20 @@ impl Conversation {
         }
     }
 
-    /// Applies everything that the server has pushed so far.
-    fn heed_pushed(&mut self) {
+    /// Takes in everything the server has sent so far; returns whether it makes the open question
+    /// obsolete.
+    fn heed_pushed(&mut self) -> bool {
+        let mut is_obsolete = false;
         while let Ok(pushed) = self.pushed.try_recv() {
-            self.heed(pushed);
+            is_obsolete |= self.heed(pushed);
         }
+        is_obsolete
     }
 
-    /// Applies a pushed message; returns whether it makes the open question obsolete.
+    /// Takes in what the server has sent; returns whether it makes the open question obsolete.
     fn heed(&mut self, pushed: Pushed) -> bool {
         match (pushed, &self.next) {
-            (Pushed::Progress, _) | (_, Next::Finished(_) | Next::Failed(_)) => false,
-            (Pushed::Expired(error), _) => {
-                self.next = Next::Failed(error);
-                true
-            }
+            (Pushed::Progress, _) | (_, Next::Finished(_)) => false,
             (Pushed::Finished(finished), _) => {
                 self.next = Next::Finished(finished);
                 true
@@ -327,8 +310,6 @@ impl Conversation {
                 false
             }
             (Pushed::Question(mut question), Next::Rejected(rejected)) => {
-                // The first prompt after a rejection repeats the question, unless its turn differs.
-                self.is_seen &= is_same(rejected, &question, true);
                 if question.rejection.is_none() {
                     question.rejection = rejected.rejection.clone();
                 }
@@ -337,7 +318,6 @@ impl Conversation {
             }
             (Pushed::Question(question), before) => {
                 let is_obsolete = matches!(before, Next::Question(_));
-                self.is_seen = false;
                 self.next = Next::Question(question);
                 is_obsolete
             }
@@ -348,8 +328,8 @@ impl Conversation {
         matches!((question.turn, self.answered), (Some(turn), Some(answered)) if turn <= answered)
     }
 
-    /// Polls a server that has not pushed the next step. A rejected question stays open without
-    /// polling.
+    /// Finds out what is next from a server that has not sent it: the rejected question stands, and
+    /// anything else is asked for.
     async fn look(&mut self) -> Result<(), Error> {
         if let Next::Rejected(question) = &self.next {
             self.next = Next::Question(question.clone());
@@ -359,7 +339,7 @@ impl Conversation {
         if !self.lacks_continue {
             let asked = self.client.interaction("interaction.continue", self.params());
             match asked.repeatable().await {
-                // Not all servers have it; all have `interaction.getState`.
+                // Only some servers can be asked; all of them tell how a session stands.
                 Err(Error::Server(error)) if error.code == -32601 => self.lacks_continue = true,
                 result => {
                     self.take_state(&result?);
@@ -379,7 +359,7 @@ impl Conversation {
         }
     }
 
-    /// Reads the token and the next step from a result.
+    /// Takes what is next out of a result that says so.
     fn take(&mut self, result: &Value) {
         self.take_token(result);
         let Some(next) = result.get("next") else { return };
@@ -391,7 +371,7 @@ impl Conversation {
         }
     }
 
-    /// Reads the next step from the state of a session.
+    /// Takes what is next out of the state of a session.
     fn take_state(&mut self, result: &Value) {
         self.take(result);
         if !matches!(self.next, Next::Unknown) {
@@ -407,7 +387,7 @@ impl Conversation {
         {
             let mut finished = Finished::read(result);
             if result.get("result").is_none() {
-                // Seed 000 has the state and the accumulated data, and no result.
+                // Seed 000 tells the state and what was gathered, and no result.
                 finished.success = true;
                 finished.data = result.get("accumulatedData").cloned().unwrap_or_default();
             }
@@ -418,7 +398,7 @@ impl Conversation {
 }
 
 impl Finished {
-    /// Decodes `{result, summary}`.
+    /// Reads `{result, summary}`.
     pub(super) fn read(complete: &Value) -> Self {
         let result = complete.get("result");
         let member = |name: &str| result.and_then(|result| result.get(name)).cloned();
@@ -432,8 +412,8 @@ impl Finished {
     }
 }
 
-/// Returns whether a pushed question repeats the open one: by its turn, or else as the repetition
-/// after a rejection, or by equality.
+/// Returns whether a question is the open one again: by its turn, or else as the repetition that
+/// follows a rejection, or word for word.
 fn is_same(open: &Question, pushed: &Question, is_retry_due: bool) -> bool {
     match (open.turn, pushed.turn) {
         (None, None) => is_retry_due || open.prompt == pushed.prompt,
@@ -441,7 +421,7 @@ fn is_same(open: &Question, pushed: &Question, is_retry_due: bool) -> bool {
     }
 }
 
-/// Decodes the validation error of a rejected answer.
+/// Reads why an answer was rejected.
 fn rejection(result: &Value) -> Violation {
     let said = |name: &str| {
         let validation = result.get("validation")?;
@@ -454,5 +434,5 @@ fn rejection(result: &Value) -> Violation {
     }
 }
 
-/// Time to wait for a pushed message before polling.
+/// How long a server may take to send what is next before it is asked.
 const POLL: Duration = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! Running a session to its end, with the host answering its prompts.
+//! A whole conversation, answered by the host.
 
 use serde_json::{Map, Value, json};
 
@@ -9,11 +9,11 @@ use crate::error::{Error, ServerError};
 use crate::event::Event;
 
 impl Client {
-    /// Runs a flow; the host answers its prompts.
+    /// Holds a conversation with a tool, its questions answered by the host.
     ///
-    /// Like [`try_converse`](Self::try_converse), but if the server lacks the interaction protocol or
-    /// the tool is not interactive, the host is asked for the arguments up front, which are sent with
-    /// one `tools/call` (INT-099).
+    /// Does what [`try_converse`](Self::try_converse) does. With a server that has no conversations,
+    /// or a tool that asks nothing, everything the tool takes is asked for upfront, and sent with one
+    /// `tools/call` (INT-099).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -24,7 +24,7 @@ impl Client {
     /// use mcp_flow_client::Client;
     /// # use serde_json::{Map, json};
     ///
-    /// /// Answers by the key of the prompt.
+    /// /// Who answers by what is asked.
     /// struct Ada;
     ///
     /// impl Host for Ada {
@@ -60,11 +60,12 @@ impl Client {
         }
     }
 
-    /// Runs a flow; the host answers its prompts. `None` if the server lacks the interaction protocol
-    /// or the tool is not interactive: call it with all arguments (C-44).
+    /// Holds a conversation with a tool, its questions answered by the host; `None` if the server
+    /// holds none, or not with this tool, which is then to be called with everything upfront (C-44).
     ///
-    /// Answers are validated before they are sent, and asked for again if invalid (INT-087, INT-096).
-    /// A session that expires is restarted once, with the answers so far (INT-088).
+    /// Answers are checked here before they are sent, and asked for again when they are wrong
+    /// (INT-087, INT-096). A session that expires is begun anew, once, with what was answered so far
+    /// (INT-088).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -72,7 +73,7 @@ impl Client {
     /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
-    /// // A tool that is not interactive.
+    /// // A tool that asks nothing.
     /// let finished = client.try_converse("math.add", serde_json::Map::new()).await?;
     /// assert!(finished.is_none());
     /// # Ok(())
@@ -96,7 +97,7 @@ impl Client {
             match self.hold_noting(conversation, &mut known).await {
                 Err(Error::Server(error)) if is_gone(&error) && !again => {
                     again = true;
-                    let what = "the session has expired; starting it again";
+                    let what = "the session has expired; the conversation begins anew";
                     self.shared.tell(Event::Warning(what.to_owned()));
                 }
                 held => return held.map(Some),
@@ -104,12 +105,12 @@ impl Client {
         }
     }
 
-    /// Runs a session to its end; the host answers its prompts.
+    /// Goes on with a conversation, its questions answered by the host.
     pub async fn hold(&self, conversation: Conversation) -> Result<Finished, Error> {
         self.hold_noting(conversation, &mut Map::new()).await
     }
 
-    /// Runs a session to its end, and records the accepted answers by key.
+    /// Goes on with a conversation, and notes what is answered under its key.
     async fn hold_noting(
         &self,
         mut conversation: Conversation,
@@ -123,8 +124,8 @@ impl Client {
             };
             let answer = loop {
                 if wrong >= MOST_WRONG {
-                    let _ = conversation.cancel(Some("too many invalid answers")).await;
-                    return Err(Error::Denied("too many invalid answers".to_owned()));
+                    let _ = conversation.cancel(Some("no good answer")).await;
+                    return Err(Error::Denied("no good answer was given".to_owned()));
                 }
                 let answered = tokio::select! {
                     biased;
@@ -134,14 +135,14 @@ impl Client {
                 let value = match answered {
                     PromptAnswer::Value(value) => value,
                     PromptAnswer::Cancel(reason) => {
-                        // The outcome is the same if the server cannot be reached.
+                        // Whether the server hears of it changes nothing here.
                         let _ = conversation.cancel(reason.as_deref()).await;
                         let reason = reason.unwrap_or_else(|| "cancelled".to_owned());
                         return Err(Error::Denied(reason));
                     }
                     PromptAnswer::Leave => {
                         let session = conversation.session();
-                        return Err(Error::Denied(format!("left open; resume session {session}")));
+                        return Err(Error::Denied(format!("left; take it up again as {session}")));
                     }
                 };
                 match question.prompt.check(&value) {
@@ -153,7 +154,7 @@ impl Client {
             match conversation.answer(answer.clone()).await? {
                 Verdict::Accepted => known.extend(question.key.map(|key| (key, answer))),
                 Verdict::Rejected(_) => wrong += 1,
-                Verdict::Superseded => {}
+                Verdict::Outdated => {}
             }
         }
     }
@@ -165,17 +166,17 @@ impl Client {
     }
 }
 
-/// Returns whether the tool has to be called with all arguments instead.
+/// Whether a tool is to be called with everything upfront instead.
 fn means_upfront(error: &ServerError) -> bool {
     is(error, -7, "NOT_INTERACTIVE") || error.code == -32601
 }
 
-/// Returns whether the session has expired or is unknown to the server.
+/// Returns whether the server does not know the session any more, by its limits or by a restart.
 fn is_gone(error: &ServerError) -> bool {
     is(error, -2, "SESSION_EXPIRED") || is(error, -1, "SESSION_NOT_FOUND")
 }
 
-/// Returns whether this is the given error of the interaction protocol, by name or else by code.
+/// Whether this is an error of the interaction protocol, by its name or else by its number.
 fn is(error: &ServerError, number: i64, name: &str) -> bool {
     match error.name() {
         Some(found) => found == name,
@@ -183,7 +184,8 @@ fn is(error: &ServerError, number: i64, name: &str) -> bool {
     }
 }
 
-/// Explains an error of the interaction protocol to a user; `None` for any other error (INT-090).
+/// What an error of the interaction protocol means to a person; `None` for any other error
+/// (INT-090).
 ///
 /// ```
 /// use mcp_flow_client::ServerError;
@@ -194,19 +196,23 @@ fn is(error: &ServerError, number: i64, name: &str) -> bool {
 /// ```
 pub fn explain(error: &ServerError) -> Option<&'static str> {
     let known = [
-        (-1, "SESSION_NOT_FOUND", "the session does not exist; it may have been removed"),
+        (-1, "SESSION_NOT_FOUND", "the server knows no such session; it may have been erased"),
         (-2, "SESSION_EXPIRED", "the session has expired; start it again"),
-        (-3, "INVALID_STATE_TRANSITION", "this is not possible in the session's current state"),
-        (-4, "VALIDATION_FAILED", "a value violates its validation rules"),
-        (-5, "TIMEOUT", "the server timed out; try again"),
-        (-6, "ALREADY_CANCELLED", "the session is already cancelled"),
-        (-7, "NOT_INTERACTIVE", "the tool is not interactive; call it with all its arguments"),
+        (-3, "INVALID_STATE_TRANSITION", "the session stands where this cannot be done"),
+        (
+            -4,
+            "VALIDATION_FAILED",
+            "a value breaks its rules, and there is no question to go back to",
+        ),
+        (-5, "TIMEOUT", "the server took too long over this step; try again"),
+        (-6, "ALREADY_CANCELLED", "the session was cancelled before"),
+        (-7, "NOT_INTERACTIVE", "this tool asks nothing; call it with all its parameters"),
     ];
     known.into_iter().find(|(number, name, _)| is(error, *number, name)).map(|(_, _, text)| text)
 }
 
 impl Finished {
-    /// Converts the outcome of a tool call.
+    /// The end of a conversation that was no more than a call.
     pub(super) fn of_call(outcome: crate::ToolOutcome) -> Result<Self, Error> {
         let outcome = outcome.into_result()?;
         let text = outcome.text();
@@ -215,5 +221,5 @@ impl Finished {
     }
 }
 
-/// Maximum number of invalid answers in one session.
+/// How many wrong answers are taken from a host before it is given up on.
 const MOST_WRONG: usize = 50;

@@ -1,43 +1,43 @@
-//! Prompts of interaction sessions, and their answers.
+//! One question of a conversation.
 
 use mcp_flow_session::Violation;
 use mcp_flow_session::prompt::{Progress, Prompt, PromptType, Rules};
 use serde_json::Value;
 
-/// A prompt that waits for an answer. Its texts are untrusted: show them through
+/// One question of a conversation. Its texts are the server's: show them through
 /// [`neutral`](crate::neutral).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Question {
-    /// Message, type and validation rules.
+    /// What is asked, and the rules its answer must keep to.
     pub prompt: Prompt,
-    /// Key of the answer, if the server sends one.
+    /// What the answer is kept under, if the server says so.
     pub key: Option<String>,
-    /// Id of the session; `None` for a parameter asked for before a call.
+    /// The session that asks; none for what is asked before a call.
     pub session: Option<String>,
-    /// The prompt's `turnId`, if the server sends one.
+    /// Which turn of the conversation it is, if the server says so.
     pub turn: Option<u64>,
-    /// Progress of the session.
+    /// How far the conversation has come.
     pub progress: Option<Progress>,
-    /// Validation error of the last answer (INT-087).
+    /// What was wrong with the last answer (INT-087).
     pub rejection: Option<Violation>,
-    /// The prompt as received.
+    /// The prompt as it came.
     pub raw: Value,
 }
 
-/// The host's answer to a prompt.
+/// What the person says to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PromptAnswer {
-    /// Answer with this value.
+    /// This.
     Value(Value),
-    /// Cancel the session, perhaps with a reason.
+    /// Nothing; the conversation is over, perhaps for this reason.
     Cancel(Option<String>),
-    /// Leave the session open, to be resumed later.
+    /// Nothing for now; the conversation can be taken up later, where the server keeps it.
     Leave,
 }
 
 impl Question {
-    /// Decodes a prompt. One of an unknown type is asked as text.
+    /// Reads a prompt as a server sends it. One of an unknown kind is asked as a text.
     pub(crate) fn read(raw: Value, progress: Option<&Value>) -> Self {
         let prompt = serde_json::from_value(raw.clone()).unwrap_or_else(|_| {
             let message = raw.get("message").and_then(Value::as_str).unwrap_or("?");
@@ -61,7 +61,7 @@ impl Question {
         }
     }
 
-    /// Creates a prompt for a parameter of a tool.
+    /// A question of our own making.
     pub(crate) fn of(key: &str, prompt: Prompt) -> Self {
         let raw = serde_json::to_value(&prompt).unwrap_or_default();
         let key = Some(key.to_owned());

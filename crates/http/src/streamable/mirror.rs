@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{HeaderMap, HeaderName};
 use mcp_flow_proto::error::HEADER_MISMATCH;
-use mcp_flow_proto::{Kind, Raw, Request, Revision, RpcError, method};
+use mcp_flow_proto::{Raw, Request, Revision, RpcError, ValueKind, method};
 use mcp_flow_server::{Principal, Server, Tool};
 
 use super::headers::{VERSION, text};
@@ -85,7 +85,7 @@ fn find<'a>(arguments: Raw<'a>, path: &[String]) -> Option<Raw<'a>> {
 }
 
 fn compare(headers: &HeaderMap, name: &str, value: Option<Raw<'_>>) -> Result<(), RpcError> {
-    let value = value.filter(|value| value.kind() != Kind::Null);
+    let value = value.filter(|value| value.kind() != ValueKind::Null);
     let (header, value) = match (headers.get(name), value) {
         (None, None) => return Ok(()),
         (Some(header), Some(value)) => (header, value),
@@ -97,10 +97,10 @@ fn compare(headers: &HeaderMap, name: &str, value: Option<Raw<'_>>) -> Result<()
     let header = header.to_str().ok().and_then(decode);
     let header = header.ok_or_else(|| mismatch(format!("{name} header cannot be read")))?;
     let matches = match value.kind() {
-        Kind::String => value.as_text().is_some_and(|text| text == header),
-        Kind::Boolean => value.decode::<bool>().is_ok_and(|flag| flag.to_string() == header),
+        ValueKind::String => value.as_text().is_some_and(|text| text == header),
+        ValueKind::Boolean => value.decode::<bool>().is_ok_and(|flag| flag.to_string() == header),
         // Numbers may be written in more than one way.
-        Kind::Number => value.as_number() == header.trim().parse::<f64>().ok(),
+        ValueKind::Number => value.as_number() == header.trim().parse::<f64>().ok(),
         _ => false,
     };
     if matches { Ok(()) } else { Err(mismatch(format!("{name} header does not match the body"))) }

@@ -2,7 +2,7 @@
 
 use mcp_flow_engine::OpenQuestion;
 use mcp_flow_proto::model::{
-    Choice as FormChoice, ElicitForm, ElicitResult, Field, FieldKind, FormSchema, TextFormat,
+    ElicitForm, ElicitResult, Field, FieldKind, FormChoice, FormSchema, TextFormat,
 };
 use mcp_flow_proto::{Revision, RpcError};
 use mcp_flow_session::prompt::{Bound, Choice, Prompt, PromptType, Rules};

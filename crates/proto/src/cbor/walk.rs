@@ -1,20 +1,20 @@
-//! Where an item ends, without a look at what it means.
+//! Finds the end of a CBOR item without decoding it.
 
 use crate::raw::{DecodeError, MAX_DEPTH};
 
-/// Whether texts are looked at on the way.
+/// Selects whether strings are validated on the way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Texts {
-    /// Each must be UTF-8.
+    /// Every text must be UTF-8.
     Checked,
-    /// They were checked before.
+    /// Texts were validated before.
     Passed,
 }
 
-/// How long the first item is. Refuses what is truncated, too deep or no CBOR.
+/// Returns the length of the first item. Rejects truncated, malformed and too deeply nested items.
 pub(super) fn length(bytes: &[u8], texts: Texts) -> Result<usize, DecodeError> {
     let mut walk = Walk { bytes, at: 0, texts };
-    // How many items are still to come in the container at hand, and in those around it.
+    // Remaining items of the current container, and of the containers around it.
     let mut left = 1;
     let mut around = Vec::new();
     loop {
@@ -46,12 +46,12 @@ pub(super) fn length(bytes: &[u8], texts: Texts) -> Result<usize, DecodeError> {
                 continue;
             }
             (ARRAY | MAP, None) => OPEN,
-            // Each item takes a byte at least, so none of these is so many that it means `OPEN`.
+            // Every item takes at least one byte, so `items` never equals `OPEN`.
             (ARRAY, Some(items)) if items <= walk.rest() => items,
             (MAP, Some(pairs)) if pairs <= walk.rest() => 2 * pairs,
             (ARRAY | MAP, Some(_)) => return Err(truncated()),
             (TAG, Some(_)) => 1,
-            _ => return Err(malformed("a number without an end")),
+            _ => return Err(malformed("an indefinite length where none is allowed")),
         };
         if around.len() == MAX_DEPTH {
             return Err(malformed(&format!("nested deeper than {MAX_DEPTH}")));
@@ -61,7 +61,7 @@ pub(super) fn length(bytes: &[u8], texts: Texts) -> Result<usize, DecodeError> {
     }
 }
 
-/// So many items are still to come where only a break tells.
+/// The number of remaining items of a container of indefinite length.
 const OPEN: u64 = u64::MAX;
 
 struct Walk<'a> {
@@ -71,8 +71,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The kind of an item and its argument, which is none if the length is left open or this is
-    /// the break that ends such a length.
+    /// Reads the major type of an item and its argument. The argument is `None` for an indefinite
+    /// length and for the break that ends it.
     #[inline]
     fn head(&mut self) -> Result<(u8, Option<u64>), DecodeError> {
         let [first] = self.take()?;
@@ -83,7 +83,7 @@ impl Walk<'_> {
             26 => Some(u32::from_be_bytes(self.take()?).into()),
             27 => Some(u64::from_be_bytes(self.take()?)),
             31 => None,
-            _ => return Err(malformed("an item of a kind that does not exist")),
+            _ => return Err(malformed("an item of an unknown type")),
         };
         Ok((first >> 5, argument))
     }
@@ -100,18 +100,18 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Passes the pieces of a string whose length is left open.
+    /// Skips the chunks of a string of indefinite length.
     fn pieces(&mut self, kind: u8) -> Result<(), DecodeError> {
         loop {
             match self.head()? {
                 (piece, Some(length)) if piece == kind => self.string(kind, length)?,
                 (SIMPLE, None) => return Ok(()),
-                _ => return Err(malformed("a string in pieces of another kind")),
+                _ => return Err(malformed("a string with chunks of another type")),
             }
         }
     }
 
-    /// How many bytes follow.
+    /// Returns the number of bytes left.
     fn rest(&self) -> u64 {
         (self.bytes.len() - self.at) as u64
     }
@@ -126,7 +126,7 @@ impl Walk<'_> {
 
 #[cold]
 fn truncated() -> DecodeError {
-    malformed("it ends within an item")
+    malformed("truncated item")
 }
 
 #[cold]
@@ -134,7 +134,7 @@ fn malformed(details: &str) -> DecodeError {
     DecodeError::Syntax(details.to_owned())
 }
 
-/// The kinds of items.
+/// CBOR major types (RFC 8949, section 3.1).
 pub(super) const UNSIGNED: u8 = 0;
 pub(super) const NEGATIVE: u8 = 1;
 pub(super) const BYTES: u8 = 2;
@@ -149,7 +149,7 @@ mod tests {
     use super::{Texts, length};
 
     #[test]
-    fn items_end_where_they_end() {
+    fn the_end_of_an_item_is_found() {
         for (bytes, expected) in [
             (&b"\x00"[..], Some(1)),
             (b"\x17\x00", Some(1)),

@@ -1,34 +1,34 @@
-//! Who the two ends are and what they can do.
+//! Implementations and capabilities that client and server declare.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::raw::{DecodeError, Kind, Raw};
+use crate::raw::{DecodeError, Raw, ValueKind};
 use crate::revision::Revision;
 
-/// The name and version of a program, reported by itself and believed for display only.
+/// The name and version of a program. Self-reported, so use it for display only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Implementation {
     /// Short name for programs.
     pub name: String,
-    /// Its version.
+    /// Version of the program.
     pub version: String,
-    /// Name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is for.
+    /// Purpose of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 
 impl Implementation {
-    /// A program with just a name and a version.
+    /// Creates an implementation with just a name and a version.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self { name: name.into(), version: version.into(), title: None, description: None }
     }
 
-    /// The same, without what the revision does not have.
+    /// Returns a copy without the members the revision does not have.
     #[must_use]
     pub fn for_revision(&self, revision: Revision) -> Self {
         let features = revision.features();
@@ -40,57 +40,57 @@ impl Implementation {
     }
 }
 
-/// What a client declares it can do. Unknown capabilities are accepted and ignored (C-23).
+/// Capabilities of a client. Unknown capabilities are ignored (C-23).
 ///
-/// Only whether a capability is there is kept: a client may say as much about it as it likes.
+/// Only the presence of a capability is kept, whatever else the client declares about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
-    /// Answers `sampling/createMessage`.
+    /// Supports `sampling/createMessage`.
     pub sampling: Option<SamplingCapability>,
-    /// Answers `elicitation/create`.
+    /// Supports `elicitation/create`.
     pub elicitation: Option<ElicitationCapability>,
-    /// Answers `roots/list`.
+    /// Supports `roots/list`.
     pub roots: Option<RootsCapability>,
-    /// Wants what a conversation asks in results only, and never as requests (C-06).
+    /// Wants the questions of a session in results only, never as requests (C-06).
     pub inline_interaction: bool,
 }
 
-/// How far a client's sampling goes.
+/// Details of the sampling capability.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SamplingCapability {
     /// The model may be offered tools.
     pub tools: bool,
-    /// Context of servers can be added.
+    /// The client can add context of servers.
     pub context: bool,
 }
 
-/// In which ways a client can ask the person behind it.
+/// The elicitation modes a client supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElicitationCapability {
-    /// By a form.
+    /// Form mode.
     pub form: bool,
-    /// By sending them to a URL.
+    /// URL mode.
     pub url: bool,
 }
 
-/// What a client says about its roots.
+/// Details of the roots capability.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RootsCapability {
-    /// Whether it tells when they change.
+    /// The client announces changes of its roots.
     pub list_changed: bool,
 }
 
 impl ClientCapabilities {
-    /// Reads the capabilities out of an object.
+    /// Reads the capabilities from an object.
     pub fn from_raw(raw: Raw<'_>) -> Result<Self, DecodeError> {
         let [sampling, elicitation, roots, experimental] =
             raw.members(["sampling", "elicitation", "roots", "experimental"])?;
         let sampling = declared(sampling, ["tools", "context"])?
             .map(|[tools, context]| SamplingCapability { tools, context });
-        // One that says neither means forms, as it did before there was anything else.
+        // Without either mode, form mode is meant: it was the only one before there were modes.
         let elicitation = declared(elicitation, ["form", "url"])?
             .map(|[form, url]| ElicitationCapability { form: form || !url, url });
-        let list_changed = match roots.filter(|raw| raw.kind() == Kind::Object) {
+        let list_changed = match roots.filter(|raw| raw.kind() == ValueKind::Object) {
             Some(raw) => raw.members(["listChanged"])?[0].and_then(|raw| raw.decode().ok()),
             None => None,
         };
@@ -101,29 +101,30 @@ impl ClientCapabilities {
     }
 }
 
-/// Whether the capability `interaction` says `"delivery": "inline"`. What is malformed says nothing.
+/// Returns whether the capability `interaction` has `"delivery": "inline"`. Malformed values count
+/// as absent.
 fn wants_inline(experimental: Raw<'_>) -> bool {
     fn member<'a>(raw: Raw<'a>, name: &str) -> Option<Raw<'a>> {
-        let object = Some(raw).filter(|raw| raw.kind() == Kind::Object)?;
+        let object = Some(raw).filter(|raw| raw.kind() == ValueKind::Object)?;
         object.members([name]).ok().and_then(|[found]| found)
     }
     let delivery = member(experimental, "interaction").and_then(|raw| member(raw, "delivery"));
     delivery.and_then(Raw::as_text).is_some_and(|delivery| delivery == "inline")
 }
 
-/// Whether a capability is there, and which of its parts are.
+/// Returns which parts of a capability are present, or `None` if the capability is absent.
 fn declared<const N: usize>(
     raw: Option<Raw<'_>>,
     parts: [&str; N],
 ) -> Result<Option<[bool; N]>, DecodeError> {
-    let is_there = |raw: Option<Raw<'_>>| raw.is_some_and(|raw| raw.kind() != Kind::Null);
+    let is_there = |raw: Option<Raw<'_>>| raw.is_some_and(|raw| raw.kind() != ValueKind::Null);
     match raw {
-        Some(raw) if raw.kind() == Kind::Object => Ok(Some(raw.members(parts)?.map(is_there))),
+        Some(raw) if raw.kind() == ValueKind::Object => Ok(Some(raw.members(parts)?.map(is_there))),
         raw => Ok(is_there(raw).then_some([false; N])),
     }
 }
 
-/// What a server declares it can do. Only what is really there is declared (PAT-005).
+/// Capabilities of a server. Only what is available is declared (PAT-005).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerCapabilities {
@@ -133,7 +134,7 @@ pub struct ServerCapabilities {
     /// Resources can be listed and read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceCapability>,
-    /// Prompts can be listed and got.
+    /// Prompts can be listed and retrieved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompts: Option<ListCapability>,
     /// Arguments can be completed.
@@ -142,10 +143,10 @@ pub struct ServerCapabilities {
     /// Log messages are sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logging: Option<Map<String, Value>>,
-    /// Additions by name.
+    /// Experimental capabilities by name.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub experimental: Map<String, Value>,
-    /// Additions by name, in revisions that have a place of their own for them.
+    /// Extensions by name, in revisions that have them.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub extensions: Map<String, Value>,
 }
@@ -154,7 +155,7 @@ pub struct ServerCapabilities {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListCapability {
-    /// Whether changes of the list are announced.
+    /// Changes of the list are announced.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub list_changed: bool,
 }
@@ -163,10 +164,10 @@ pub struct ListCapability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceCapability {
-    /// Whether changes of one resource are told to those who ask for it.
+    /// Clients can subscribe to changes of single resources.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub subscribe: bool,
-    /// Whether changes of the list are announced.
+    /// Changes of the list are announced.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub list_changed: bool,
 }
@@ -176,7 +177,7 @@ mod tests {
     use super::{ClientCapabilities, ElicitationCapability, SamplingCapability};
     use crate::raw::Raw;
 
-    /// PAT-009, PAT-047, C-23: what is declared, in every form it may have.
+    /// PAT-009, PAT-047, C-23: capabilities are read in every form.
     #[test]
     fn capabilities_are_read() {
         let read = |text| ClientCapabilities::from_raw(Raw::Json(text)).unwrap();

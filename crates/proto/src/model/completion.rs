@@ -1,36 +1,36 @@
-//! Completion: what an argument could go on to be.
+//! Completion of arguments.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 
 use super::Meta;
-use crate::raw::{Kind, Params, Raw};
+use crate::raw::{Params, Raw, ValueKind};
 
 /// The params of `completion/complete`.
 #[derive(Clone, Debug)]
 pub struct CompleteParams<'a> {
-    /// Whose argument is completed.
+    /// The prompt or resource template whose argument is completed.
     pub reference: Reference<'a>,
-    /// Which argument.
+    /// Name of the argument.
     pub argument: Cow<'a, str>,
-    /// What there is of it so far.
+    /// The value typed so far.
     pub value: Cow<'a, str>,
-    /// The arguments that are settled already: an object.
+    /// Values of the other arguments: an object.
     pub resolved: Raw<'a>,
 }
 
-/// What has arguments that can be completed.
+/// The owner of an argument that can be completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference<'a> {
     /// A prompt, by its name.
     Prompt(Cow<'a, str>),
-    /// A resource or a template of resources, by its URI.
+    /// A resource or resource template, by its URI.
     Resource(Cow<'a, str>),
 }
 
 impl<'a> CompleteParams<'a> {
-    /// Reads the params; the error is a sentence naming the member at fault.
+    /// Reads the params. The error is a sentence naming the invalid member.
     pub fn from_params(params: Params<'a>) -> Result<Self, String> {
         let members = params.members(["ref", "argument", "context"]);
         let [reference, argument, context] = members.map_err(|error| error.to_string())?;
@@ -66,7 +66,7 @@ fn object<'a, const N: usize>(
 ) -> Result<[Option<Raw<'a>>; N], String> {
     match raw {
         None => Err(format!("{name} is required")),
-        Some(raw) if raw.kind() == Kind::Object => {
+        Some(raw) if raw.kind() == ValueKind::Object => {
             raw.members(members).map_err(|error| format!("{name} is malformed: {error}"))
         }
         Some(_) => Err(format!("{name} must be an object")),
@@ -78,34 +78,34 @@ fn text<'a>(name: &str, raw: Option<Raw<'a>>) -> Result<Cow<'a, str>, String> {
     raw.as_text().ok_or_else(|| format!("{name} must be a string"))
 }
 
-/// What completion gives back, as it goes over the wire.
+/// The result of `completion/complete`, for encoding.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CompleteResult<'a> {
     /// `complete`, under revisions that have result types.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_type: Option<&'static str>,
-    /// What the argument could be.
+    /// The suggested values.
     pub completion: CompletionValues<'a>,
-    /// Who answered.
+    /// `_meta` of the result, which identifies the server.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
 }
 
-/// What an argument could be, best first.
+/// Suggested values, best first.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CompletionValues<'a> {
-    /// At most [`MOST_COMPLETIONS`] of them.
+    /// At most [`MOST_COMPLETIONS`] values.
     pub values: &'a [String],
-    /// How many there are in all, if known.
+    /// Total number of matches, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// Whether there are more than these.
+    /// More matches exist than are listed.
     pub has_more: bool,
 }
 
-/// How many completions one reply may hold.
+/// Maximum number of values in one result.
 pub const MOST_COMPLETIONS: usize = 100;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Content: what tools return and messages hold.
+//! Content blocks of tool results and messages.
 //!
-//! Here is what there is to say. How it is written differs by revision and by form (`wire`); what
-//! peers send is read in every form there is (`decode`); `media` makes content out of files.
+//! This module has the types. `wire` encodes them by revision and form, `decode` reads every form
+//! peers send, and `media` creates content from files.
 
 mod decode;
 mod media;
@@ -19,7 +19,7 @@ pub use media::{Media, MediaError, guess_mime_type};
 pub use resource::{ResourceBody, ResourceContents, ResourceLink};
 pub use wire::{ContentForm, ContentList};
 
-/// One piece of content.
+/// One content block.
 ///
 /// Serializes in the official form of the newest revision; [`wire`](Self::wire) has the others.
 /// Deserializes from any form a peer may send.
@@ -39,83 +39,83 @@ pub enum Content {
     Text {
         /// The text.
         text: String,
-        /// For whom, and how important.
+        /// Audience and priority.
         annotations: Option<Box<Annotations>>,
-        /// Anything else.
+        /// Additional members.
         meta: Option<Box<Meta>>,
     },
-    /// A picture.
+    /// An image.
     Image {
         /// The file's bytes.
         data: Blob,
-        /// What kind of file, such as `image/png`.
+        /// MIME type, such as `image/png`.
         mime_type: String,
-        /// Where the same picture is found, if that is known too.
+        /// URL of the same image, if known.
         url: Option<String>,
-        /// For whom, and how important.
+        /// Audience and priority.
         annotations: Option<Box<Annotations>>,
-        /// Anything else.
+        /// Additional members.
         meta: Option<Box<Meta>>,
     },
-    /// A picture of which only the place is known. Nothing here ever fetches it.
+    /// An image of which only the URL is known. It is never fetched here.
     ImageUrl {
-        /// Where it is.
+        /// URL of the image.
         url: String,
-        /// What kind of file, if known.
+        /// MIME type, if known.
         mime_type: Option<String>,
-        /// For whom, and how important.
+        /// Audience and priority.
         annotations: Option<Box<Annotations>>,
-        /// Anything else.
+        /// Additional members.
         meta: Option<Box<Meta>>,
     },
-    /// Sound.
+    /// Audio.
     Audio {
         /// The file's bytes.
         data: Blob,
-        /// What kind of file, such as `audio/wav`.
+        /// MIME type, such as `audio/wav`.
         mime_type: String,
-        /// For whom, and how important.
+        /// Audience and priority.
         annotations: Option<Box<Annotations>>,
-        /// Anything else.
+        /// Additional members.
         meta: Option<Box<Meta>>,
     },
-    /// A resource, embedded whole.
+    /// An embedded resource.
     Resource {
         /// The resource.
         resource: ResourceContents,
-        /// For whom, and how important.
+        /// Audience and priority.
         annotations: Option<Box<Annotations>>,
-        /// Anything else.
+        /// Additional members.
         meta: Option<Box<Meta>>,
     },
-    /// A resource, by reference.
+    /// A link to a resource.
     ResourceLink(Box<ResourceLink>),
-    /// What comes on an execution stream of the same request, on `/mcp-flow` only (C-50).
+    /// Content sent on an execution stream of the same request, on `/mcp-flow` only (C-50).
     Stream {
-        /// Which of the request's streams.
+        /// Tag of the stream.
         tag: u32,
-        /// What kind of content it is.
+        /// MIME type of the content.
         mime_type: String,
-        /// For whom, and how important.
+        /// Audience and priority.
         annotations: Option<Box<Annotations>>,
-        /// Anything else.
+        /// Additional members.
         meta: Option<Box<Meta>>,
     },
 }
 
 impl Content {
-    /// Plain text.
+    /// Creates text content.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), annotations: None, meta: None }
     }
 
-    /// A picture from the bytes of its file.
+    /// Creates an image from the bytes of its file.
     pub fn image(data: impl Into<Vec<u8>>, mime_type: impl Into<String>) -> Self {
         let (data, mime_type) = (Blob(data.into()), mime_type.into());
         Self::Image { data, mime_type, url: None, annotations: None, meta: None }
     }
 
-    /// A picture from the bytes of its file, which is also found at a URL.
+    /// Creates an image from the bytes of its file, with a URL where it can also be fetched.
     pub fn image_with_url(
         data: impl Into<Vec<u8>>,
         mime_type: impl Into<String>,
@@ -125,43 +125,43 @@ impl Content {
         Self::Image { data, mime_type, url, annotations: None, meta: None }
     }
 
-    /// A picture of which only the URL is known.
+    /// Creates an image of which only the URL is known.
     ///
-    /// Clients get a link to it (C-25): nobody fetches it for them.
+    /// Clients receive a link (C-25); the image is not fetched for them.
     pub fn image_url(url: impl Into<String>) -> Self {
         Self::ImageUrl { url: url.into(), mime_type: None, annotations: None, meta: None }
     }
 
-    /// Sound from the bytes of its file.
+    /// Creates audio from the bytes of its file.
     pub fn audio(data: impl Into<Vec<u8>>, mime_type: impl Into<String>) -> Self {
         let (data, mime_type) = (Blob(data.into()), mime_type.into());
         Self::Audio { data, mime_type, annotations: None, meta: None }
     }
 
-    /// A resource, embedded whole.
+    /// Embeds a resource.
     pub fn embedded(resource: ResourceContents) -> Self {
         Self::Resource { resource, annotations: None, meta: None }
     }
 
-    /// A link to a resource, by its URI and a short name.
+    /// Creates a link to a resource from its URI and a short name.
     pub fn link(uri: impl Into<String>, name: impl Into<String>) -> Self {
         let link = ResourceLink { uri: uri.into(), name: name.into(), ..ResourceLink::default() };
         Self::ResourceLink(Box::new(link))
     }
 
-    /// What comes on a stream of the same request.
+    /// Creates a reference to an execution stream of the same request.
     pub fn stream(tag: u32, mime_type: impl Into<String>) -> Self {
         Self::Stream { tag, mime_type: mime_type.into(), annotations: None, meta: None }
     }
 
-    /// The same content, with hints on how it is meant to be used.
+    /// Sets the annotations.
     #[must_use]
     pub fn with_annotations(mut self, hints: Annotations) -> Self {
         *self.extras_mut().0 = Some(Box::new(hints));
         self
     }
 
-    /// The same content, with anything else that rides along in `_meta`.
+    /// Sets `_meta`.
     #[must_use]
     pub fn with_meta(mut self, members: Meta) -> Self {
         *self.extras_mut().1 = Some(Box::new(members));
@@ -206,7 +206,7 @@ impl From<&str> for Content {
     }
 }
 
-/// Bytes, written as base64.
+/// Bytes, encoded as base64.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob(pub Vec<u8>);
 
@@ -228,7 +228,7 @@ impl<'de> Deserialize<'de> for Blob {
     }
 }
 
-/// Borrowed bytes, written as base64.
+/// Borrowed bytes, encoded as base64.
 struct Base64<'a>(&'a [u8]);
 
 impl Serialize for Base64<'_> {
@@ -237,26 +237,26 @@ impl Serialize for Base64<'_> {
     }
 }
 
-/// Hints on how content is meant to be used.
+/// Hints on the intended use of content.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Annotations {
-    /// For whom it is.
+    /// Intended audience.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub audience: Vec<Audience>,
-    /// How important it is, from 0 to 1.
+    /// Importance, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<f64>,
-    /// When it was last changed, as an ISO 8601 text.
+    /// Time of the last change in ISO 8601 format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
 }
 
-/// For whom content is.
+/// The intended audience of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Audience {
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,

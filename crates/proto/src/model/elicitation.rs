@@ -1,58 +1,58 @@
-//! Elicitation: asking the person behind the client.
+//! Elicitation: asking the user for input.
 //!
-//! A form asks for a flat object of simple values (`form` says what it may hold, `wire` how it is
-//! written by revision, `read` makes one out of a JSON Schema). A URL sends the person elsewhere,
-//! for what must not pass through the client.
+//! A form asks for a flat object of simple values (`form` has the field types, `wire` encodes them
+//! by revision, `from_schema` derives a form from a JSON Schema). URL mode sends the user to a page, for
+//! data that must not pass through the client.
 
 mod form;
-mod read;
+mod from_schema;
 mod wire;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-pub use form::{Choice, Field, FieldKind, FormSchema, TextFormat};
-pub use read::BadForm;
-pub use wire::Unsayable;
+pub use form::{Field, FieldKind, FormChoice, FormSchema, TextFormat};
+pub use from_schema::BadForm;
+pub use wire::UnsupportedField;
 
-/// Asks the person to fill in a form.
+/// A form for the user to fill in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ElicitForm {
-    /// Why it is asked, for the person.
+    /// Explanation shown to the user.
     pub message: String,
-    /// What is asked.
+    /// The fields of the form.
     pub schema: FormSchema,
 }
 
-/// Asks the person to go somewhere.
+/// A URL for the user to visit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElicitUrl {
-    /// Why, for the person.
+    /// Explanation shown to the user.
     pub message: String,
-    /// Where to.
+    /// The URL.
     pub url: String,
-    /// Names it where a client is told later that it is done; 2025-11-25 only.
+    /// Identifies the elicitation when its completion is announced later; 2025-11-25 only.
     pub id: String,
 }
 
-/// What a client answers to `elicitation/create`.
+/// The client's result of `elicitation/create`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct ElicitResult {
-    /// What the person did.
+    /// The user's action.
     pub action: ElicitAction,
-    /// What was filled in, if it was.
+    /// The submitted values, if the user accepted.
     #[serde(default)]
     pub content: Option<Map<String, Value>>,
 }
 
-/// What a person did when asked.
+/// The user's reaction to an elicitation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ElicitAction {
-    /// Agreed, and filled in what was asked.
+    /// Accepted and submitted.
     Accept,
-    /// Said no.
+    /// Declined.
     Decline,
-    /// Went away without saying either.
+    /// Dismissed without a decision.
     Cancel,
 }

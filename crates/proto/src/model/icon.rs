@@ -1,8 +1,8 @@
-//! Small pictures for lists.
+//! Icons for lists.
 
 use serde::{Deserialize, Serialize};
 
-/// A picture a client may show beside a name, where the revision has icons.
+/// An icon a client may show beside a name, in revisions that have icons.
 ///
 /// ```
 /// use mcp_flow_proto::model::Icon;
@@ -14,36 +14,36 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Icon {
-    /// Where it is: an `https:` or `data:` URI.
+    /// An `https:` or `data:` URI.
     pub src: String,
-    /// What kind of file, if the source does not say.
+    /// MIME type, if the source does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// At which sizes it can be used, as `48x48` or `any`.
+    /// Supported sizes, as `48x48` or `any`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<String>,
-    /// For which background it is made.
+    /// The background the icon is designed for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theme: Option<IconTheme>,
 }
 
-/// The background an icon is made for.
+/// The background an icon is designed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IconTheme {
-    /// A light one.
+    /// Light background.
     Light,
-    /// A dark one.
+    /// Dark background.
     Dark,
 }
 
 impl Icon {
-    /// An icon by its place.
+    /// Creates an icon from its URI.
     pub fn new(src: impl Into<String>) -> Self {
         Self { src: src.into(), ..Self::default() }
     }
 
-    /// The same icon, said to be of this kind.
+    /// Sets the MIME type.
     #[must_use]
     pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.mime_type = Some(mime_type.into());

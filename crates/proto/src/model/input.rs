@@ -1,4 +1,4 @@
-//! Requests that take several rounds (2026-07-28): what is still needed, and what came.
+//! Input requests of multi-round requests (2026-07-28).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,50 +7,50 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Meta;
-use crate::raw::{Kind, Params};
+use crate::raw::{Params, ValueKind};
 
-/// Something the client is to find out before it tries again, as one of the requests older
-/// revisions have from server to client.
+/// A request for input that the client fulfils before it retries. It has the form of a
+/// server-to-client request of older revisions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InputRequest {
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub method: &'static str,
-    /// What it is asked.
+    /// Params of that method.
     pub params: Value,
 }
 
-/// What a request is answered with that cannot be completed yet.
+/// The result of a request that needs more input.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InputRequiredResult<'a> {
     /// `input_required`.
     pub result_type: &'static str,
-    /// What is needed, by keys of the server's choice.
+    /// The input requests, by keys the server chooses.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub input_requests: &'a BTreeMap<String, InputRequest>,
-    /// What the client brings back unread.
+    /// Opaque state that the client sends back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_state: Option<&'a str>,
-    /// Who answered.
+    /// `_meta` of the result, which identifies the server.
     #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
 }
 
-/// What a request brings along that is tried again.
+/// The input a retried request carries.
 #[derive(Clone, Debug, Default)]
 pub struct InputParams<'a> {
-    /// What the client found out, by the keys it was asked under.
+    /// The client's responses, by the keys of the input requests.
     pub responses: Map<String, Value>,
-    /// What it was given to bring back.
+    /// The opaque state the server sent.
     pub state: Option<Cow<'a, str>>,
 }
 
 impl<'a> InputParams<'a> {
-    /// Reads the params; `None` if the request is a first try. The error is a sentence naming the
-    /// member at fault.
+    /// Reads the params; `None` if the request is not a retry. The error is a sentence naming the
+    /// invalid member.
     pub fn from_params(params: Params<'a>) -> Result<Option<Self>, String> {
         let [_, _, _, responses, state] = params.common().map_err(|error| error.to_string())?;
-        let there = |raw: &crate::raw::Raw<'a>| raw.kind() != Kind::Null;
+        let there = |raw: &crate::raw::Raw<'a>| raw.kind() != ValueKind::Null;
         let (responses, state) = (responses.filter(there), state.filter(there));
         if responses.is_none() && state.is_none() {
             return Ok(None);
@@ -60,7 +60,7 @@ impl<'a> InputParams<'a> {
             None => None,
         };
         let responses: Map<String, Value> = match responses {
-            Some(raw) if raw.kind() == Kind::Object => {
+            Some(raw) if raw.kind() == ValueKind::Object => {
                 raw.decode().map_err(|error| format!("inputResponses is malformed: {error}"))?
             }
             Some(_) => return Err("inputResponses must be an object".to_owned()),
@@ -82,7 +82,7 @@ mod tests {
     use crate::raw::{Params, Raw};
 
     #[test]
-    fn what_comes_along_is_read_or_explained() {
+    fn input_params_are_read_or_the_error_names_the_member() {
         let read = |text| InputParams::from_params(Params::new(Some(Raw::Json(text))));
         assert!(read(r#"{"name":"a"}"#).unwrap().is_none());
         assert!(read(r#"{"inputResponses":null,"requestState":null}"#).unwrap().is_none());

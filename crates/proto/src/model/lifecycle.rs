@@ -1,4 +1,4 @@
-//! Opening a connection, and asking a server what it is.
+//! Handshake (`initialize`) and discovery (`server/discover`).
 
 use std::fmt::Display;
 
@@ -6,31 +6,31 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{ClientCapabilities, Implementation, Meta, ServerCapabilities};
-use crate::raw::{DecodeError, Kind, Params, Raw};
+use crate::raw::{DecodeError, Params, Raw, ValueKind};
 use crate::revision::Revision;
 
-/// What a client opens with.
+/// The params of `initialize`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InitializeParams {
-    /// The version or versions it asks for.
+    /// The requested version or versions.
     pub protocol_version: RequestedVersion,
-    /// What it can do; `None` if it did not say.
+    /// Capabilities of the client, if declared.
     pub capabilities: Option<ClientCapabilities>,
-    /// Who it is, if it said.
+    /// Name and version of the client, if declared.
     pub client_info: Option<Implementation>,
 }
 
-/// The protocol version a client asks for.
+/// The protocol version a client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestedVersion {
-    /// One version, as the official text has it.
+    /// One version, as in MCP.
     One(String),
-    /// Several, as seed 003 can be read (C-37).
+    /// Several versions, as seed 003 can be read (C-37).
     Several(Vec<String>),
 }
 
 impl RequestedVersion {
-    /// The version as it was sent.
+    /// Returns the version as it was sent.
     pub fn to_value(&self) -> Value {
         match self {
             Self::One(version) => Value::from(version.as_str()),
@@ -40,7 +40,7 @@ impl RequestedVersion {
 }
 
 impl InitializeParams {
-    /// Reads the params; the error is a sentence naming the member at fault.
+    /// Reads the params. The error is a sentence naming the invalid member.
     pub fn from_params(params: Params<'_>) -> Result<Self, String> {
         let [version, capabilities, info] = params
             .members(["protocolVersion", "capabilities", "clientInfo"])
@@ -54,67 +54,67 @@ impl InitializeParams {
 }
 
 fn requested_version(version: Option<Raw<'_>>) -> Result<RequestedVersion, String> {
-    let version = version.filter(|raw| raw.kind() != Kind::Null);
+    let version = version.filter(|raw| raw.kind() != ValueKind::Null);
     let Some(version) = version else { return Err("protocolVersion is required".to_owned()) };
     match version.kind() {
-        Kind::String => version.decode().map(RequestedVersion::One),
-        Kind::Array => version.decode().map(RequestedVersion::Several),
+        ValueKind::String => version.decode().map(RequestedVersion::One),
+        ValueKind::Array => version.decode().map(RequestedVersion::Several),
         _ => return Err("protocolVersion must be a string".to_owned()),
     }
     .map_err(|_| "protocolVersion must be a string".to_owned())
 }
 
-/// Reads a member that is an object if it is there at all.
+/// Reads an optional member that must be an object.
 pub(super) fn optional<'a, T>(
     name: impl Display,
     raw: Option<Raw<'a>>,
     read: impl FnOnce(Raw<'a>) -> Result<T, DecodeError>,
 ) -> Result<Option<T>, String> {
     match raw.map(|raw| (raw.kind(), raw)) {
-        None | Some((Kind::Null, _)) => Ok(None),
-        Some((Kind::Object, raw)) => {
+        None | Some((ValueKind::Null, _)) => Ok(None),
+        Some((ValueKind::Object, raw)) => {
             read(raw).map(Some).map_err(|error| format!("{name} is malformed: {error}"))
         }
         Some(_) => Err(format!("{name} is malformed: it must be an object")),
     }
 }
 
-/// What a server opens with.
+/// The result of `initialize`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeResult {
-    /// The version this connection speaks from now on.
+    /// The negotiated version.
     pub protocol_version: Revision,
-    /// What the server can do.
+    /// Capabilities of the server.
     pub capabilities: ServerCapabilities,
-    /// Who it is.
+    /// Name and version of the server.
     pub server_info: Implementation,
-    /// How a model should use it.
+    /// Instructions for the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// What the transport has agreed on, where one has.
+    /// Options negotiated by the transport, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<Value>,
 }
 
-/// What a server says of itself without a handshake.
+/// The result of `server/discover`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DiscoverResult {
     /// Always `complete`.
     pub result_type: &'static str,
-    /// The versions it speaks.
+    /// The supported versions.
     pub supported_versions: Vec<Revision>,
-    /// What it can do.
+    /// Capabilities of the server.
     pub capabilities: ServerCapabilities,
-    /// How a model should use it.
+    /// Instructions for the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// How long this may be kept, in milliseconds.
+    /// Cache lifetime in milliseconds.
     pub ttl_ms: u64,
-    /// Who may share it.
+    /// Cache scope.
     pub cache_scope: &'static str,
-    /// Who it is.
+    /// `_meta` of the result, which identifies the server.
     #[serde(rename = "_meta")]
     pub meta: Meta,
 }
@@ -125,7 +125,7 @@ mod tests {
     use crate::raw::{Params, Raw};
 
     #[test]
-    fn a_fault_names_its_member() {
+    fn errors_name_the_invalid_member() {
         for (text, details) in [
             ("{}", "protocolVersion is required"),
             (r#"{"protocolVersion":null}"#, "protocolVersion is required"),
@@ -142,9 +142,9 @@ mod tests {
         }
     }
 
-    /// C-22, C-23, C-37: only the version is needed, unknown members are tolerated.
+    /// C-22, C-23, C-37: only the version is required, and unknown members are ignored.
     #[test]
-    fn only_the_version_is_needed() {
+    fn only_the_version_is_required() {
         let read =
             |text| InitializeParams::from_params(Params::new(Some(Raw::Json(text)))).unwrap();
         let params = read(r#"{"protocolVersion":"1.0.0","capabilities":{"tools":{}},"x":1}"#);

@@ -1,4 +1,4 @@
-//! Lists that come page by page.
+//! Paginated lists.
 
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
@@ -8,7 +8,7 @@ use super::Meta;
 /// The params of a list method.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct ListParams {
-    /// Where to go on, from the page before.
+    /// Cursor from the previous page.
     #[serde(default)]
     pub cursor: Option<String>,
 }
@@ -16,29 +16,29 @@ pub struct ListParams {
 /// One page of a list.
 #[derive(Debug)]
 pub struct ListResult<T> {
-    /// The member that holds the entries, such as `tools`.
+    /// Name of the member with the entries, such as `tools`.
     pub name: &'static str,
     /// The entries of this page.
     pub entries: Vec<T>,
-    /// Where the next page begins, if there is one.
+    /// Cursor of the next page, if there is one.
     pub next_cursor: Option<String>,
-    /// What makes it stand alone, under revisions that have results stand alone.
-    pub standing: Option<Standing>,
+    /// Cache and server information, under stateless revisions.
+    pub stateless: Option<StatelessMembers>,
 }
 
-/// What a result says of itself where there is no handshake to have said it before.
+/// Members of a result under stateless revisions: its cacheability and `_meta`.
 #[derive(Clone, Debug)]
-pub struct Standing {
-    /// How long it may be kept, in milliseconds.
+pub struct StatelessMembers {
+    /// Cache lifetime in milliseconds.
     pub ttl_ms: u64,
-    /// Who may share it: `public` or `private`.
+    /// Cache scope: `public` or `private`.
     pub cache_scope: &'static str,
-    /// Who answered, and anything else.
+    /// `_meta` of the result, which identifies the server.
     pub meta: Meta,
 }
 
-impl Standing {
-    /// How many members it adds to a result.
+impl StatelessMembers {
+    /// Number of members added to a result.
     pub(super) const MEMBERS: usize = 4;
 
     pub(super) fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
@@ -52,14 +52,14 @@ impl Standing {
 impl<T: Serialize> Serialize for ListResult<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let more = usize::from(self.next_cursor.is_some());
-        let standing = self.standing.as_ref().map_or(0, |_| Standing::MEMBERS);
-        let mut map = serializer.serialize_map(Some(1 + more + standing))?;
+        let stateless = self.stateless.as_ref().map_or(0, |_| StatelessMembers::MEMBERS);
+        let mut map = serializer.serialize_map(Some(1 + more + stateless))?;
         map.serialize_entry(self.name, &self.entries)?;
         if let Some(cursor) = &self.next_cursor {
             map.serialize_entry("nextCursor", cursor)?;
         }
-        if let Some(standing) = &self.standing {
-            standing.write(&mut map)?;
+        if let Some(stateless) = &self.stateless {
+            stateless.write(&mut map)?;
         }
         map.end()
     }
@@ -67,22 +67,22 @@ impl<T: Serialize> Serialize for ListResult<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ListResult, Standing};
+    use super::{ListResult, StatelessMembers};
     use crate::model::Meta;
     use serde_json::json;
 
     #[test]
-    fn a_page_holds_what_its_revision_has() {
-        let page = |next_cursor: Option<&str>, standing| {
+    fn a_page_has_the_members_of_its_revision() {
+        let page = |next_cursor: Option<&str>, stateless| {
             let next_cursor = next_cursor.map(str::to_owned);
-            let page = ListResult { name: "tools", entries: vec![1], next_cursor, standing };
+            let page = ListResult { name: "tools", entries: vec![1], next_cursor, stateless };
             serde_json::to_value(page).unwrap()
         };
         assert_eq!(page(None, None), json!({"tools": [1]}));
         assert_eq!(page(Some("x"), None), json!({"tools": [1], "nextCursor": "x"}));
-        let standing = Standing { ttl_ms: 5, cache_scope: "public", meta: Meta::new() };
+        let stateless = StatelessMembers { ttl_ms: 5, cache_scope: "public", meta: Meta::new() };
         assert_eq!(
-            page(None, Some(standing)),
+            page(None, Some(stateless)),
             json!({"tools": [1], "resultType": "complete", "ttlMs": 5, "cacheScope": "public",
                 "_meta": {}})
         );

@@ -1,4 +1,4 @@
-//! `_meta`: what rides along with params and results.
+//! `_meta`: metadata of params and results.
 
 use std::fmt;
 
@@ -7,40 +7,40 @@ use serde_json::{Map, Value};
 use super::lifecycle::optional;
 use super::{ClientCapabilities, Implementation, LogLevel, TraceContext, UnknownLevel};
 use crate::id::RequestId;
-use crate::raw::{Kind, Params, Raw};
+use crate::raw::{Params, Raw, ValueKind};
 use crate::revision::Revision;
 
-/// Free members beside params or a result.
+/// The members of `_meta`.
 pub type Meta = Map<String, Value>;
 
-/// What a request's `_meta` tells the server.
+/// The members of a request's `_meta` that the server uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestMeta {
-    /// Where progress of this request should be reported to.
+    /// Token for progress notifications about this request.
     pub progress_token: Option<RequestId>,
-    /// The version the request is written in. Its presence makes the request a stateless one.
+    /// Protocol version of the request. Its presence makes the request stateless.
     pub protocol_version: Option<String>,
-    /// Who is asking.
+    /// Name and version of the client.
     pub client_info: Option<Implementation>,
-    /// What the asking client can do.
+    /// Capabilities of the client.
     pub client_capabilities: Option<ClientCapabilities>,
-    /// The least severe log messages wanted for this request.
+    /// Minimum level of log messages wanted for this request.
     pub log_level: Option<LogLevel>,
     /// The trace the request belongs to.
     pub trace: Option<TraceContext>,
 }
 
 impl RequestMeta {
-    /// Reads `_meta` out of params.
+    /// Reads `_meta` from params.
     ///
-    /// Boxed, because most requests have none. The error says which member is malformed.
+    /// Boxed, because most requests have none. The error names the malformed member.
     pub fn from_params(params: Params<'_>) -> Result<Option<Box<Self>>, String> {
         let [meta, ..] = params.common().map_err(|error| error.to_string())?;
         match meta {
-            Some(raw) if raw.kind() == Kind::Object => {
+            Some(raw) if raw.kind() == ValueKind::Object => {
                 Self::from_raw(raw).map(|meta| Some(Box::new(meta)))
             }
-            Some(raw) if raw.kind() != Kind::Null => Err("_meta must be an object".to_owned()),
+            Some(raw) if raw.kind() != ValueKind::Null => Err("_meta must be an object".to_owned()),
             _ => Ok(None),
         }
     }
@@ -57,41 +57,40 @@ impl RequestMeta {
                 "tracestate",
             ])
             .map_err(|error| error.to_string())?;
-        let progress_token = match token.filter(|raw| raw.kind() != Kind::Null) {
+        let progress_token = match token.filter(|raw| raw.kind() != ValueKind::Null) {
             Some(token) => Some(RequestId::from_raw(token).ok_or_else(|| {
                 "_meta.progressToken must be a string or a number of at most 1024 bytes".to_owned()
             })?),
             None => None,
         };
-        let protocol_version = match version.filter(|raw| raw.kind() != Kind::Null) {
+        let protocol_version = match version.filter(|raw| raw.kind() != ValueKind::Null) {
             Some(version) => Some(
                 version
                     .as_text()
                     .map(String::from)
-                    .ok_or_else(|| format!("{} must be a string", Own("protocolVersion")))?,
+                    .ok_or_else(|| format!("{} must be a string", MetaKey("protocolVersion")))?,
             ),
             None => None,
         };
-        // What a version we do not know means by the other members is not for us to say.
+        // The other members may have another meaning in an unknown version.
         let known =
             protocol_version.as_deref().is_none_or(|name| Revision::from_name(name).is_some());
         if !known {
             return Ok(Self { progress_token, protocol_version, ..Self::default() });
         }
-        let log_level = match level.filter(|raw| raw.kind() != Kind::Null) {
-            Some(level) => Some(
-                level
-                    .decode()
-                    .map_err(|_| format!("{} is malformed: {UnknownLevel}", Own("logLevel")))?,
-            ),
-            None => None,
-        };
+        let log_level =
+            match level.filter(|raw| raw.kind() != ValueKind::Null) {
+                Some(level) => Some(level.decode().map_err(|_| {
+                    format!("{} is malformed: {UnknownLevel}", MetaKey("logLevel"))
+                })?),
+                None => None,
+            };
         Ok(Self {
             progress_token,
             protocol_version,
-            client_info: optional(Own("clientInfo"), info, Raw::decode)?,
+            client_info: optional(MetaKey("clientInfo"), info, Raw::decode)?,
             client_capabilities: optional(
-                Own("clientCapabilities"),
+                MetaKey("clientCapabilities"),
                 capabilities,
                 ClientCapabilities::from_raw,
             )?,
@@ -101,10 +100,10 @@ impl RequestMeta {
     }
 }
 
-/// One of MCP's own members of `_meta`, as complaints name it.
-struct Own(&'static str);
+/// The name of one of MCP's own `_meta` members, for error messages.
+struct MetaKey(&'static str);
 
-impl fmt::Display for Own {
+impl fmt::Display for MetaKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "_meta[\"io.modelcontextprotocol/{}\"]", self.0)
     }
@@ -116,7 +115,7 @@ mod tests {
     use crate::raw::{Params, Raw};
 
     #[test]
-    fn meta_is_found_wherever_it_hides() {
+    fn meta_is_found_in_every_spelling() {
         let token = |text| {
             let meta = RequestMeta::from_params(Params::new(Some(Raw::Json(text)))).unwrap();
             meta.and_then(|meta| meta.progress_token)
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_meta_is_named() {
+    fn malformed_meta_members_are_named() {
         for (text, word) in [
             (r#"{"_meta":5}"#, "_meta"),
             (r#"{"_meta":{"progressToken":{}}}"#, "progressToken"),

@@ -1,4 +1,4 @@
-//! Messages without a reply: progress, cancellation, logging.
+//! Progress, cancellation and log notifications.
 
 use std::fmt;
 
@@ -8,28 +8,28 @@ use serde_json::Value;
 use crate::id::RequestId;
 use crate::raw::{Params, Raw};
 
-/// How far a call has come.
+/// The params of `notifications/progress`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgressParams<'a> {
-    /// The token the request carried.
+    /// The token from the request.
     pub progress_token: &'a RequestId,
-    /// Rises with every notification.
+    /// Progress so far; increases with every notification.
     pub progress: f64,
-    /// Where it will end, if known.
+    /// Total amount of work, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
-    /// What is happening, for people.
+    /// Description for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<&'a str>,
 }
 
-/// Which request to stop, by either of the two notifications.
+/// The params of `notifications/cancelled` and `$/cancel`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CancelParams {
-    /// The request to stop.
+    /// The request to cancel.
     pub request_id: RequestId,
-    /// Why.
+    /// The reason, if given.
     pub reason: Option<String>,
 }
 
@@ -44,11 +44,11 @@ impl CancelParams {
     }
 }
 
-/// How severe a log message is, mildest first.
+/// Severity of a log message, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// Detail for debugging.
+    /// Details for debugging.
     Debug,
     /// Normal operation.
     Info,
@@ -60,14 +60,14 @@ pub enum LogLevel {
     Error,
     /// A component failed.
     Critical,
-    /// Someone must act now.
+    /// Immediate action is required.
     Alert,
-    /// Nothing works.
+    /// The system is unusable.
     Emergency,
 }
 
 impl LogLevel {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Debug => "debug",
@@ -88,7 +88,7 @@ impl fmt::Display for LogLevel {
     }
 }
 
-/// A name that is no log level.
+/// A name that is not a log level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a log level is one of debug, info, notice, warning, error, critical, alert, emergency")]
 pub struct UnknownLevel;
@@ -96,18 +96,18 @@ pub struct UnknownLevel;
 /// The params of `logging/setLevel`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct SetLevelParams {
-    /// The least severe level wanted.
+    /// The minimum level.
     pub level: LogLevel,
 }
 
-/// One log message.
+/// The params of `notifications/message`.
 #[derive(Clone, Debug, Serialize)]
 pub struct LogMessage<'a> {
-    /// How severe.
+    /// Severity.
     pub level: LogLevel,
-    /// Which part of the server speaks.
+    /// Name of the logger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logger: Option<&'a str>,
-    /// What it says.
+    /// The message.
     pub data: &'a Value,
 }

@@ -1,4 +1,4 @@
-//! Prompts: how they are listed and what they hold.
+//! Prompts: definitions, arguments and messages.
 
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
@@ -6,38 +6,38 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::{Content, ContentForm, Icon, Meta};
 use crate::revision::Revision;
 
-/// A prompt as its author describes it.
+/// The definition of a prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PromptDefinition {
-    /// The name it is got by.
+    /// Unique name.
     pub name: String,
-    /// Name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// What it is for.
+    /// Purpose of the prompt.
     pub description: Option<String>,
-    /// What it is filled with.
+    /// Arguments of the prompt.
     pub arguments: Vec<PromptArgument>,
-    /// Pictures to show beside it.
+    /// Icons to show beside it.
     pub icons: Vec<Icon>,
-    /// Anything else.
+    /// Additional members.
     pub meta: Meta,
 }
 
-/// One thing a prompt is filled with; always a text on the wire.
+/// An argument of a prompt; always a string on the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptArgument {
-    /// The name it is given by.
+    /// Name of the argument.
     pub name: String,
-    /// Name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// What it is.
+    /// Description of the argument.
     pub description: Option<String>,
-    /// Whether the prompt cannot do without.
+    /// The argument must be given.
     pub required: bool,
 }
 
 impl PromptDefinition {
-    /// The definition as a client of this revision knows it.
+    /// Returns the definition for a client of this revision.
     ///
     /// ```
     /// use mcp_flow_proto::Revision;
@@ -103,45 +103,45 @@ struct WireArgument<'a> {
     required: bool,
 }
 
-/// Whose words a message is.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The person's.
+    /// The user.
     User,
-    /// The model's.
+    /// The model.
     Assistant,
 }
 
 /// One message of a prompt.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct PromptMessage {
-    /// Whose words it is.
+    /// Author of the message.
     pub role: Role,
-    /// What it says.
+    /// Content of the message.
     pub content: Content,
 }
 
 impl PromptMessage {
-    /// A message of the person's.
+    /// Creates a message from the user.
     pub fn user(content: impl Into<Content>) -> Self {
         Self { role: Role::User, content: content.into() }
     }
 
-    /// A message of the model's.
+    /// Creates a message from the model.
     pub fn assistant(content: impl Into<Content>) -> Self {
         Self { role: Role::Assistant, content: content.into() }
     }
 }
 
-/// Messages, to be written for a client of one revision.
+/// Messages to encode for a client of one revision.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageList<'a> {
-    /// What to write.
+    /// The messages.
     pub items: &'a [PromptMessage],
-    /// For whom.
+    /// Revision of the client.
     pub revision: Revision,
-    /// In whose way.
+    /// Form of the content.
     pub form: ContentForm,
 }
 
@@ -168,19 +168,19 @@ impl<C: Serialize> Serialize for WireMessage<C> {
     }
 }
 
-/// A prompt, filled in, as it goes over the wire.
+/// The result of `prompts/get`, for encoding.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GetPromptResult<'a> {
     /// `complete`, under revisions that have result types.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_type: Option<&'static str>,
-    /// What it is for.
+    /// Purpose of the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<&'a str>,
-    /// What it says.
+    /// The messages.
     pub messages: MessageList<'a>,
-    /// Anything else.
+    /// Additional members.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<&'a Meta>,
 }
@@ -192,7 +192,7 @@ mod tests {
     use crate::revision::Revision;
     use serde_json::json;
 
-    /// PAT-038: what a revision has no place for is left out.
+    /// PAT-038: members the revision does not have are left out.
     #[test]
     fn a_definition_follows_the_revision() {
         let title = || Some("T".to_owned());

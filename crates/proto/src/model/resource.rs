@@ -1,55 +1,55 @@
-//! Resources: how they are listed and read.
+//! Resources: definitions and contents.
 
 use std::borrow::Cow;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::{Annotations, Icon, Meta, ResourceContents, Standing};
+use super::{Annotations, Icon, Meta, ResourceContents, StatelessMembers};
 use crate::raw::{Params, Raw};
 use crate::revision::Revision;
 
-/// A resource as its author describes it.
+/// The definition of a resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResourceDefinition {
-    /// What it is read by.
+    /// URI to read it by.
     pub uri: String,
-    /// What it is called.
+    /// Name and description.
     pub description: Description,
-    /// How many bytes reading it gives, if known.
+    /// Size in bytes, if known.
     pub size: Option<u64>,
 }
 
-/// Resources that are alike, by the form of their URIs.
+/// A resource template: resources whose URIs follow one pattern.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TemplateDefinition {
-    /// Their URIs, with `{name}` for what differs (RFC 6570).
+    /// URI template (RFC 6570).
     pub uri_template: String,
-    /// What they are called.
+    /// Name and description.
     pub description: Description,
 }
 
-/// What resources and templates say of themselves beside their URI.
+/// Descriptive members shared by resources and templates.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Description {
     /// Short name.
     pub name: String,
-    /// Name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// What it is, for a model to choose by.
+    /// Description for the model.
     pub text: Option<String>,
-    /// What kind of content reading it gives.
+    /// MIME type of the contents.
     pub mime_type: Option<String>,
-    /// Pictures to show for it.
+    /// Icons to show for it.
     pub icons: Vec<Icon>,
-    /// For whom, and how important.
+    /// Audience and priority.
     pub annotations: Option<Box<Annotations>>,
-    /// Anything else.
+    /// Additional members.
     pub meta: Meta,
 }
 
 impl ResourceDefinition {
-    /// The definition as a client of this revision knows it.
+    /// Returns the definition for a client of this revision.
     ///
     /// ```
     /// use mcp_flow_proto::Revision;
@@ -77,7 +77,7 @@ impl ResourceDefinition {
 }
 
 impl TemplateDefinition {
-    /// The definition as a client of this revision knows it.
+    /// Returns the definition for a client of this revision.
     pub fn wire(&self, revision: Revision) -> impl Serialize + '_ {
         WireResource {
             uri_template: Some(&self.uri_template),
@@ -127,33 +127,33 @@ impl<'a> WireResource<'a> {
     }
 }
 
-/// Reads the `uri` that params name a resource by; the error is a sentence naming what is wrong.
+/// Reads `uri` from params. The error is a sentence that names the problem.
 pub fn uri_from_params(params: Params<'_>) -> Result<Cow<'_, str>, String> {
     let [uri] = params.members(["uri"]).map_err(|error| error.to_string())?;
     let uri = uri.ok_or("uri is required")?;
     Raw::as_text(uri).ok_or_else(|| "uri must be a string".to_owned())
 }
 
-/// What reading a resource gives, as it goes over the wire.
+/// The result of `resources/read`, for encoding.
 #[derive(Debug)]
 pub struct ReadResult<'a> {
-    /// Usually one entry.
+    /// The contents, usually one entry.
     pub contents: &'a [ResourceContents],
-    /// For whom.
+    /// Revision of the client.
     pub revision: Revision,
-    /// What makes it stand alone, under revisions that have results stand alone.
-    pub standing: Option<Standing>,
+    /// Cache and server information, under stateless revisions.
+    pub stateless: Option<StatelessMembers>,
 }
 
 impl Serialize for ReadResult<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let standing = self.standing.as_ref().map_or(0, |_| Standing::MEMBERS);
-        let mut map = serializer.serialize_map(Some(1 + standing))?;
+        let stateless = self.stateless.as_ref().map_or(0, |_| StatelessMembers::MEMBERS);
+        let mut map = serializer.serialize_map(Some(1 + stateless))?;
         let contents: Vec<_> =
             self.contents.iter().map(|entry| entry.wire(self.revision)).collect();
         map.serialize_entry("contents", &contents)?;
-        if let Some(standing) = &self.standing {
-            standing.write(&mut map)?;
+        if let Some(stateless) = &self.stateless {
+            stateless.write(&mut map)?;
         }
         map.end()
     }
@@ -162,9 +162,9 @@ impl Serialize for ReadResult<'_> {
 /// The params of `notifications/resources/updated`.
 #[derive(Debug, Serialize)]
 pub struct UpdatedParams<'a> {
-    /// Which resource.
+    /// URI of the resource.
     pub uri: &'a str,
-    /// Which subscription it is told by, where there are several.
+    /// `_meta` that identifies the subscription, under stateless revisions.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
 }
@@ -177,7 +177,7 @@ mod tests {
     use crate::revision::Revision;
     use serde_json::json;
 
-    /// PAT-015: what a revision has no place for is left out.
+    /// PAT-015: members the revision does not have are left out.
     #[test]
     fn a_definition_follows_the_revision() {
         let description = Description {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_is_read_or_its_fault_is_named() {
+    fn a_uri_is_read_or_the_error_names_it() {
         for (text, expected) in [
             (r#"{"uri":"x:/a"}"#, Ok("x:/a")),
             ("{}", Err("uri is required")),

@@ -1,23 +1,23 @@
-//! Roots: the folders and files a client considers relevant (PAT-009).
+//! Roots: folders and files a client considers relevant (PAT-009).
 
 use serde::{Deserialize, Serialize};
 
 use super::Meta;
 
-/// A folder or file the client considers relevant. It is a hint, and grants nothing.
+/// A folder or file the client considers relevant. A hint, which grants no access.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Root {
-    /// Where it is; its scheme is `file`.
+    /// A `file:` URI.
     pub uri: String,
-    /// Name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Anything else.
+    /// Additional members.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
 }
 
-/// What a client answers to `roots/list`.
+/// The client's result of `roots/list`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ListRootsResult {
     /// The roots.
@@ -25,7 +25,7 @@ pub struct ListRootsResult {
 }
 
 impl ListRootsResult {
-    /// The roots, if all of them are what roots must be; the error names the first that is not.
+    /// Returns the roots if all of them are valid. The error names the first invalid one.
     pub fn checked(self) -> Result<Vec<Root>, String> {
         match self.roots.iter().position(|root| !root.uri.starts_with("file://")) {
             None => Ok(self.roots),

@@ -1,7 +1,7 @@
-//! Sampling: asking the client's model (PAT-048).
+//! Sampling: requests to the client's model (PAT-048).
 //!
-//! Here is what there is to say; how it is written differs by revision (`wire`), and what clients
-//! answer is read in every form there is (`decode`).
+//! This module has the types. `wire` encodes them by revision, and `decode` reads every form
+//! clients send.
 
 mod decode;
 mod wire;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{Content, Meta, Role, ToolDefinition};
 
-/// What a model is asked: `sampling/createMessage`.
+/// The params of `sampling/createMessage`.
 ///
 /// ```
 /// use mcp_flow_proto::Revision;
@@ -24,41 +24,41 @@ use super::{Content, Meta, Role, ToolDefinition};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CreateMessage {
-    /// The conversation so far.
+    /// The messages so far.
     pub messages: Vec<SamplingMessage>,
-    /// Which model would be best.
+    /// Preferred models.
     pub model_preferences: Option<ModelPreferences>,
-    /// What the model is told first; the client may change or leave it out.
+    /// System prompt; the client may change or omit it.
     pub system_prompt: Option<String>,
-    /// Which context the client should add.
+    /// Context the client should add.
     pub include_context: Option<IncludeContext>,
-    /// How free the model's choice of words is.
+    /// Sampling temperature.
     pub temperature: Option<f64>,
-    /// How many tokens the answer may have.
+    /// Maximum number of tokens to generate.
     pub max_tokens: u32,
-    /// Texts at which the answer stops.
+    /// Texts that end the generation.
     pub stop_sequences: Vec<String>,
-    /// Passed through to whoever runs the model.
+    /// Metadata for the model provider.
     pub metadata: Option<Map<String, Value>>,
-    /// Tools the model may ask to be called; for clients with `sampling.tools` only.
+    /// Tools offered to the model; only for clients with `sampling.tools`.
     pub tools: Vec<ToolDefinition>,
-    /// Whether the model may, must or must not use them.
+    /// Rule for the use of tools.
     pub tool_choice: Option<ToolChoice>,
 }
 
 impl CreateMessage {
-    /// Begins a request for an answer of at most so many tokens.
+    /// Creates a request with a limit on the generated tokens.
     pub fn new(max_tokens: u32) -> Self {
         Self { max_tokens, ..Self::default() }
     }
 
-    /// Adds what the user says.
+    /// Adds a message from the user.
     #[must_use]
     pub fn user(self, content: impl Into<SamplingContent>) -> Self {
         self.message(SamplingMessage::new(Role::User, [content.into()]))
     }
 
-    /// Adds what the model said before.
+    /// Adds a message from the model.
     #[must_use]
     pub fn assistant(self, content: impl Into<SamplingContent>) -> Self {
         self.message(SamplingMessage::new(Role::Assistant, [content.into()]))
@@ -71,28 +71,28 @@ impl CreateMessage {
         self
     }
 
-    /// Says what the model is told first.
+    /// Sets the system prompt.
     #[must_use]
     pub fn system_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.system_prompt = Some(prompt.into());
         self
     }
 
-    /// Says which model would be best.
+    /// Sets the preferred models.
     #[must_use]
     pub fn prefer(mut self, preferences: ModelPreferences) -> Self {
         self.model_preferences = Some(preferences);
         self
     }
 
-    /// Offers a tool that the model may ask to be called.
+    /// Offers a tool to the model.
     #[must_use]
     pub fn tool(mut self, tool: ToolDefinition) -> Self {
         self.tools.push(tool);
         self
     }
 
-    /// Whether only a client with `sampling.tools` can be asked this.
+    /// Returns whether the request requires a client with `sampling.tools`.
     pub fn needs_tools(&self) -> bool {
         let contents = || self.messages.iter().flat_map(|message| &message.content);
         !self.tools.is_empty()
@@ -101,32 +101,32 @@ impl CreateMessage {
     }
 }
 
-/// One message of a conversation with a model.
+/// One message of a sampling request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamplingMessage {
-    /// Who says it.
+    /// Author of the message.
     pub role: Role,
-    /// What is said.
+    /// Content of the message.
     pub content: Vec<SamplingContent>,
-    /// Anything else.
+    /// Additional members.
     pub meta: Option<Meta>,
 }
 
 impl SamplingMessage {
-    /// A message.
+    /// Creates a message.
     pub fn new(role: Role, content: impl Into<Vec<SamplingContent>>) -> Self {
         Self { role, content: content.into(), meta: None }
     }
 }
 
-/// One piece of a message.
+/// A content block of a sampling message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SamplingContent {
-    /// Text, a picture or sound.
+    /// Text, an image or audio.
     Content(Content),
-    /// The model asks for a tool to be called.
+    /// The model's request to call a tool.
     ToolUse(ToolUse),
-    /// What a tool gave back. A message with one of these has nothing else.
+    /// The result of a tool call. A message with one of these contains nothing else.
     ToolResult(ToolResult),
 }
 
@@ -148,58 +148,58 @@ impl From<Content> for SamplingContent {
     }
 }
 
-/// A model asks for a tool to be called.
+/// The model's request to call a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolUse {
-    /// Names this use in its result.
+    /// Identifies this tool use in its result.
     pub id: String,
-    /// Which tool.
+    /// Name of the tool.
     pub name: String,
-    /// With what.
+    /// Arguments of the call.
     pub input: Map<String, Value>,
-    /// Anything else.
+    /// Additional members.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
 }
 
-/// What a tool gave back to a model.
+/// The result of a tool call, for the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
-    /// Which use this is the result of.
+    /// The id of the tool use.
     pub tool_use_id: String,
-    /// What the model reads.
+    /// Content for the model.
     pub content: Vec<Content>,
-    /// The same for programs.
+    /// Structured content for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<Value>,
-    /// Whether the tool failed.
+    /// The tool failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_error: Option<bool>,
-    /// Anything else.
+    /// Additional members.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
 }
 
-/// Which model would be best. All of it is advice.
+/// Preferred models. All members are hints.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelPreferences {
-    /// Names or parts of names, best first.
+    /// Model names or parts of them, best first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<ModelHint>,
-    /// How much low cost counts, from 0 to 1.
+    /// Importance of low cost, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_priority: Option<f64>,
-    /// How much speed counts, from 0 to 1.
+    /// Importance of speed, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed_priority: Option<f64>,
-    /// How much ability counts, from 0 to 1.
+    /// Importance of capability, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intelligence_priority: Option<f64>,
 }
 
-/// The name of a model, or a part of it.
+/// A model name, or a part of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelHint {
     /// The name.
@@ -207,47 +207,47 @@ pub struct ModelHint {
     pub name: Option<String>,
 }
 
-/// Which context a client adds. All but `None` are deprecated.
+/// The context a client adds. All but `None` are deprecated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum IncludeContext {
-    /// None.
+    /// No context.
     None,
-    /// That of the server that asks.
+    /// Context of the requesting server.
     ThisServer,
-    /// That of all servers.
+    /// Context of all servers.
     AllServers,
 }
 
-/// Whether a model may, must or must not use tools.
+/// Rule for the use of tools by the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "lowercase")]
 pub enum ToolChoice {
-    /// It may.
+    /// The model decides.
     Auto,
-    /// It must use at least one.
+    /// The model must use at least one tool.
     Required,
-    /// It must not.
+    /// The model must not use tools.
     None,
 }
 
-/// What a model answered.
+/// The result of `sampling/createMessage`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SampleResult {
-    /// Who says it: the model.
+    /// Author of the message: the model.
     pub role: Role,
-    /// What it says.
+    /// The generated content.
     pub content: Vec<SamplingContent>,
-    /// Which model it was.
+    /// Name of the model.
     pub model: String,
-    /// Why it stopped, such as `endTurn`, `maxTokens`, `stopSequence` or `toolUse`.
+    /// The reason generation stopped, such as `endTurn`, `maxTokens`, `stopSequence` or `toolUse`.
     pub stop_reason: Option<String>,
-    /// Anything else.
+    /// Additional members.
     pub meta: Option<Meta>,
 }
 
 impl SampleResult {
-    /// All the text of the answer.
+    /// Returns the concatenated text of the result.
     pub fn text(&self) -> String {
         let texts = self.content.iter().filter_map(|content| match content {
             SamplingContent::Content(Content::Text { text, .. }) => Some(text.as_str()),
@@ -256,7 +256,7 @@ impl SampleResult {
         texts.collect()
     }
 
-    /// The tools the model asks to be called.
+    /// Iterates over the tool calls the model requests.
     pub fn tool_uses(&self) -> impl Iterator<Item = &ToolUse> {
         self.content.iter().filter_map(|content| match content {
             SamplingContent::ToolUse(tool_use) => Some(tool_use),
@@ -264,7 +264,7 @@ impl SampleResult {
         })
     }
 
-    /// The answer as a message, for going on with the conversation.
+    /// Converts the result into a message, to continue the dialogue.
     pub fn into_message(self) -> SamplingMessage {
         SamplingMessage { role: self.role, content: self.content, meta: None }
     }

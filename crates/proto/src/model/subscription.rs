@@ -1,24 +1,24 @@
-//! What a client wants to be told of.
+//! Subscriptions to changes of lists and resources.
 
 use serde::Serialize;
 
 use super::Meta;
 use crate::id::RequestId;
-use crate::raw::{Kind, Params, Raw};
+use crate::raw::{Params, Raw, ValueKind};
 
-/// Which lists changes are about.
+/// The lists whose changes are announced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Topics {
-    /// The list of tools.
+    /// The tool list.
     pub tools_list_changed: bool,
-    /// The list of prompts.
+    /// The prompt list.
     pub prompts_list_changed: bool,
-    /// The list of resources.
+    /// The resource list.
     pub resources_list_changed: bool,
 }
 
 impl Topics {
-    /// These and those.
+    /// Returns the topics in either set.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self {
@@ -28,7 +28,7 @@ impl Topics {
         }
     }
 
-    /// What is in both.
+    /// Returns the topics in both sets.
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         Self {
@@ -39,13 +39,13 @@ impl Topics {
     }
 }
 
-/// Which changes a subscription is about. Only what is wanted is written.
+/// The changes a subscription covers. Only what is wanted is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", into = "WireFilter")]
 pub struct SubscriptionFilter {
     /// Changes of whole lists.
     pub topics: Topics,
-    /// The URIs of resources whose own changes are wanted.
+    /// URIs of resources whose changes are wanted.
     pub resources: Vec<String>,
 }
 
@@ -77,12 +77,12 @@ impl From<SubscriptionFilter> for WireFilter {
 }
 
 impl SubscriptionFilter {
-    /// Reads the params of `subscriptions/listen`; the error is a sentence naming the member at
-    /// fault. Topics nobody here knows are left out, as an acknowledgement then shows.
+    /// Reads the params of `subscriptions/listen`. The error is a sentence naming the invalid
+    /// member. Unknown topics are left out, which the acknowledgement shows.
     pub fn from_params(params: Params<'_>) -> Result<Self, String> {
         let [wanted] = params.members(["notifications"]).map_err(|error| error.to_string())?;
         let wanted = wanted.ok_or("notifications is required")?;
-        if wanted.kind() != Kind::Object {
+        if wanted.kind() != ValueKind::Object {
             return Err("notifications must be an object".to_owned());
         }
         let names = ["toolsListChanged", "promptsListChanged", "resourcesListChanged", RESOURCES];
@@ -94,7 +94,7 @@ impl SubscriptionFilter {
                 prompts_list_changed: flag(names[1], prompts)?,
                 resources_list_changed: flag(names[2], resources)?,
             },
-            resources: match uris.filter(|uris| uris.kind() != Kind::Null) {
+            resources: match uris.filter(|uris| uris.kind() != ValueKind::Null) {
                 None => Vec::new(),
                 Some(uris) => uris
                     .decode()
@@ -106,26 +106,26 @@ impl SubscriptionFilter {
 
 fn flag(name: &str, member: Option<Raw<'_>>) -> Result<bool, String> {
     match member.map(|member| (member.kind(), member)) {
-        None | Some((Kind::Null, _)) => Ok(false),
-        Some((Kind::Boolean, member)) => Ok(member.decode().unwrap_or_default()),
+        None | Some((ValueKind::Null, _)) => Ok(false),
+        Some((ValueKind::Boolean, member)) => Ok(member.decode().unwrap_or_default()),
         Some(_) => Err(format!("notifications.{name} must be true or false")),
     }
 }
 
 const RESOURCES: &str = "resourceSubscriptions";
 
-/// The params of a message that belongs to a subscription, or of one that belongs to none.
+/// The params of a notification that belongs to a subscription, or to none.
 #[derive(Debug, Serialize)]
 pub struct SubscriptionParams {
-    /// Which subscription.
+    /// `_meta` that identifies the subscription.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
-    /// What it is about, when it begins.
+    /// The accepted filter, in the acknowledgement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notifications: Option<SubscriptionFilter>,
 }
 
-/// The `_meta` of every message of the subscription this request opened.
+/// Returns the `_meta` of messages that belong to the subscription opened by this request.
 pub fn subscription_meta(id: &RequestId) -> Meta {
     let mut meta = Meta::new();
     let id = serde_json::to_value(id).unwrap_or_default();
@@ -139,7 +139,7 @@ mod tests {
     use crate::raw::{Params, Raw};
 
     #[test]
-    fn a_filter_is_read_and_written_or_its_fault_is_named() {
+    fn a_filter_is_read_and_written_or_the_error_names_the_member() {
         for filter in [
             r#"{"toolsListChanged":true}"#,
             r#"{"promptsListChanged":true,"resourcesListChanged":true}"#,

@@ -1,4 +1,4 @@
-//! Tools: how they are listed, called and answered.
+//! Tools: definitions, calls and results.
 
 use std::borrow::Cow;
 
@@ -9,27 +9,27 @@ use super::{ContentList, Meta};
 use crate::raw::{Params, Raw};
 use crate::revision::Revision;
 
-/// A tool as its author describes it.
+/// The definition of a tool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolDefinition {
-    /// The name it is called by.
+    /// Name to call it by.
     pub name: String,
-    /// Name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// What it does, for a model to choose by.
+    /// Description for the model.
     pub description: Option<String>,
-    /// JSON Schema of its arguments; its type is `object`.
+    /// JSON Schema of the arguments, of type `object`.
     pub input_schema: Map<String, Value>,
-    /// JSON Schema of its structured result.
+    /// JSON Schema of the structured result.
     pub output_schema: Option<Map<String, Value>>,
-    /// Hints on what it does to the world.
+    /// Hints on the tool's side effects.
     pub annotations: Option<ToolAnnotations>,
-    /// Anything else.
+    /// Additional members.
     pub meta: Meta,
 }
 
 impl ToolDefinition {
-    /// The definition as a client of this revision knows it, under the name it is to call it by.
+    /// Returns the definition for a client of this revision, under the given name.
     pub fn wire<'a>(&'a self, name: Cow<'a, str>, revision: Revision) -> WireTool<'a> {
         let features = revision.features();
         let is_object =
@@ -48,9 +48,9 @@ impl ToolDefinition {
         }
     }
 
-    /// The definition as seed 004 has it: with the schema of its output, and with the examples
-    /// that are otherwise under `_meta` (C-27).
-    pub fn wire_in_full<'a>(&'a self, name: Cow<'a, str>) -> WireTool<'a> {
+    /// Returns the definition in the form of seed 004: with the output schema, and with the
+    /// examples that are otherwise in `_meta` (C-27).
+    pub fn wire_seed_004<'a>(&'a self, name: Cow<'a, str>) -> WireTool<'a> {
         WireTool {
             name,
             title: None,
@@ -64,7 +64,7 @@ impl ToolDefinition {
     }
 }
 
-/// A definition as it goes over the wire.
+/// A tool definition for encoding.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WireTool<'a> {
@@ -84,38 +84,38 @@ pub struct WireTool<'a> {
     meta: Option<&'a Meta>,
 }
 
-/// Hints on what a tool does to the world, which a client may show and must not trust.
+/// Hints on a tool's side effects. A client may display them and must not rely on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolAnnotations {
-    /// Name for people, from before tools had titles.
+    /// Display name, from before tools had `title`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// It changes nothing.
+    /// The tool has no side effects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_only_hint: Option<bool>,
-    /// It may destroy something.
+    /// The tool may perform destructive updates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destructive_hint: Option<bool>,
-    /// Calling it again changes nothing more.
+    /// Repeating a call with the same arguments has no further effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotent_hint: Option<bool>,
-    /// It reaches out to the world.
+    /// The tool interacts with external systems.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
 }
 
-/// The params of `tools/call`, its arguments still raw.
+/// The params of `tools/call`, with raw arguments.
 #[derive(Clone, Debug)]
 pub struct CallParams<'a> {
-    /// Which tool.
+    /// Name of the tool.
     pub name: Cow<'a, str>,
-    /// With what: an object.
+    /// The arguments: an object.
     pub arguments: Raw<'a>,
 }
 
 impl<'a> CallParams<'a> {
-    /// Reads the params; the error is a sentence naming the member at fault.
+    /// Reads the params. The error is a sentence naming the invalid member.
     pub fn from_params(params: Params<'a>) -> Result<Self, String> {
         let [_, name, arguments, ..] = params.common().map_err(|error| error.to_string())?;
         let name = match name {
@@ -130,24 +130,24 @@ impl<'a> CallParams<'a> {
     }
 }
 
-/// What a call gives back, as it goes over the wire.
+/// The result of `tools/call`, for encoding.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallResult<'a> {
     /// `complete`, under revisions that have result types.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_type: Option<&'static str>,
-    /// What a person or model reads.
+    /// Content for a person or a model.
     pub content: ContentList<'a>,
-    /// What a program reads.
+    /// Structured content for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<&'a Value>,
-    /// Whether the tool failed at its work.
+    /// The tool failed.
     pub is_error: bool,
-    /// The failure once more, where seed 002 looks for it (C-24).
+    /// The error message, in the member that seed 002 defines (C-24).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<&'a str>,
-    /// Anything else.
+    /// Additional members.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<&'a Meta>,
 }
@@ -155,12 +155,12 @@ pub struct CallResult<'a> {
 #[cfg(test)]
 mod tests {
     use super::{CallParams, ToolDefinition};
-    use crate::raw::{Kind, Params, Raw};
+    use crate::raw::{Params, Raw, ValueKind};
     use crate::revision::Revision;
     use serde_json::{Value, json};
 
-    /// C-27, MCP-088: what a revision has no place for is left out; before structured values, so
-    /// is an output that is no object.
+    /// C-27, MCP-088: members the revision does not have are left out. Before structured values, so
+    /// is an output schema that is not an object.
     #[test]
     fn a_definition_follows_the_revision() {
         let listed = |kind: &str, revision| {
@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// MCP-017: `name` is a string, `arguments` an object or nothing.
+    /// MCP-017: `name` is a string, `arguments` an object or absent.
     #[test]
     fn a_malformed_call_is_explained() {
         for (text, expected) in [
@@ -197,7 +197,7 @@ mod tests {
         }
         for text in [r#"{"name":"a"}"#, r#"{"name":"a","arguments":null}"#] {
             let call = CallParams::from_params(Params::new(Some(Raw::Json(text)))).unwrap();
-            assert_eq!(call.arguments.kind(), Kind::Object);
+            assert_eq!(call.arguments.kind(), ValueKind::Object);
         }
     }
 }

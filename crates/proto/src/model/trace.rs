@@ -1,4 +1,4 @@
-//! Trace context: which of many calls in many programs belong together, as W3C has it.
+//! W3C Trace Context in `_meta`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,18 +8,18 @@ use serde_json::Value;
 use super::Meta;
 use crate::raw::Raw;
 
-/// What a request says of the trace it belongs to, in `_meta`.
+/// The trace context of a request.
 ///
-/// What is malformed is left out, as W3C asks for: a trace is never a reason to refuse a request.
+/// Malformed members are ignored, as W3C requires: a request is never rejected because of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     /// `traceparent`.
     pub parent: TraceParent,
-    /// `tracestate`, which means something to those who wrote it.
+    /// `tracestate`, opaque to MCP Flow.
     pub state: Option<Box<str>>,
 }
 
-/// A trace, and the step in it that has led here.
+/// A parsed `traceparent`: trace id, parent id and flags.
 ///
 /// ```
 /// use mcp_flow_proto::model::TraceParent;
@@ -37,7 +37,7 @@ pub struct TraceParent {
     flags: u8,
 }
 
-/// A text that is no `traceparent`.
+/// A text that is not a valid `traceparent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("traceparent is 00-TRACE-PARENT-FLAGS with 32, 16 and 2 hexadecimal digits")]
 pub struct BadTraceParent;
@@ -51,7 +51,7 @@ impl TraceContext {
         Some(Self { parent, state: state.map(|text| text.as_ref().into()) })
     }
 
-    /// Puts it into the `_meta` of a request that this one leads to.
+    /// Adds the context to the `_meta` of a downstream request.
     pub fn add_to(&self, meta: &mut Meta) {
         meta.insert("traceparent".to_owned(), Value::String(self.parent.to_string()));
         if let Some(state) = &self.state {
@@ -61,7 +61,7 @@ impl TraceContext {
 }
 
 impl TraceParent {
-    /// The name of the trace: 32 hexadecimal digits.
+    /// Returns the trace id as 32 hexadecimal digits.
     pub fn trace(&self) -> String {
         format!("{:032x}", self.trace)
     }
@@ -81,7 +81,7 @@ impl FromStr for TraceParent {
         let (Some(version), Some(trace), Some(step), Some(flags)) = all else {
             return Err(BadTraceParent);
         };
-        // Later versions may have more parts, which are not for us; ff is none.
+        // Later versions may have more parts, which are ignored; version ff is invalid.
         if version == "ff" || (version == "00" && parts.next().is_some()) {
             return Err(BadTraceParent);
         }
@@ -105,17 +105,17 @@ fn is_printable(byte: u8) -> bool {
     (0x20..0x7f).contains(&byte)
 }
 
-/// As long as later versions may reasonably be.
+/// Maximum length of `traceparent`, with room for later versions.
 const LONGEST_PARENT: usize = 256;
 
-/// What W3C has everyone carry.
+/// Maximum length of `tracestate` that W3C requires implementations to propagate.
 const LONGEST_STATE: usize = 512;
 
 #[cfg(test)]
 mod tests {
     use super::TraceParent;
 
-    /// MCP-077: one spelling is understood, and what is not is left out.
+    /// MCP-077: only the W3C spelling is accepted; anything else is ignored.
     #[test]
     fn traces_are_read_as_w3c_writes_them() {
         let trace = "4bf92f3577b34da6a3ce929d0e0e4736";

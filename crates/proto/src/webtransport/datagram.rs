@@ -1,44 +1,44 @@
-//! Datagrams: short, unordered, and lost without harm.
+//! Datagrams: short, unordered and unreliable messages.
 
-/// One datagram: a channel, the request it is about, and what it says.
+/// A datagram: its channel, the request it belongs to, and a payload.
 ///
 /// ```
-/// use mcp_flow_proto::webtransport::{Channel, Datagram};
+/// use mcp_flow_proto::webtransport::{DatagramChannel, Datagram};
 ///
-/// let datagram = Datagram { channel: Channel::Progress, request: 42, payload: b"{}" };
+/// let datagram = Datagram { channel: DatagramChannel::Progress, request: 42, payload: b"{}" };
 /// assert_eq!(datagram.encode(), b"\x01\x00\0\0\0\x2a{}");
 /// assert_eq!(Datagram::decode(b"\x01\x00\0\0\0\x2a{}"), Ok(datagram));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// What kind of thing it says.
-    pub channel: Channel,
-    /// The request it is about; 0 is the whole session (WT-023).
+    /// The kind of payload.
+    pub channel: DatagramChannel,
+    /// The request it belongs to; 0 is the whole session (WT-023).
     pub request: u32,
-    /// What it says: for audio an [`AudioChunk`], otherwise in the encoding agreed on (C-15).
+    /// An [`AudioChunk`] on the audio channel, otherwise params in the negotiated encoding (C-15).
     pub payload: &'a [u8],
 }
 
-/// What kind of thing a datagram says.
+/// The kind of payload of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Channel {
-    /// How far a call has come: the params of `notifications/progress`.
+pub enum DatagramChannel {
+    /// Progress of a call: the params of `notifications/progress`.
     Progress = 1,
-    /// A piece of sound.
+    /// An audio chunk.
     Audio = 2,
-    /// A line of a log: the params of `notifications/message`.
+    /// A log message: the params of `notifications/message`.
     Log = 3,
 }
 
-/// Why something is no datagram. It is dropped and counted, and nobody is told (WT-021).
+/// The reason a datagram is invalid. Invalid datagrams are dropped and counted (WT-021).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DatagramFault {
-    /// It ends within its header.
-    #[error("it is shorter than a header")]
+pub enum DatagramError {
+    /// It is shorter than the header.
+    #[error("the datagram is shorter than its header")]
     TooShort,
-    /// Its channel is the reserved one, or none that is known.
-    #[error("there is no channel {0:#04x}")]
+    /// Its channel is reserved or unknown.
+    #[error("unknown channel {0:#04x}")]
     UnknownChannel(u8),
     /// Its flags are not 0 (WT-022).
     #[error("the flags {0:#04x} are reserved")]
@@ -46,12 +46,12 @@ pub enum DatagramFault {
 }
 
 impl<'a> Datagram<'a> {
-    /// How long the header is.
+    /// Length of the header in bytes.
     pub const HEADER: usize = 6;
-    /// The longest one that is sent, header included: what every path carries (WT-024).
+    /// Maximum length that is sent, header included: every path can carry it (WT-024).
     pub const LONGEST: usize = 1200;
 
-    /// As it is sent.
+    /// Encodes the datagram.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Self::HEADER + self.payload.len());
         bytes.extend_from_slice(&[self.channel as u8, 0]);
@@ -60,45 +60,45 @@ impl<'a> Datagram<'a> {
         bytes
     }
 
-    /// As it is read.
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, DatagramFault> {
+    /// Decodes a datagram.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DatagramError> {
         let Some((&[channel, flags, a, b, c, d], payload)) = bytes.split_first_chunk() else {
-            return Err(DatagramFault::TooShort);
+            return Err(DatagramError::TooShort);
         };
         let channel = match channel {
-            1 => Channel::Progress,
-            2 => Channel::Audio,
-            3 => Channel::Log,
-            unknown => return Err(DatagramFault::UnknownChannel(unknown)),
+            1 => DatagramChannel::Progress,
+            2 => DatagramChannel::Audio,
+            3 => DatagramChannel::Log,
+            unknown => return Err(DatagramError::UnknownChannel(unknown)),
         };
         if flags != 0 {
-            return Err(DatagramFault::Flags(flags));
+            return Err(DatagramError::Flags(flags));
         }
         Ok(Self { channel, request: u32::from_be_bytes([a, b, c, d]), payload })
     }
 }
 
-/// A numbered piece of sound (C-15).
+/// A numbered audio chunk (C-15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AudioChunk<'a> {
-    /// Which one it is, from 0 on; a gap tells what was lost.
+    /// Sequence number, starting at 0. A gap shows that chunks were lost.
     pub sequence: u32,
-    /// When it begins, in milliseconds from the first.
+    /// Start time in milliseconds, relative to the first chunk.
     pub timestamp: u32,
-    /// The sound, in the codec announced before.
+    /// The audio data, in the codec announced by `$/audio`.
     pub data: &'a [u8],
 }
 
 impl<'a> AudioChunk<'a> {
-    /// The most sound that fits.
+    /// Maximum length of the audio data in bytes.
     pub const LONGEST: usize = Datagram::LONGEST - Datagram::HEADER - 8;
 
-    /// As it is sent.
+    /// Encodes the chunk as the payload of a datagram.
     pub fn encode(&self) -> Vec<u8> {
         [&self.sequence.to_be_bytes(), &self.timestamp.to_be_bytes(), self.data].concat()
     }
 
-    /// As it is read; `None` if it ends within its numbers.
+    /// Decodes a payload; `None` if it is too short.
     pub fn decode(payload: &'a [u8]) -> Option<Self> {
         let (sequence, rest) = payload.split_first_chunk()?;
         let (timestamp, data) = rest.split_first_chunk()?;
@@ -112,15 +112,15 @@ impl<'a> AudioChunk<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{AudioChunk, Channel, Datagram, DatagramFault};
+    use super::{AudioChunk, Datagram, DatagramChannel, DatagramError};
 
-    /// WT-019, WT-020, WT-022, WT-023: channel, flags of 0, and the request.
+    /// WT-019, WT-020, WT-022, WT-023: a datagram has a channel, flags of 0 and a request number.
     #[test]
-    fn datagrams_are_written_as_they_are_read() {
+    fn datagrams_survive_a_round_trip() {
         for (channel, request, header) in [
-            (Channel::Progress, 42, b"\x01\x00\0\0\0\x2a"),
-            (Channel::Audio, u32::MAX, b"\x02\x00\xff\xff\xff\xff"),
-            (Channel::Log, 0, b"\x03\x00\0\0\0\0"),
+            (DatagramChannel::Progress, 42, b"\x01\x00\0\0\0\x2a"),
+            (DatagramChannel::Audio, u32::MAX, b"\x02\x00\xff\xff\xff\xff"),
+            (DatagramChannel::Log, 0, b"\x03\x00\0\0\0\0"),
         ] {
             let datagram = Datagram { channel, request, payload: b"x" };
             let bytes = datagram.encode();
@@ -129,23 +129,23 @@ mod tests {
         }
     }
 
-    /// WT-021: what is none is named, so that it can be counted.
+    /// WT-021: the reason is reported, so that invalid datagrams can be counted.
     #[test]
-    fn what_is_no_datagram_is_refused() {
-        for (bytes, fault) in [
-            (&b""[..], DatagramFault::TooShort),
-            (b"\x01\x00\0\0\0", DatagramFault::TooShort),
-            (b"\x00\x00\0\0\0\x01", DatagramFault::UnknownChannel(0)),
-            (b"\x7f\x00\0\0\0\x01", DatagramFault::UnknownChannel(0x7f)),
-            (b"\x01\x80\0\0\0\x01", DatagramFault::Flags(0x80)),
+    fn invalid_datagrams_are_rejected() {
+        for (bytes, error) in [
+            (&b""[..], DatagramError::TooShort),
+            (b"\x01\x00\0\0\0", DatagramError::TooShort),
+            (b"\x00\x00\0\0\0\x01", DatagramError::UnknownChannel(0)),
+            (b"\x7f\x00\0\0\0\x01", DatagramError::UnknownChannel(0x7f)),
+            (b"\x01\x80\0\0\0\x01", DatagramError::Flags(0x80)),
         ] {
-            assert_eq!(Datagram::decode(bytes), Err(fault), "{bytes:x?}");
+            assert_eq!(Datagram::decode(bytes), Err(error), "{bytes:x?}");
         }
     }
 
-    /// WT-026: a chunk has a number and a time.
+    /// WT-026: a chunk has a sequence number and a timestamp.
     #[test]
-    fn sound_is_numbered() {
+    fn audio_chunks_are_numbered() {
         let chunk = AudioChunk { sequence: 3, timestamp: 60, data: &[7; 4] };
         assert_eq!(chunk.encode(), b"\0\0\0\x03\0\0\0\x3c\x07\x07\x07\x07");
         assert_eq!(AudioChunk::decode(&chunk.encode()), Some(chunk));

@@ -1,9 +1,9 @@
-//! The control stream: each message behind its length in four bytes.
+//! Frames of the control stream: each message is prefixed with its length in four bytes.
 
-/// Cuts a stream of bytes into frames.
+/// Splits a byte stream into length-prefixed frames.
 ///
-/// A length is looked at before anything is kept for it, and room is made only as bytes arrive: a
-/// peer that announces four gigabytes costs nothing (WT-014).
+/// The length is checked before anything is allocated, and the buffer grows only as bytes arrive.
+/// Announcing a frame of four gigabytes costs the receiver nothing (WT-014).
 ///
 /// ```
 /// use mcp_flow_proto::webtransport::FrameDecoder;
@@ -16,31 +16,31 @@
 #[derive(Debug)]
 pub struct FrameDecoder {
     buffer: Vec<u8>,
-    /// Where the next frame begins.
+    /// Start of the next frame.
     start: usize,
     limit: usize,
 }
 
-/// A frame is longer than it may be. There is no way to go on after it.
+/// A frame exceeds the length limit. The stream cannot be used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a frame of {length} bytes is longer than {limit}")]
 pub struct TooLong {
-    /// How long it is.
+    /// The announced length.
     pub length: usize,
-    /// How long it may be.
+    /// The limit.
     pub limit: usize,
 }
 
 impl FrameDecoder {
-    /// Accepts bodies of up to `limit` bytes.
+    /// Creates a decoder for bodies of up to `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self { buffer: Vec::new(), start: 0, limit }
     }
 
-    /// The place to append arriving bytes to.
+    /// Returns the buffer to append received bytes to.
     ///
-    /// Drops what was already taken out, so ask for it only when
-    /// [`next_frame`](Self::next_frame) has nothing more to give.
+    /// Discards frames already returned, so call it only when [`next_frame`](Self::next_frame) has
+    /// returned `None`.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         if self.start == self.buffer.len() {
             self.buffer.clear();
@@ -48,14 +48,14 @@ impl FrameDecoder {
             self.buffer.drain(..self.start);
         }
         self.start = 0;
-        // One huge message must not keep its memory for the rest of a connection's life.
+        // A single huge message must not keep its memory for the lifetime of the connection.
         if self.buffer.capacity() > KEEP_CAPACITY && self.buffer.len() < KEEP_CAPACITY / 2 {
             self.buffer.shrink_to(KEEP_CAPACITY);
         }
         &mut self.buffer
     }
 
-    /// The body of the next complete frame, or `None` until more bytes are put in.
+    /// Returns the body of the next complete frame, or `None` until more bytes arrive.
     pub fn next_frame(&mut self) -> Result<Option<&[u8]>, TooLong> {
         let Some((length, rest)) = self.buffer[self.start..].split_first_chunk() else {
             return Ok(None);
@@ -69,18 +69,18 @@ impl FrameDecoder {
         Ok(Some(body))
     }
 
-    /// How many bytes wait to be taken out, most of them of a frame that is not complete.
+    /// Returns the number of buffered bytes, most of them of an incomplete frame.
     pub fn pending(&self) -> usize {
         self.buffer.len() - self.start
     }
 
-    /// Whether a frame has begun that is not complete.
+    /// Returns whether the buffer ends inside a frame.
     pub fn is_within_frame(&self) -> bool {
         self.start < self.buffer.len()
     }
 }
 
-/// Appends a body with its length before it.
+/// Appends a body, prefixed with its length.
 pub fn write_frame(out: &mut Vec<u8>, body: &[u8]) -> Result<(), TooLong> {
     let length = u32::try_from(body.len())
         .map_err(|_| TooLong { length: body.len(), limit: u32::MAX as usize })?;
@@ -90,20 +90,20 @@ pub fn write_frame(out: &mut Vec<u8>, body: &[u8]) -> Result<(), TooLong> {
     Ok(())
 }
 
-/// How many bytes a length takes.
+/// Length of the prefix in bytes.
 const PREFIX: usize = 4;
 
-/// Largest buffer kept between messages.
+/// Capacity above which the buffer shrinks between messages.
 const KEEP_CAPACITY: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
     use super::{FrameDecoder, TooLong, write_frame};
 
-    /// The sample of seed 001, in full.
+    /// The complete sample of seed 001.
     const SAMPLE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"test","version":"1.0"},"transport":{"type":"mcp-flow","version":"0.1","encodings":["cbor","json"]}}}"#;
 
-    /// WT-011, WT-012, C-03: the sample's true length, big-endian, in front of it.
+    /// WT-011, WT-012, C-03: the sample is prefixed with its true length, big-endian.
     #[test]
     fn the_sample_has_its_true_length() {
         let mut frame = Vec::new();
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(frame[4..18], *b"{\"jsonrpc\":\"2.");
     }
 
-    /// C-03: with the length of the seed's text the rest is the start of an impossible frame.
+    /// C-03: with the length stated in the seed, the rest is the start of an impossible frame.
     #[test]
     fn the_wrong_length_of_the_sample_does_not_hang() {
         let mut decoder = FrameDecoder::new(16 << 20);
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(decoder.next_frame(), Err(TooLong { length, limit: 16 << 20 }));
     }
 
-    /// WT-013, WT-015: frames do not depend on how bytes arrive, and an empty one is one.
+    /// WT-013, WT-015: frames do not depend on how bytes arrive; an empty frame is valid.
     #[test]
     fn frames_do_not_depend_on_how_bytes_arrive() {
         let whole = b"\0\0\0\x02{}\0\0\0\x00\0\0\0\x05[1,2]\0\0\0\x01";
@@ -142,9 +142,9 @@ mod tests {
         }
     }
 
-    /// WT-014: what is announced is refused before it comes.
+    /// WT-014: an oversized frame is rejected by its announced length.
     #[test]
-    fn a_length_past_the_limit_is_refused_at_once() {
+    fn an_announced_length_over_the_limit_is_rejected_at_once() {
         for (length, refused) in [(5, false), (6, true), (u32::MAX, true)] {
             let mut decoder = FrameDecoder::new(5);
             decoder.buffer().extend_from_slice(&length.to_be_bytes());

@@ -1,4 +1,4 @@
-//! What an execution stream begins with: whose it is, and which of its streams.
+//! Header of an execution stream: request number and stream tag.
 
 use crate::id::RequestId;
 
@@ -15,27 +15,27 @@ use crate::id::RequestId;
 pub struct StreamHeader {
     /// The request the stream belongs to.
     pub request: u32,
-    /// Which of the request's streams it is; its result names it by this.
+    /// The tag by which the request's result refers to the stream.
     pub tag: u32,
 }
 
 impl StreamHeader {
-    /// How long it is.
+    /// Length of the header in bytes.
     pub const LENGTH: usize = 8;
 
-    /// As it is sent.
+    /// Encodes the header.
     pub fn encode(self) -> [u8; Self::LENGTH] {
         (u64::from(self.request) << 32 | u64::from(self.tag)).to_be_bytes()
     }
 
-    /// As it is read.
+    /// Decodes a header.
     pub fn decode(bytes: [u8; Self::LENGTH]) -> Self {
         let [a, b, c, d, e, f, g, h] = bytes;
         Self { request: u32::from_be_bytes([a, b, c, d]), tag: u32::from_be_bytes([e, f, g, h]) }
     }
 }
 
-/// Reads a header however it is split (WT-017).
+/// Incremental header decoder, for headers that arrive in pieces (WT-017).
 #[derive(Debug, Default)]
 pub struct HeaderDecoder {
     bytes: [u8; StreamHeader::LENGTH],
@@ -43,7 +43,7 @@ pub struct HeaderDecoder {
 }
 
 impl HeaderDecoder {
-    /// Takes what is missing off the front of what arrived; gives the header once it is complete.
+    /// Consumes header bytes from the front of `arrived`. Returns the header once it is complete.
     pub fn take(&mut self, arrived: &mut &[u8]) -> Option<StreamHeader> {
         let missing = StreamHeader::LENGTH - self.length;
         let (own, rest) = arrived.split_at(missing.min(arrived.len()));
@@ -53,14 +53,14 @@ impl HeaderDecoder {
         (self.length == StreamHeader::LENGTH).then(|| StreamHeader::decode(self.bytes))
     }
 
-    /// How many bytes are still to come.
+    /// Returns the number of bytes still missing.
     pub fn missing(&self) -> usize {
         StreamHeader::LENGTH - self.length
     }
 }
 
-/// The number of a request whose id fits into a header. 0 is none: in datagrams it stands for the
-/// whole session (C-13).
+/// Returns the 32-bit number of a request id that fits into a header. 0 is excluded: in datagrams
+/// it stands for the whole session (C-13).
 pub fn request_number(id: &RequestId) -> Option<u32> {
     match id {
         RequestId::Integer(number) => u32::try_from(*number).ok().filter(|number| *number != 0),
@@ -75,7 +75,7 @@ mod tests {
 
     /// WT-016, WT-018: both numbers are unsigned and big-endian.
     #[test]
-    fn headers_come_back_as_they_were() {
+    fn headers_survive_a_round_trip() {
         for (request, tag) in [(42, 1), (0, 0), (u32::MAX, 0), (0, u32::MAX), (1 << 31, 7)] {
             let header = StreamHeader { request, tag };
             assert_eq!(StreamHeader::decode(header.encode()), header);
@@ -83,7 +83,7 @@ mod tests {
         }
     }
 
-    /// WT-017: a header is read however it is split, and what follows is left alone.
+    /// WT-017: a header may arrive in pieces; the bytes after it are not consumed.
     #[test]
     fn headers_are_read_in_pieces() {
         let stream = b"\0\0\0\x2a\0\0\0\x01payload";
@@ -103,9 +103,9 @@ mod tests {
         assert_eq!(decoder.missing(), 3);
     }
 
-    /// C-13: only whole numbers of 32 bits have streams, and 0 has none.
+    /// C-13: only 32-bit integers other than 0 can have streams.
     #[test]
-    fn some_ids_have_no_number() {
+    fn only_32_bit_ids_have_a_number() {
         for (id, number) in [
             (RequestId::Integer(1), Some(1)),
             (RequestId::Integer(4_294_967_295), Some(u32::MAX)),

@@ -1,13 +1,13 @@
-//! What client and server agree on in `initialize`, beside the revision: how messages are written.
+//! Negotiation of the encoding in `initialize`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{TYPE, VERSION};
 use crate::error::RpcError;
-use crate::raw::{Encoding, Kind, Params, Raw};
+use crate::raw::{Encoding, Params, Raw, ValueKind};
 
-/// What a client says of the transport, in the params of `initialize` (WT-029).
+/// The client's transport options in the params of `initialize` (WT-029).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClientTransport {
     r#type: &'static str,
@@ -16,14 +16,14 @@ pub struct ClientTransport {
 }
 
 impl ClientTransport {
-    /// A client that understands these encodings, the one it likes best first.
+    /// Offers these encodings in order of preference.
     pub fn new(encodings: &[Encoding]) -> Self {
         let encodings = encodings.iter().map(|encoding| encoding.name()).collect();
         Self { r#type: TYPE, version: VERSION, encodings }
     }
 }
 
-/// What a server says of the transport, in the result of `initialize` (WT-030).
+/// The server's transport options in the result of `initialize` (WT-030).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerTransport {
@@ -31,39 +31,39 @@ pub struct ServerTransport {
     pub r#type: String,
     /// Always `0.1`.
     pub version: String,
-    /// How every message after this one is written.
+    /// The encoding of all messages after this one.
     pub encoding: Encoding,
-    /// How many execution streams the server has open at once.
+    /// Maximum number of execution streams the server opens at once.
     pub max_concurrent_streams: u32,
-    /// Whether datagrams are sent and understood.
+    /// Datagrams are sent and accepted.
     pub datagrams_supported: bool,
 }
 
 impl ServerTransport {
-    /// What a server of this version says.
+    /// Creates the options of this version.
     pub fn new(encoding: Encoding, max_concurrent_streams: u32, datagrams_supported: bool) -> Self {
         let (r#type, version) = (TYPE.to_owned(), VERSION.to_owned());
         Self { r#type, version, encoding, max_concurrent_streams, datagrams_supported }
     }
 }
 
-/// Finds the encoding for a client by the params of its `initialize`: the first it names that is
-/// known here, and JSON if it names none (WT-031, WT-032).
+/// Selects the encoding for a client from the params of its `initialize`: the first supported one
+/// it names, or JSON if it names none (WT-031, WT-032).
 ///
 /// ```
-/// use mcp_flow_proto::webtransport::agree;
+/// use mcp_flow_proto::webtransport::negotiate_encoding;
 /// use mcp_flow_proto::{Encoding, Params, Raw};
 ///
 /// let params = r#"{"transport":{"type":"mcp-flow","encodings":["xml","cbor","json"]}}"#;
-/// assert_eq!(agree(Params::new(Some(Raw::Json(params)))), Ok(Encoding::Cbor));
+/// assert_eq!(negotiate_encoding(Params::new(Some(Raw::Json(params)))), Ok(Encoding::Cbor));
 /// ```
-pub fn agree(params: Params<'_>) -> Result<Encoding, RpcError> {
+pub fn negotiate_encoding(params: Params<'_>) -> Result<Encoding, RpcError> {
     let invalid = |details: &str| RpcError::invalid_params(details);
     let [transport] = params.members(["transport"]).map_err(|error| invalid(&error.to_string()))?;
-    let Some(transport) = transport.filter(|raw| raw.kind() != Kind::Null) else {
+    let Some(transport) = transport.filter(|raw| raw.kind() != ValueKind::Null) else {
         return Ok(Encoding::Json);
     };
-    if transport.kind() != Kind::Object {
+    if transport.kind() != ValueKind::Object {
         return Err(invalid("transport must be an object"));
     }
     let [kind, encodings] = transport
@@ -76,36 +76,37 @@ pub fn agree(params: Params<'_>) -> Result<Encoding, RpcError> {
             return Err(error.with("supported", json!([TYPE])));
         }
     }
-    let Some(encodings) = encodings.filter(|raw| raw.kind() != Kind::Null) else {
+    let Some(encodings) = encodings.filter(|raw| raw.kind() != ValueKind::Null) else {
         return Ok(Encoding::Json);
     };
     let named = encodings.elements(MOST_ENCODINGS);
     let Ok(Some(named)) = named else {
-        return Err(invalid("transport.encodings must be a short list of texts"));
+        return Err(invalid("transport.encodings must be a list of at most 64 strings"));
     };
     let mut found = None;
     for name in named {
         let Some(name) = name.as_text() else {
-            return Err(invalid("transport.encodings must be a list of texts"));
+            return Err(invalid("transport.encodings must be a list of strings"));
         };
         found = found.or_else(|| Encoding::from_name(&name));
     }
     found.ok_or_else(|| {
         let known = Encoding::ALL.map(Encoding::name);
-        invalid("none of transport.encodings is known here").with("supported", json!(known))
+        invalid("none of transport.encodings is supported").with("supported", json!(known))
     })
 }
 
-/// More than there will ever be.
+/// Limit on the number of encodings read from the client.
 const MOST_ENCODINGS: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use super::{ClientTransport, ServerTransport, agree};
+    use super::{ClientTransport, ServerTransport, negotiate_encoding};
     use crate::raw::{Encoding, Params, Raw};
     use serde_json::{Value, json};
 
-    /// WT-031, WT-032, WT-038, WT-039: the client's first choice that is known, or why not.
+    /// WT-031, WT-032, WT-038, WT-039: the client's first supported encoding is chosen, or the
+    /// error says why not.
     #[test]
     fn the_first_known_encoding_is_chosen() {
         let transport = |encodings: Value| json!({"type": "mcp-flow", "encodings": encodings});
@@ -129,15 +130,15 @@ mod tests {
             (json!({"encodings": ["json"]}), Err(-32600)),
         ] {
             let params = json!({"transport": offered}).to_string();
-            let agreed = agree(Params::new(Some(Raw::Json(&params))));
+            let agreed = negotiate_encoding(Params::new(Some(Raw::Json(&params))));
             assert_eq!(agreed.map_err(|error| error.code()), expected, "{params}");
         }
-        assert_eq!(agree(Params::new(None)), Ok(Encoding::Json));
+        assert_eq!(negotiate_encoding(Params::new(None)), Ok(Encoding::Json));
     }
 
-    /// WT-029, WT-030: all members, as the seed's schema has them.
+    /// WT-029, WT-030: both sides send all members of the seed's schema.
     #[test]
-    fn both_sides_say_everything() {
+    fn both_sides_send_all_members() {
         let client = ClientTransport::new(&[Encoding::Cbor, Encoding::Json]);
         assert_eq!(
             json!(client),

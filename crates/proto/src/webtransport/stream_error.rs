@@ -1,41 +1,41 @@
-//! `$/streamError`: how one end tells the other that a stream has failed (WT-049).
+//! `$/streamError`: reports a failed execution stream to the peer (WT-049).
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
 use super::StreamHeader;
-use crate::error::Fault;
+use crate::error::RpcErrorKind;
 use crate::raw::{Params, Raw};
 
-/// What happened to a stream.
+/// The params of `$/streamError`.
 ///
-/// The seed has `requestId`, `streamTag` and `error`; a fault that has a name begins the text with
-/// it and adds its `code` and `data` (C-16).
+/// The seed defines `requestId`, `streamTag` and `error`. A named error starts the text with its
+/// name and adds its `code` and `data` (C-16).
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamError {
-    /// Which stream. What is not known of it is 0.
+    /// The stream. Unknown parts are 0.
     pub stream: StreamHeader,
-    /// What happened, for people.
+    /// Description for people.
     pub error: String,
-    /// The number of the fault, if it has one.
+    /// The error code of a named error.
     pub code: Option<i64>,
-    /// What a program can use, if there is anything.
+    /// Additional data for programs.
     pub data: Option<Value>,
 }
 
 impl StreamError {
-    /// Something went wrong that has no name.
+    /// Creates an error without a named error.
     pub fn new(stream: StreamHeader, error: impl Into<String>) -> Self {
         Self { stream, error: error.into(), code: None, data: None }
     }
 
-    /// A fault with a name.
-    pub fn fault(stream: StreamHeader, fault: Fault, details: &str) -> Self {
+    /// Creates an error for a named error.
+    pub fn of_kind(stream: StreamHeader, kind: RpcErrorKind, details: &str) -> Self {
         Self {
             stream,
-            error: format!("{}: {details}", fault.name),
-            code: Some(fault.code.into()),
-            data: Some(json!({"domain": fault.domain, "name": fault.name})),
+            error: format!("{}: {details}", kind.name),
+            code: Some(kind.code.into()),
+            data: Some(json!({"domain": kind.domain, "name": kind.name})),
         }
     }
 
@@ -70,7 +70,7 @@ impl Serialize for StreamError {
     }
 }
 
-/// As much of a text as is kept.
+/// Maximum length of the text that is kept.
 const LONGEST: usize = 4096;
 
 #[cfg(test)]
@@ -81,16 +81,16 @@ mod tests {
     use crate::webtransport::StreamHeader;
     use serde_json::json;
 
-    /// WT-049, C-16: the seed's members, and more where a fault has a name.
+    /// WT-049, C-16: the seed's members, and more for a named error.
     #[test]
-    fn errors_are_written_and_read() {
+    fn errors_survive_a_round_trip() {
         let stream = StreamHeader { request: 42, tag: 1 };
         let plain = StreamError::new(stream, "Connection reset by peer");
         assert_eq!(
             json!(plain),
             json!({"requestId": 42, "streamTag": 1, "error": "Connection reset by peer"})
         );
-        let named = StreamError::fault(stream, STREAM_INJECTION, "no such request");
+        let named = StreamError::of_kind(stream, STREAM_INJECTION, "no such request");
         assert_eq!(
             json!(named),
             json!({"requestId": 42, "streamTag": 1, "code": -32002,

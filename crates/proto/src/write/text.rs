@@ -1,9 +1,9 @@
-//! Texts as JSON, eight bytes at a time.
+//! Writes JSON strings eight bytes at a time.
 //!
-//! Most of what tools return is prose with few characters that JSON escapes. serde_json looks at one
-//! byte after the other; with texts of some length that is most of the time a call takes.
+//! Most tools return prose with few characters to escape. serde_json checks byte by byte, which for
+//! long texts would be most of the time a call takes.
 
-/// Writes a text in quotes, as serde_json does.
+/// Appends a quoted and escaped JSON string, byte for byte as serde_json writes it.
 pub(super) fn quoted(out: &mut Vec<u8>, text: &str) {
     let mut rest = text.as_bytes();
     out.push(b'"');
@@ -18,7 +18,7 @@ pub(super) fn quoted(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// How many bytes there are before the first that has to be escaped.
+/// Returns the number of bytes before the first one that must be escaped.
 fn plain_length(bytes: &[u8]) -> usize {
     let (words, tail) = bytes.as_chunks::<8>();
     for (place, word) in words.iter().enumerate() {
@@ -31,8 +31,8 @@ fn plain_length(bytes: &[u8]) -> usize {
     words.len() * 8 + plain
 }
 
-/// The high bit of every byte that has to be escaped. Above the first one there may be others
-/// that need not be: a borrow goes up, never down.
+/// Sets the high bit of every byte that must be escaped. Bits above the first may be false
+/// positives, because a borrow propagates upwards.
 const fn specials(word: u64) -> u64 {
     let quote = word ^ (ONES * b'"' as u64);
     let backslash = word ^ (ONES * b'\\' as u64);
@@ -71,9 +71,9 @@ fn escaped(out: &mut Vec<u8>, byte: u8) {
 mod tests {
     use super::quoted;
 
-    /// Every character that is one byte, at every place of a word, beside plain and long ones.
+    /// Every one-byte character at every position of a word, and some longer texts.
     #[test]
-    fn texts_are_written_as_serde_json_writes_them() {
+    fn strings_are_escaped_like_serde_json() {
         for byte in 0..=0x7f_u8 {
             for place in 0..20 {
                 for filler in ["a", "\u{e9}", "\u{1f600}", "\"", "\u{1f}", "!"] {

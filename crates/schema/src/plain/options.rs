@@ -1,6 +1,6 @@
 //! Constant values: `enum` and `const`.
 
-use mcp_flow_proto::{Kind, Raw};
+use mcp_flow_proto::{Raw, ValueKind};
 use serde_json::Value;
 
 use crate::number::equal;
@@ -27,11 +27,11 @@ impl Options {
     /// Returns whether an encoded value is known to be one of them; arrays and objects never are.
     pub(super) fn accept(&self, value: Raw<'_>) -> bool {
         match value.kind() {
-            Kind::String => value.as_text().is_some_and(|text| self.hold_text(&text)),
-            Kind::Null | Kind::Boolean | Kind::Number => {
+            ValueKind::String => value.as_text().is_some_and(|text| self.hold_text(&text)),
+            ValueKind::Null | ValueKind::Boolean | ValueKind::Number => {
                 value.decode().is_ok_and(|value| self.hold(&value))
             }
-            Kind::Array | Kind::Object | Kind::Other => false,
+            ValueKind::Array | ValueKind::Object | ValueKind::Other => false,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use mcp_flow_proto::{DecodeError, Kind, Raw};
+use mcp_flow_proto::{DecodeError, Raw, ValueKind};
 
 use super::{Bound, Check, Forms, List, Object, Others, Plain, Rest, Side, Text, Types};
 
@@ -34,17 +34,17 @@ impl<'p> Scan<'p> {
             return Ok(());
         }
         match kind {
-            Kind::String => return self.accept_text(check, value).map(drop),
-            Kind::Number => accept_number(check, value)?,
+            ValueKind::String => return self.accept_text(check, value).map(drop),
+            ValueKind::Number => accept_number(check, value)?,
             // A value that JSON cannot represent is valid where anything is.
-            Kind::Other => return known(check.free == Types::ALL),
-            Kind::Null | Kind::Boolean | Kind::Array | Kind::Object => {
+            ValueKind::Other => return known(check.free == Types::ALL),
+            ValueKind::Null | ValueKind::Boolean | ValueKind::Array | ValueKind::Object => {
                 known(check.types.has(types))?;
             }
         }
         match (kind, &check.list, &check.object) {
-            (Kind::Array, Some(list), _) => self.accept_list(list, value)?,
-            (Kind::Object, _, Some(object)) => self.accept_object(object, value)?,
+            (ValueKind::Array, Some(list), _) => self.accept_list(list, value)?,
+            (ValueKind::Object, _, Some(object)) => self.accept_object(object, value)?,
             _ => {}
         }
         match &check.rest {
@@ -153,12 +153,12 @@ impl Forms {
         let kind = value.kind();
         // An alternative for integers may match any number.
         let types = match kind {
-            Kind::Number => Types::NUMBER.with(Types::INTEGER),
-            Kind::Other => return Err(NotKnown),
+            ValueKind::Number => Types::NUMBER.with(Types::INTEGER),
+            ValueKind::Other => return Err(NotKnown),
             kind => types_of(kind),
         };
         let mut members = vec![None; self.names.len()];
-        if kind == Kind::Object && !self.names.is_empty() {
+        if kind == ValueKind::Object && !self.names.is_empty() {
             value.each_member(&self.names, |position, member| match position {
                 Some(position) => known(members[position].replace(member).is_none()),
                 None => Ok(()),
@@ -171,7 +171,7 @@ impl Forms {
                 None => true,
             };
             mark.types.has(types)
-                && (kind != Kind::Object
+                && (kind != ValueKind::Object
                     || mark.required.is_none_or(|required| members[required].is_some())
                         && mark.fixed.as_ref().is_none_or(fixed))
         };
@@ -180,15 +180,15 @@ impl Forms {
 }
 
 /// The type of a kind of value, without regard to whether a number is an integer.
-fn types_of(kind: Kind) -> Types {
+fn types_of(kind: ValueKind) -> Types {
     match kind {
-        Kind::Null => Types::NULL,
-        Kind::Boolean => Types::BOOLEAN,
-        Kind::Number => Types::NUMBER,
-        Kind::String => Types::STRING,
-        Kind::Array => Types::ARRAY,
-        Kind::Object => Types::OBJECT,
-        Kind::Other => Types::NONE,
+        ValueKind::Null => Types::NULL,
+        ValueKind::Boolean => Types::BOOLEAN,
+        ValueKind::Number => Types::NUMBER,
+        ValueKind::String => Types::STRING,
+        ValueKind::Array => Types::ARRAY,
+        ValueKind::Object => Types::OBJECT,
+        ValueKind::Other => Types::NONE,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Errors of questions to the client.
 
-use mcp_flow_proto::model::{BadForm, Unsayable};
+use mcp_flow_proto::model::{BadForm, UnsupportedField};
 
 use super::Capability;
 use crate::context::ClientError;
@@ -34,7 +34,7 @@ pub enum AskError {
     Form(#[from] BadForm),
     /// The client's revision cannot express the form.
     #[error(transparent)]
-    Unsayable(#[from] Unsayable),
+    UnsupportedField(#[from] UnsupportedField),
     /// The URL is invalid.
     #[error("{0:?} is not a URL; it must begin with https:// and have no spaces")]
     NotAUrl(String),

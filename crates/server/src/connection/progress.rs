@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mcp_flow_proto::model::ProgressParams;
-use mcp_flow_proto::webtransport::Channel;
+use mcp_flow_proto::webtransport::DatagramChannel;
 use mcp_flow_proto::{RequestId, method, write};
 use parking_lot::Mutex;
 
@@ -75,7 +75,8 @@ impl Call {
             advances = !self.is_answered() && self.progress.advance(params.progress);
             advances
         };
-        let sent = datagrams.send(Channel::Progress, Some(&self.id), &payload, &mut allowed);
+        let sent =
+            datagrams.send(DatagramChannel::Progress, Some(&self.id), &payload, &mut allowed);
         if advances {
             let mut message = Vec::new();
             if write::notification(&mut message, encoding, method::PROGRESS, params).is_ok() {

@@ -3,7 +3,7 @@
 use mcp_flow_proto::model::{CallParams, ListParams, ListResult};
 use mcp_flow_proto::{Params, RpcError, method};
 
-use super::{bad_cursor, standing};
+use super::{bad_cursor, stateless_members};
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 use crate::resource::Access;
@@ -32,7 +32,7 @@ fn list_page(context: &Context, params: Params<'_>) -> Outcome {
         name: "prompts",
         entries: page.entries.iter().map(|prompt| prompt.definition().wire(revision)).collect(),
         next_cursor: page.next_cursor,
-        standing: standing(context, scope),
+        stateless: stateless_members(context, scope),
     })
 }
 

@@ -3,12 +3,12 @@
 use mcp_flow_proto::error::PAYLOAD_TOO_LARGE;
 use mcp_flow_proto::model::{
     ListParams, ListResult, Meta, ReadResult, ResourceBody, ResourceContents, ResourceLink,
-    uri_from_params,
+    StatelessMembers, uri_from_params,
 };
 use mcp_flow_proto::{Params, RpcError, method};
 use serde_json::json;
 
-use super::{bad_cursor, standing};
+use super::{bad_cursor, stateless_members};
 use crate::bulk::{Bulk, DOWNLOAD, Delivery, DeliveryError, DeliveryRejected, text_of};
 use crate::connection::subscriptions;
 use crate::context::Context;
@@ -58,7 +58,7 @@ fn list_page(context: &Context, cursor: Option<&str>) -> Outcome {
         name: "resources",
         entries,
         next_cursor,
-        standing: standing(context, scope(context)),
+        stateless: stateless_members(context, scope(context)),
     })
 }
 
@@ -83,7 +83,7 @@ fn list_templates_page(context: &Context, cursor: Option<&str>) -> Outcome {
         name: "resourceTemplates",
         entries,
         next_cursor: page.next_cursor,
-        standing: standing(context, scope(context)),
+        stateless: stateless_members(context, scope(context)),
     })
 }
 
@@ -177,10 +177,9 @@ async fn reply(context: &Context, uri: &str, contents: Contents) -> Outcome {
     };
     let revision = context.revision();
     // Contents may differ between callers.
-    let standing = standing(context, "private");
-    let standing =
-        standing.map(|standing| mcp_flow_proto::model::Standing { ttl_ms: 0, ..standing });
-    let payload = context.reply(&ReadResult { contents: &entries, revision, standing })?;
+    let stateless = stateless_members(context, "private");
+    let stateless = stateless.map(|members| StatelessMembers { ttl_ms: 0, ..members });
+    let payload = context.reply(&ReadResult { contents: &entries, revision, stateless })?;
     let (size, limit) = (payload.bytes.len(), context.limits().result_bytes);
     if size > limit { Err(too_large(uri, Some(size as u64), limit)) } else { Ok(payload) }
 }

@@ -3,7 +3,7 @@
 use mcp_flow_proto::model::{CallParams, ListParams, ListResult};
 use mcp_flow_proto::{Params, RpcError, method};
 
-use super::{bad_cursor, standing};
+use super::{bad_cursor, stateless_members};
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 use crate::revision::Dialect;
@@ -29,13 +29,13 @@ fn list_page(context: &Context, params: Params<'_>) -> Outcome {
     let entries = page.entries.iter().map(|tool| {
         let definition = tool.definition();
         let name = server.listed_name(&definition.name);
-        if in_full { definition.wire_in_full(name) } else { definition.wire(name, revision) }
+        if in_full { definition.wire_seed_004(name) } else { definition.wire(name, revision) }
     });
     context.reply(&ListResult {
         name: "tools",
         entries: entries.collect(),
         next_cursor: page.next_cursor,
-        standing: standing(context, if is_same_for_all { "public" } else { "private" }),
+        stateless: stateless_members(context, if is_same_for_all { "public" } else { "private" }),
     })
 }
 

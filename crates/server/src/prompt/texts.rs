@@ -3,7 +3,7 @@
 //! On the wire every argument of a prompt is a text. The schema of the target type says which type
 //! it stands for, so the text is read as that type and then decoded like the arguments of a tool.
 
-use mcp_flow_proto::{DecodeError, Kind, Raw};
+use mcp_flow_proto::{DecodeError, Raw, ValueKind};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -25,7 +25,7 @@ pub(crate) fn read<T: AsRef<str>>(
         }
         match value.as_text() {
             Some(text) => texts[position] = Some(text.into_owned()),
-            None if value.kind() == Kind::Null => {}
+            None if value.kind() == ValueKind::Null => {}
             None => {
                 let sentence = format!("{name} must be a string; write a number as \"42\"");
                 violations.push(violation(name, sentence));

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use mcp_flow_proto::RpcError;
-use mcp_flow_proto::error::Fault;
+use mcp_flow_proto::error::RpcErrorKind;
 use serde_json::{Map, Value, json};
 
 use super::ToolOutput;
@@ -55,7 +55,7 @@ impl Failure {
     }
 
     /// The failure as an error, where results cannot express it.
-    pub fn into_error(self, fault: Fault) -> RpcError {
+    pub fn into_error(self, fault: RpcErrorKind) -> RpcError {
         let error = RpcError::new(fault).message(self.message).with("reason", self.name);
         self.data.into_iter().fold(error, |error, (name, value)| error.with(&name, value))
     }

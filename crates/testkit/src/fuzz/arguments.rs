@@ -5,7 +5,7 @@ mod schemas;
 use std::sync::{Arc, LazyLock};
 
 use jsonschema::Validator;
-use mcp_flow_proto::{Encoding, Incoming, Kind, Revision};
+use mcp_flow_proto::{Encoding, Incoming, Revision, ValueKind};
 use mcp_flow_server::{Connection, ConnectionInfo, Context, Server, Tool};
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ pub fn run(data: &[u8]) {
     if is_cbor(arguments) {
         let raw = raw(arguments, Encoding::Cbor);
         // Infinity is decoded as null, which it is not.
-        let is_itself = |value: &Value| !value.is_null() || raw.kind() == Kind::Null;
+        let is_itself = |value: &Value| !value.is_null() || raw.kind() == ValueKind::Null;
         let value = raw.decode().ok().filter(is_itself).filter(|value| !is_deep(value));
         cbor.check(&verdict, value.as_ref());
     }

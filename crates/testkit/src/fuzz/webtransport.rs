@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use mcp_flow_proto::webtransport::{
-    Arrival, AudioChunk, Datagram, FrameDecoder, HeaderDecoder, Ledger, StreamFault, StreamHeader,
-    TooLong, write_frame,
+    Arrival, AudioChunk, Datagram, FrameDecoder, HeaderDecoder, Ledger, StreamHeader,
+    StreamRejection, TooLong, write_frame,
 };
 
 /// Takes what arrives, and reads it as each of the things it could be.
@@ -103,13 +103,13 @@ fn streams(data: &[u8]) {
                 Ok(Arrival::Named | Arrival::Held) => {
                     assert!(here.insert(stream), "no stream comes twice");
                 }
-                Err(StreamFault::Missing) => panic!("one that comes is not missing"),
-                Err(StreamFault::TooMany) => assert_eq!(here.len(), LIMIT),
+                Err(StreamRejection::Missing) => panic!("one that comes is not missing"),
+                Err(StreamRejection::TooMany) => assert_eq!(here.len(), LIMIT),
                 Err(_) => {}
             },
             2 => {
-                let answered = ledger.answer(request, &[tag, tag + 1], now);
-                let named = answered.named.iter().map(|&tag| StreamHeader { request, tag });
+                let settled = ledger.settle(request, &[tag, tag + 1], now);
+                let named = settled.named.iter().map(|&tag| StreamHeader { request, tag });
                 assert!(named.into_iter().all(|stream| here.contains(&stream)));
             }
             3 => {
@@ -127,9 +127,9 @@ fn streams(data: &[u8]) {
                 now += Duration::from_secs(u64::from(step[1]));
                 for expired in ledger.expire(now) {
                     let was_here = here.remove(&expired.stream);
-                    assert_eq!(was_here, expired.fault == StreamFault::Injected);
+                    assert_eq!(was_here, expired.rejection == StreamRejection::Injected);
                 }
-                assert!(ledger.due().is_none_or(|due| due > now));
+                assert!(ledger.next_deadline().is_none_or(|deadline| deadline > now));
             }
         }
         assert!(ledger.open() <= LIMIT);

@@ -1,7 +1,7 @@
-//! What peers send as content, in every form there is (C-25, C-26).
+//! Decoding of content in every form peers send (C-25, C-26).
 //!
-//! The official text and seed 002 give one name to two things and two names to one, so content is
-//! told apart by the members that are there: `resource`, `data`, `uri`, `url`.
+//! MCP and seed 002 use one type name for two things and two names for one. The members decide:
+//! `resource`, `data`, `uri`, `url`.
 
 use std::fmt;
 
@@ -24,22 +24,22 @@ impl<'de> Deserialize<'de> for ResourceContents {
     }
 }
 
-/// The members of one object, taken out as they are understood. The rest is tolerated.
+/// The members of one object, removed as they are read. Unknown members are ignored.
 struct Members(Map<String, Value>);
 
 impl Members {
     fn into_content(mut self) -> Result<Content, String> {
-        let kind = self.needed_text("type", "content")?;
+        let kind = self.required_text("type", "content")?;
         let annotations = self.annotations()?;
         let meta = self.meta()?;
         Ok(match kind.as_str() {
             "text" => {
-                let text = self.needed_text("text", "text content")?;
+                let text = self.required_text("text", "text content")?;
                 Content::Text { text, annotations, meta }
             }
             "image" => match (self.blob("data")?, self.text("url")?) {
                 (Some(data), url) => {
-                    let mime_type = self.needed_text("mimeType", "image content with `data`")?;
+                    let mime_type = self.required_text("mimeType", "image content with `data`")?;
                     Content::Image { data, mime_type, url, annotations, meta }
                 }
                 (None, Some(url)) => {
@@ -52,7 +52,7 @@ impl Members {
             },
             "audio" => {
                 let data = self.blob("data")?.ok_or("audio content needs `data`")?;
-                let mime_type = self.needed_text("mimeType", "audio content")?;
+                let mime_type = self.required_text("mimeType", "audio content")?;
                 Content::Audio { data, mime_type, annotations, meta }
             }
             "resource" | "embedded" => match self.embedded()? {
@@ -63,7 +63,7 @@ impl Members {
             "ref/stream" => {
                 let tag = self.stream_tag();
                 let tag = tag.ok_or("a stream needs `streamTag`, a number of 32 bits")?;
-                let mime_type = self.needed_text("mimeType", "a stream")?;
+                let mime_type = self.required_text("mimeType", "a stream")?;
                 Content::Stream { tag, mime_type, annotations, meta }
             }
             "resource_link" => self.into_link(annotations, meta)?,
@@ -77,7 +77,7 @@ impl Members {
         })
     }
 
-    /// The resource in official form, or the bytes of seed 002's.
+    /// Reads an embedded resource in the official form, or the bytes in seed 002's form.
     fn embedded(&mut self) -> Result<Option<ResourceContents>, String> {
         if let Some(resource) = self.object("resource")? {
             return Self(resource).into_resource().map(Some);
@@ -92,7 +92,7 @@ impl Members {
     }
 
     fn into_resource(mut self) -> Result<ResourceContents, String> {
-        let uri = self.needed_text("uri", "an embedded resource")?;
+        let uri = self.required_text("uri", "an embedded resource")?;
         let body = match (self.text("text")?, self.blob("blob")?, self.stream_tag()) {
             (Some(text), ..) => ResourceBody::Text(text),
             (None, Some(blob), _) => ResourceBody::Blob(blob),
@@ -113,13 +113,13 @@ impl Members {
         annotations: Option<Box<Annotations>>,
         meta: Option<Box<Meta>>,
     ) -> Result<Content, String> {
-        let uri = self.needed_text("uri", "a resource link")?;
+        let uri = self.required_text("uri", "a resource link")?;
         let size = match self.take("size") {
             Some(size) => Some(size.as_u64().ok_or("`size` must be a whole number")?),
             None => None,
         };
         Ok(Content::ResourceLink(Box::new(ResourceLink {
-            // Seed 002's references have no name.
+            // Links in the form of seed 002 have no name.
             name: self.text("name")?.unwrap_or_else(|| name_of(&uri).to_owned()),
             title: self.text("title")?,
             description: self.text("description")?,
@@ -144,7 +144,7 @@ impl Members {
         self.object("_meta").map(|meta| meta.map(Box::new))
     }
 
-    fn needed_text(&mut self, name: &str, of: &str) -> Result<String, String> {
+    fn required_text(&mut self, name: &str, of: &str) -> Result<String, String> {
         self.text(name)?.ok_or_else(|| format!("{of} needs `{name}`"))
     }
 
@@ -174,7 +174,7 @@ impl Members {
         self.0.get(name).is_some_and(|value| !value.is_null())
     }
 
-    /// Takes a member out; `null` is the same as none.
+    /// Removes a member; `null` counts as absent.
     fn take(&mut self, name: &str) -> Option<Value> {
         self.0.remove(name).filter(|value| !value.is_null())
     }
@@ -192,7 +192,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Members, A::Error> {
         let mut members = Map::new();
         while let Some((name, value)) = access.next_entry::<String, Value>()? {
-            // Which of the two counts is for no one to guess.
+            // It would be ambiguous which of the two values counts.
             if members.insert(name, value).is_some() {
                 return Err(A::Error::custom("a member appears twice"));
             }

@@ -1,27 +1,27 @@
-//! Images and sound from files: how much of them to read, and what kind they are.
+//! Images and audio from files: size limits and detection of the MIME type.
 
 use std::io::{self, Read};
 
 use super::Content;
 
 impl Content {
-    /// A picture from the bytes of its file, of the kind its first bytes show.
+    /// Creates an image from the bytes of its file and detects its MIME type.
     ///
-    /// PNG, JPEG, GIF and WebP are known; for others use [`image`](Self::image).
+    /// Detects PNG, JPEG, GIF and WebP; for others use [`image`](Self::image).
     pub fn guess_image(data: impl Into<Vec<u8>>) -> Result<Self, MediaError> {
         Media::Image.content(data.into(), None)
     }
 
-    /// Sound from the bytes of its file, of the kind its first bytes show.
+    /// Creates audio from the bytes of its file and detects its MIME type.
     ///
-    /// WAV, MP3, Ogg and FLAC are known; for others use [`audio`](Self::audio).
+    /// Detects WAV, MP3, Ogg and FLAC; for others use [`audio`](Self::audio).
     pub fn guess_audio(data: impl Into<Vec<u8>>) -> Result<Self, MediaError> {
         Media::Audio.content(data.into(), None)
     }
 
-    /// Reads a picture of at most `limit` bytes; its kind is guessed if none is given.
+    /// Reads an image of at most `limit` bytes. Detects the MIME type if none is given.
     ///
-    /// This blocks for as long as the reader does.
+    /// Blocks until the reader is done.
     ///
     /// ```
     /// use mcp_flow_proto::model::{Content, MediaError};
@@ -41,9 +41,9 @@ impl Content {
         Media::Image.content(read(reader, limit)?, mime_type)
     }
 
-    /// Reads sound of at most `limit` bytes; its kind is guessed if none is given.
+    /// Reads audio of at most `limit` bytes. Detects the MIME type if none is given.
     ///
-    /// This blocks for as long as the reader does.
+    /// Blocks until the reader is done.
     ///
     /// ```
     /// use mcp_flow_proto::model::Content;
@@ -63,17 +63,17 @@ impl Content {
     }
 }
 
-/// What the bytes of a file are to become.
+/// The type of content to create from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
-    /// A picture.
+    /// An image.
     Image,
-    /// Sound.
+    /// Audio.
     Audio,
 }
 
 impl Media {
-    /// Content of this kind of file, or of the kind its first bytes show.
+    /// Creates content with the given MIME type, or with the one detected from the first bytes.
     pub fn content(self, bytes: Vec<u8>, mime_type: Option<&str>) -> Result<Content, MediaError> {
         let (prefix, known) = match self {
             Self::Image => ("image/", "PNG, JPEG, GIF, WebP"),
@@ -88,7 +88,7 @@ impl Media {
     }
 }
 
-/// What kind of image or sound a file that begins with these bytes is.
+/// Detects the MIME type of an image or audio file from its first bytes.
 ///
 /// ```
 /// use mcp_flow_proto::model::guess_mime_type;
@@ -106,28 +106,28 @@ pub fn guess_mime_type(bytes: &[u8]) -> Option<&'static str> {
         [b'f', b'L', b'a', b'C', ..] => "audio/flac",
         [b'O', b'g', b'g', b'S', ..] => "audio/ogg",
         [b'I', b'D', b'3', ..] => "audio/mpeg",
-        // A frame of layer III, of any version but the reserved one; the other layers' marks are
-        // also those of AAC and of UTF-16 text.
+        // An MPEG layer III frame of any version but the reserved one. The sync words of the other
+        // layers also match AAC and UTF-16 text.
         [0xff, mark, ..] if mark & 0xe6 == 0xe2 && mark & 0x18 != 0x08 => "audio/mpeg",
         _ => return None,
     })
 }
 
-/// Why a file did not become content.
+/// The reason a file could not be turned into content.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MediaError {
-    /// There is more than is wanted. No more than one byte past the limit was read.
+    /// The file exceeds the limit. At most one byte past the limit was read.
     #[error("the file is larger than {limit} bytes; use a smaller one or raise the limit")]
     TooLarge {
-        /// The most bytes that were wanted.
+        /// The limit in bytes.
         limit: usize,
     },
 
-    /// The first bytes do not show which kind of file it is.
-    #[error("the file begins like none of {known}; give its MIME type if it is something else")]
+    /// The MIME type could not be detected.
+    #[error("the file is none of {known}; specify its MIME type")]
     UnknownKind {
-        /// The kinds that can be told.
+        /// The types that can be detected.
         known: &'static str,
     },
 
@@ -147,9 +147,9 @@ mod tests {
     use super::guess_mime_type;
     use crate::model::{Content, MediaError};
 
-    /// MCP-059, C-40: the usual kinds are told by their first bytes, and nothing else is.
+    /// MCP-059, C-40: common types are detected by their first bytes, and nothing else is.
     #[test]
-    fn files_are_told_by_their_first_bytes() {
+    fn mime_types_are_detected_by_the_first_bytes() {
         for (bytes, expected) in [
             (&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], Some("image/png")),
             (b"\xff\xd8\xff\xe0\0\x10JFIF", Some("image/jpeg")),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_wrong_is_explained() {
+    fn media_errors_are_explained() {
         struct Broken;
         impl std::io::Read for Broken {
             fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {

@@ -1,9 +1,9 @@
-//! Resources inside content: embedded whole, or by reference.
+//! Resources in content: embedded, or as a link.
 
 use super::{Annotations, Blob, Meta};
 use crate::text::prefix;
 
-/// A resource with what it holds.
+/// A resource and its contents.
 ///
 /// ```
 /// use mcp_flow_proto::model::{Content, ResourceContents};
@@ -17,29 +17,29 @@ use crate::text::prefix;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceContents {
-    /// Which resource; [`INLINE_URI`](Self::INLINE_URI) if it is none that has a name.
+    /// URI of the resource; [`INLINE_URI`](Self::INLINE_URI) if it has none.
     pub uri: String,
-    /// What kind of content it holds.
+    /// MIME type of the contents.
     pub mime_type: Option<String>,
-    /// What it holds.
+    /// The contents.
     pub body: ResourceBody,
-    /// Anything else.
+    /// Additional members.
     pub meta: Option<Box<Meta>>,
 }
 
-/// What a resource holds.
+/// The contents of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResourceBody {
     /// Text.
     Text(String),
     /// Bytes.
     Blob(Blob),
-    /// What comes on the execution stream of this tag, on `/mcp-flow` only (C-50).
+    /// Contents sent on the execution stream with this tag, on `/mcp-flow` only (C-50).
     Stream(u32),
 }
 
 impl ResourceBody {
-    /// How many bytes there are of it in memory.
+    /// Returns the size of the contents in memory.
     pub fn len(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -48,36 +48,36 @@ impl ResourceBody {
         }
     }
 
-    /// Whether nothing of it is in memory.
+    /// Returns whether no contents are in memory.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl ResourceContents {
-    /// The URI of content that is embedded without being a resource anywhere.
+    /// The URI of embedded content that is not an addressable resource.
     ///
-    /// The official form requires some URI, and seed 002's form has none.
+    /// The official form requires a URI, and seed 002's form has none.
     pub const INLINE_URI: &'static str = "inline:content";
 
-    /// A resource that holds text.
+    /// Creates a resource with text contents.
     pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
         let body = ResourceBody::Text(text.into());
         Self { uri: uri.into(), mime_type: None, body, meta: None }
     }
 
-    /// A resource that holds bytes.
+    /// Creates a resource with binary contents.
     pub fn bytes(uri: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         let body = ResourceBody::Blob(Blob(bytes.into()));
         Self { uri: uri.into(), mime_type: None, body, meta: None }
     }
 
-    /// A resource that comes on a stream.
+    /// Creates a resource whose contents are sent on an execution stream.
     pub fn stream(uri: impl Into<String>, tag: u32) -> Self {
         Self { uri: uri.into(), mime_type: None, body: ResourceBody::Stream(tag), meta: None }
     }
 
-    /// The same resource, said to be of this kind.
+    /// Sets the MIME type.
     #[must_use]
     pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.mime_type = Some(mime_type.into());
@@ -85,28 +85,28 @@ impl ResourceContents {
     }
 }
 
-/// A reference to a resource that can be read.
+/// A link to a resource that can be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResourceLink {
-    /// Where it is.
+    /// URI of the resource.
     pub uri: String,
     /// Short name for programs.
     pub name: String,
-    /// Name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// What it is.
+    /// Description of the resource.
     pub description: Option<String>,
-    /// What kind of content reading it gives.
+    /// MIME type of the contents.
     pub mime_type: Option<String>,
-    /// How many bytes reading it gives, if known.
+    /// Size in bytes, if known.
     pub size: Option<u64>,
-    /// For whom, and how important.
+    /// Audience and priority.
     pub annotations: Option<Box<Annotations>>,
-    /// Anything else.
+    /// Additional members.
     pub meta: Option<Box<Meta>>,
 }
 
-/// A name for a URI that came without one: its last part, at most 64 characters of it.
+/// Derives a name from a URI: its last segment, at most 64 characters of it.
 pub(super) fn name_of(uri: &str) -> &str {
     let path = uri.split(['?', '#']).next().unwrap_or_default();
     let name = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(uri);

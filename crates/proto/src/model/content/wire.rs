@@ -1,7 +1,9 @@
-//! How content is written: by revision, and in the official form or that of seed 002.
+//! Encoding of content by revision, in MCP's form or that of seed 002.
 //!
-//! C-25, C-26 and C-40 decide. No client meets a type its revision lacks, and nothing is fetched
-//! to avoid that: what is known only by its place is sent as its place.
+//! Follows C-25, C-26 and C-40. A client never receives a content type its revision lacks, and
+//! nothing is fetched to avoid that: content known only by its URL is sent as a link.
+
+mod seed_002;
 
 use std::borrow::Cow;
 
@@ -11,24 +13,24 @@ use super::resource::name_of;
 use super::{Annotations, Base64, Content, Meta, ResourceBody, ResourceContents};
 use crate::revision::{Features, Revision};
 
-/// Whose way of writing content to follow.
+/// The form in which content is encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ContentForm {
-    /// That of the official text of each revision.
+    /// MCP's form of each revision.
     #[default]
     Official,
-    /// That of seed 002, in every revision, for clients that know no other.
+    /// The form of seed 002 in every revision, for clients that know no other.
     Seed002,
 }
 
-/// Several pieces of content, to be written for a client of one revision.
+/// Content blocks to encode for a client of one revision.
 #[derive(Clone, Copy, Debug)]
 pub struct ContentList<'a> {
-    /// What to write.
+    /// The content blocks.
     pub items: &'a [Content],
-    /// For whom.
+    /// Revision of the client.
     pub revision: Revision,
-    /// In whose way.
+    /// Form of the content.
     pub form: ContentForm,
 }
 
@@ -39,7 +41,7 @@ impl Serialize for ContentList<'_> {
 }
 
 impl Content {
-    /// The content as a client of this revision reads it.
+    /// Returns the content for a client of this revision.
     ///
     /// ```
     /// use mcp_flow_proto::Revision;
@@ -65,27 +67,26 @@ impl Content {
     pub fn wire(&self, revision: Revision, form: ContentForm) -> impl Serialize + '_ {
         let features = revision.features();
         let (annotations, meta) = self.extras();
-        WireContent {
-            annotations,
-            meta: meta.filter(|_| features.structured_content),
-            ..self.body(features, form == ContentForm::Seed002)
-        }
+        let seed_002 = match form {
+            ContentForm::Official => None,
+            ContentForm::Seed002 => seed_002::body(self, features),
+        };
+        let body = seed_002.unwrap_or_else(|| self.body(features));
+        WireContent { annotations, meta: meta.filter(|_| features.structured_content), ..body }
     }
 
-    fn body(&self, features: Features, seed: bool) -> WireContent<'_> {
+    fn body(&self, features: Features) -> WireContent<'_> {
         match self {
             Self::Text { text, .. } => {
                 WireContent { text: Some(text.into()), ..WireContent::of("text") }
             }
             Self::Image { data, mime_type, url, .. } => WireContent {
-                url: url.as_deref().filter(|_| seed || features.seed_002_members),
+                url: url.as_deref().filter(|_| features.seed_002_members),
                 ..file("image", &data.0, mime_type)
             },
             Self::ImageUrl { url, mime_type, .. } => {
                 let mime_type = mime_type.as_deref();
-                if seed {
-                    WireContent { url: Some(url), mime_type, ..WireContent::of("image") }
-                } else if features.resource_links {
+                if features.resource_links {
                     WireContent { mime_type, ..link(url, name_of(url)) }
                 } else {
                     link_as_text(url, name_of(url))
@@ -94,8 +95,6 @@ impl Content {
             Self::Audio { data, mime_type, .. } => {
                 if features.audio {
                     file("audio", &data.0, mime_type)
-                } else if seed {
-                    file("embedded", &data.0, mime_type)
                 } else {
                     let blob = Some(Base64(&data.0));
                     let (uri, mime_type) = (ResourceContents::INLINE_URI, Some(&**mime_type));
@@ -103,7 +102,6 @@ impl Content {
                     WireContent { resource: Some(resource), ..WireContent::of("resource") }
                 }
             }
-            Self::Resource { resource, .. } if seed => embedded(resource),
             Self::Resource { resource, .. } => WireContent {
                 resource: Some(WireResource::new(resource, features.structured_content)),
                 ..WireContent::of("resource")
@@ -114,9 +112,7 @@ impl Content {
                 ..WireContent::of("ref/stream")
             },
             Self::ResourceLink(target) => {
-                if seed {
-                    WireContent { uri: Some(&target.uri), ..WireContent::of("resource") }
-                } else if features.resource_links {
+                if features.resource_links {
                     WireContent {
                         title: target.title.as_deref(),
                         description: target.description.as_deref(),
@@ -139,7 +135,7 @@ impl Serialize for Content {
 }
 
 impl ResourceContents {
-    /// The contents as a client of this revision reads them.
+    /// Returns the contents for a client of this revision.
     pub fn wire(&self, revision: Revision) -> impl Serialize + '_ {
         WireResource::new(self, revision.features().structured_content)
     }
@@ -151,7 +147,7 @@ impl Serialize for ResourceContents {
     }
 }
 
-/// Every member content can have; each kind has its own few.
+/// All members content can have; each type uses a few of them.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WireContent<'a> {
@@ -226,16 +222,6 @@ impl<'a> WireResource<'a> {
 
 fn file<'a>(kind: &'static str, bytes: &'a [u8], mime_type: &'a str) -> WireContent<'a> {
     WireContent { data: Some(Base64(bytes)), mime_type: Some(mime_type), ..WireContent::of(kind) }
-}
-
-/// Seed 002 knows bytes only, so text is sent as its bytes.
-fn embedded(resource: &ResourceContents) -> WireContent<'_> {
-    let (bytes, fallback) = match &resource.body {
-        ResourceBody::Text(text) => (text.as_bytes(), "text/plain"),
-        ResourceBody::Blob(blob) => (&*blob.0, "application/octet-stream"),
-        ResourceBody::Stream(_) => (&[][..], "application/octet-stream"),
-    };
-    file("embedded", bytes, resource.mime_type.as_deref().unwrap_or(fallback))
 }
 
 fn link<'a>(uri: &'a str, name: &'a str) -> WireContent<'a> {

@@ -1,8 +1,8 @@
-//! What a form may ask for.
+//! Form fields for elicitation.
 
 use serde_json::{Number, Value};
 
-/// The fields of a form, in the order they are shown.
+/// The fields of a form, in display order.
 ///
 /// ```
 /// use mcp_flow_proto::model::{Field, FormSchema};
@@ -20,7 +20,7 @@ pub struct FormSchema {
 }
 
 impl FormSchema {
-    /// A form of these fields.
+    /// Creates a form with these fields.
     pub fn new(fields: impl Into<Vec<Field>>) -> Self {
         Self { fields: fields.into() }
     }
@@ -29,87 +29,87 @@ impl FormSchema {
 /// One field of a form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// The name its value has in the answer.
+    /// Name of the value in the result.
     pub name: String,
-    /// Name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// What it is for.
+    /// Description of the field.
     pub description: Option<String>,
-    /// Whether it must be filled in.
+    /// The field must be filled in.
     pub required: bool,
-    /// What may be filled in.
+    /// Type and constraints of the value.
     pub kind: FieldKind,
 }
 
-/// What may be filled into a field.
+/// The type of a field, with its constraints and default.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FieldKind {
     /// Text.
     Text {
-        /// How many characters at least.
+        /// Minimum number of characters.
         min_length: Option<u64>,
-        /// How many characters at most.
+        /// Maximum number of characters.
         max_length: Option<u64>,
-        /// What kind of text.
+        /// Format of the text.
         format: Option<TextFormat>,
-        /// What is there to begin with.
+        /// Default value.
         default: Option<String>,
     },
     /// A number.
     Number {
-        /// Whether it must be whole.
+        /// The number must be an integer.
         whole: bool,
-        /// The least it may be.
+        /// Minimum value.
         minimum: Option<Number>,
-        /// The most it may be.
+        /// Maximum value.
         maximum: Option<Number>,
-        /// What is there to begin with.
+        /// Default value.
         default: Option<Number>,
     },
-    /// Yes or no.
+    /// A boolean.
     Boolean {
-        /// What is there to begin with.
+        /// Default value.
         default: Option<bool>,
     },
-    /// One of several.
+    /// A single choice.
     Choice {
-        /// What there is to choose from.
-        choices: Vec<Choice>,
-        /// What is chosen to begin with.
+        /// The options.
+        choices: Vec<FormChoice>,
+        /// Default value.
         default: Option<String>,
     },
-    /// Some of several.
+    /// A multiple choice.
     Choices {
-        /// What there is to choose from.
-        choices: Vec<Choice>,
-        /// How many at least.
+        /// The options.
+        choices: Vec<FormChoice>,
+        /// Minimum number of selected options.
         min_items: Option<u64>,
-        /// How many at most.
+        /// Maximum number of selected options.
         max_items: Option<u64>,
-        /// What is chosen to begin with.
+        /// Default value.
         default: Option<Vec<String>>,
     },
 }
 
-/// What kind of text a field takes.
+/// The format of a text field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextFormat {
-    /// An address for mail.
+    /// An e-mail address.
     Email,
     /// A URI.
     Uri,
-    /// A day, as `2026-07-28`.
+    /// A date, such as `2026-07-28`.
     Date,
-    /// A moment, as `2026-07-28T12:00:00Z`.
+    /// A date and time, such as `2026-07-28T12:00:00Z`.
     DateTime,
 }
 
 impl TextFormat {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 4] = [Self::Email, Self::Uri, Self::Date, Self::DateTime];
 
-    /// The word for it in a schema.
+    /// Returns the format's name in JSON Schema.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Email => "email",
@@ -120,22 +120,22 @@ impl TextFormat {
     }
 }
 
-/// Something to choose.
+/// An option of a choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// The value in the answer.
+pub struct FormChoice {
+    /// The value in the result.
     pub value: String,
-    /// What people read, if something else.
+    /// Display name, if it differs from the value.
     pub title: Option<String>,
 }
 
-impl From<&str> for Choice {
+impl From<&str> for FormChoice {
     fn from(value: &str) -> Self {
         Self { value: value.to_owned(), title: None }
     }
 }
 
-impl From<(&str, &str)> for Choice {
+impl From<(&str, &str)> for FormChoice {
     fn from((value, title): (&str, &str)) -> Self {
         Self { value: value.to_owned(), title: Some(title.to_owned()) }
     }
@@ -146,31 +146,31 @@ impl Field {
         Self { name: name.into(), title: None, description: None, required: false, kind }
     }
 
-    /// A field for text.
+    /// Creates a text field.
     pub fn text(name: impl Into<String>) -> Self {
         let (min_length, max_length, format, default) = (None, None, None, None);
         Self::new(name, FieldKind::Text { min_length, max_length, format, default })
     }
 
-    /// A field for any number.
+    /// Creates a field for any number.
     pub fn number(name: impl Into<String>) -> Self {
         let (minimum, maximum, default) = (None, None, None);
         Self::new(name, FieldKind::Number { whole: false, minimum, maximum, default })
     }
 
-    /// A field for a whole number.
+    /// Creates a field for an integer.
     pub fn integer(name: impl Into<String>) -> Self {
         let (minimum, maximum, default) = (None, None, None);
         Self::new(name, FieldKind::Number { whole: true, minimum, maximum, default })
     }
 
-    /// A field for yes or no.
+    /// Creates a boolean field.
     pub fn boolean(name: impl Into<String>) -> Self {
         Self::new(name, FieldKind::Boolean { default: None })
     }
 
-    /// A field for one of several values, each with a title for people or without.
-    pub fn choice<C: Into<Choice>>(
+    /// Creates a single-choice field. Each option may have a display name.
+    pub fn choice<C: Into<FormChoice>>(
         name: impl Into<String>,
         choices: impl IntoIterator<Item = C>,
     ) -> Self {
@@ -178,8 +178,8 @@ impl Field {
         Self::new(name, FieldKind::Choice { choices, default: None })
     }
 
-    /// A field for some of several values. Before 2025-11-25 no client knows such a field.
-    pub fn choices<C: Into<Choice>>(
+    /// Creates a multiple-choice field. Clients before 2025-11-25 do not support it.
+    pub fn choices<C: Into<FormChoice>>(
         name: impl Into<String>,
         choices: impl IntoIterator<Item = C>,
     ) -> Self {
@@ -188,28 +188,28 @@ impl Field {
         Self::new(name, FieldKind::Choices { choices, min_items, max_items, default })
     }
 
-    /// Must be filled in.
+    /// Makes the field required.
     #[must_use]
     pub fn required(mut self) -> Self {
         self.required = true;
         self
     }
 
-    /// Gives it a name for people.
+    /// Sets the display name.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// Says what it is for.
+    /// Sets the description.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// Bounds the characters of a text, or the number of choices.
+    /// Sets bounds on the number of characters or of selected options.
     #[must_use]
     pub fn length(mut self, least: u64, most: u64) -> Self {
         match &mut self.kind {
@@ -222,7 +222,7 @@ impl Field {
         self
     }
 
-    /// Bounds a number.
+    /// Sets bounds on a number.
     #[must_use]
     pub fn range(mut self, least: impl Into<Number>, most: impl Into<Number>) -> Self {
         if let FieldKind::Number { minimum, maximum, .. } = &mut self.kind {
@@ -231,7 +231,7 @@ impl Field {
         self
     }
 
-    /// Says what kind of text it is.
+    /// Sets the format of a text.
     #[must_use]
     pub fn format(mut self, kind: TextFormat) -> Self {
         if let FieldKind::Text { format, .. } = &mut self.kind {
@@ -240,7 +240,7 @@ impl Field {
         self
     }
 
-    /// Fills it in to begin with. What does not fit the field is left out.
+    /// Sets the default value. A value that does not fit the field is ignored.
     #[must_use]
     pub fn default_value(mut self, value: impl Into<Value>) -> Self {
         match (&mut self.kind, value.into()) {

@@ -1,24 +1,24 @@
-//! How a request to a person is written, by revision.
+//! Encoding of elicitation requests by revision.
 
 use serde_json::{Map, Value, json};
 
-use super::form::{Choice, Field, FieldKind, FormSchema};
+use super::form::{Field, FieldKind, FormChoice, FormSchema};
 use super::{ElicitForm, ElicitUrl};
 use crate::revision::Revision;
 
-/// A form asks for something its client has no words for.
+/// A form contains a field that clients of the revision do not support.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field} lets several values be chosen, which clients of {revision} cannot show")]
-pub struct Unsayable {
-    /// The field.
+#[error("{field} is a multiple choice, which clients of {revision} do not support")]
+pub struct UnsupportedField {
+    /// Name of the field.
     pub field: String,
-    /// What the client speaks.
+    /// Revision of the client.
     pub revision: Revision,
 }
 
 impl ElicitForm {
-    /// The params as a client of this revision reads them.
-    pub fn wire(&self, revision: Revision) -> Result<Value, Unsayable> {
+    /// Returns the params for a client of this revision.
+    pub fn wire(&self, revision: Revision) -> Result<Value, UnsupportedField> {
         let schema = self.schema.wire(revision)?;
         let mut params = json!({"message": self.message, "requestedSchema": schema});
         if revision.features().elicitation_modes {
@@ -29,7 +29,7 @@ impl ElicitForm {
 }
 
 impl ElicitUrl {
-    /// The params as a client of this revision reads them.
+    /// Returns the params for a client of this revision.
     pub fn wire(&self, revision: Revision) -> Value {
         let mut params = json!({"mode": "url", "message": self.message, "url": self.url});
         if !revision.is_stateless() {
@@ -40,18 +40,18 @@ impl ElicitUrl {
 }
 
 impl FormSchema {
-    /// The form as JSON Schema.
+    /// Returns the form as JSON Schema.
     pub fn to_schema(&self) -> Value {
         self.schema_with(|field| field.schema(true))
     }
 
-    /// The form as a client of this revision reads it: before 2025-11-25 without titles for
-    /// choices other than `enumNames`, and without defaults other than yes or no.
-    fn wire(&self, revision: Revision) -> Result<Value, Unsayable> {
+    /// Returns the form for a client of this revision. Before 2025-11-25, options have no titles
+    /// other than `enumNames`, and only booleans have defaults.
+    fn wire(&self, revision: Revision) -> Result<Value, UnsupportedField> {
         let rich = revision.features().elicitation_modes;
         let several = |field: &&Field| matches!(field.kind, FieldKind::Choices { .. });
         match self.fields.iter().find(several).filter(|_| !rich) {
-            Some(field) => Err(Unsayable { field: field.name.clone(), revision }),
+            Some(field) => Err(UnsupportedField { field: field.name.clone(), revision }),
             None => Ok(self.schema_with(|field| field.schema(rich))),
         }
     }
@@ -131,11 +131,11 @@ impl Members {
     }
 }
 
-fn are_titled(choices: &[Choice]) -> bool {
+fn are_titled(choices: &[FormChoice]) -> bool {
     choices.iter().any(|choice| choice.title.is_some())
 }
 
-fn items(choices: &[Choice]) -> Value {
+fn items(choices: &[FormChoice]) -> Value {
     if are_titled(choices) {
         json!({"anyOf": titles(choices)})
     } else {
@@ -143,20 +143,20 @@ fn items(choices: &[Choice]) -> Value {
     }
 }
 
-fn titles(choices: &[Choice]) -> Vec<Value> {
-    let titled = |choice: &Choice| json!({"const": choice.value, "title": name(choice)});
+fn titles(choices: &[FormChoice]) -> Vec<Value> {
+    let titled = |choice: &FormChoice| json!({"const": choice.value, "title": name(choice)});
     choices.iter().map(titled).collect()
 }
 
-fn values(choices: &[Choice]) -> Vec<Value> {
+fn values(choices: &[FormChoice]) -> Vec<Value> {
     choices.iter().map(|choice| choice.value.as_str().into()).collect()
 }
 
-fn names(choices: &[Choice]) -> Vec<Value> {
+fn names(choices: &[FormChoice]) -> Vec<Value> {
     choices.iter().map(|choice| name(choice).into()).collect()
 }
 
-fn name(choice: &Choice) -> &str {
+fn name(choice: &FormChoice) -> &str {
     choice.title.as_deref().unwrap_or(&choice.value)
 }
 
@@ -166,7 +166,7 @@ mod tests {
     use crate::revision::Revision;
     use serde_json::json;
 
-    /// C-06: one form, in the words of each revision.
+    /// C-06: one form, encoded for each revision.
     #[test]
     fn a_form_follows_the_revision() {
         let schema = FormSchema::new([
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn several_choices_need_a_recent_client() {
+    fn multiple_choice_needs_a_recent_client() {
         let field = Field::choices("colors", ["r", "g"]).length(1, 2);
         let form = ElicitForm { message: String::new(), schema: FormSchema::new([field]) };
         let refused = form.wire(Revision::V2025_06_18).unwrap_err();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_named_where_it_has_to_be() {
+    fn a_url_has_an_id_under_handshake_revisions() {
         let url =
             ElicitUrl { message: "Go".into(), url: "https://a.example".into(), id: "x".into() };
         let id = |revision| url.wire(revision).get("elicitationId").is_some();

@@ -1,4 +1,4 @@
-//! What servers ask of a model, and what clients answer for theirs.
+//! Decoding of sampling requests and results.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -12,24 +12,24 @@ use crate::model::{Content, Meta, ToolDefinition};
 
 impl<'de> Deserialize<'de> for SampleResult {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let answer = Answer::deserialize(deserializer)?;
-        let content = match answer.content {
-            Value::Array(pieces) => pieces.into_iter().map(piece).collect(),
-            one => piece(one).map(|content| vec![content]),
+        let raw = RawResult::deserialize(deserializer)?;
+        let content = match raw.content {
+            Value::Array(blocks) => blocks.into_iter().map(decode_result_block).collect(),
+            one => decode_result_block(one).map(|content| vec![content]),
         };
         Ok(Self {
-            role: answer.role,
+            role: raw.role,
             content: content.map_err(D::Error::custom)?,
-            model: answer.model,
-            stop_reason: answer.stop_reason,
-            meta: answer.meta,
+            model: raw.model,
+            stop_reason: raw.stop_reason,
+            meta: raw.meta,
         })
     }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct RawResult {
     role: Role,
     content: Value,
     model: String,
@@ -41,35 +41,35 @@ struct Answer {
 
 impl<'de> Deserialize<'de> for CreateMessage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let asked = Asked::deserialize(deserializer)?;
-        let messages = asked.messages.into_iter().map(|message| {
+        let raw = RawRequest::deserialize(deserializer)?;
+        let messages = raw.messages.into_iter().map(|message| {
             let content = match message.content {
-                Value::Array(pieces) => pieces.into_iter().map(any_piece).collect(),
-                one => any_piece(one).map(|content| vec![content]),
+                Value::Array(blocks) => blocks.into_iter().map(decode_block).collect(),
+                one => decode_block(one).map(|content| vec![content]),
             };
             Ok(SamplingMessage { role: message.role, content: content?, meta: message.meta })
         });
         Ok(Self {
             messages: messages.collect::<Result<_, String>>().map_err(D::Error::custom)?,
-            model_preferences: asked.model_preferences,
-            system_prompt: asked.system_prompt,
-            include_context: asked.include_context,
-            temperature: asked.temperature,
-            // Some servers write whole numbers as floats; none means anything below one token.
+            model_preferences: raw.model_preferences,
+            system_prompt: raw.system_prompt,
+            include_context: raw.include_context,
+            temperature: raw.temperature,
+            // Some servers write integers as floats; fractions of a token have no meaning.
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut")]
-            max_tokens: asked.max_tokens as u32,
-            stop_sequences: asked.stop_sequences.unwrap_or_default(),
-            metadata: asked.metadata,
-            tools: asked.tools.unwrap_or_default(),
-            tool_choice: asked.tool_choice,
+            max_tokens: raw.max_tokens as u32,
+            stop_sequences: raw.stop_sequences.unwrap_or_default(),
+            metadata: raw.metadata,
+            tools: raw.tools.unwrap_or_default(),
+            tool_choice: raw.tool_choice,
         })
     }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Asked {
-    messages: Vec<AskedMessage>,
+struct RawRequest {
+    messages: Vec<RawMessage>,
     #[serde(default)]
     model_preferences: Option<ModelPreferences>,
     #[serde(default)]
@@ -90,14 +90,14 @@ struct Asked {
 }
 
 #[derive(Deserialize)]
-struct AskedMessage {
+struct RawMessage {
     role: Role,
     content: Value,
     #[serde(rename = "_meta", default)]
     meta: Option<Meta>,
 }
 
-fn any_piece(value: Value) -> Result<SamplingContent, String> {
+fn decode_block(value: Value) -> Result<SamplingContent, String> {
     let decoded = match value.get("type").and_then(Value::as_str) {
         Some("tool_use") => serde_json::from_value(value).map(SamplingContent::ToolUse),
         Some("tool_result") => serde_json::from_value(value).map(SamplingContent::ToolResult),
@@ -106,17 +106,17 @@ fn any_piece(value: Value) -> Result<SamplingContent, String> {
     decoded.map_err(|error| error.to_string())
 }
 
-fn piece(value: Value) -> Result<SamplingContent, String> {
-    match any_piece(value)? {
-        SamplingContent::Content(content) if !may_be_said(&content) => {
-            Err("a model answers with text, image, audio or tool_use".to_owned())
+fn decode_result_block(value: Value) -> Result<SamplingContent, String> {
+    match decode_block(value)? {
+        SamplingContent::Content(content) if !is_allowed(&content) => {
+            Err("a sampling result contains text, image, audio or tool_use".to_owned())
         }
         content => Ok(content),
     }
 }
 
-/// Whether there is such content in a conversation with a model.
-fn may_be_said(content: &Content) -> bool {
+/// Returns whether sampling messages may contain this content.
+fn is_allowed(content: &Content) -> bool {
     matches!(content, Content::Text { .. } | Content::Image { .. } | Content::Audio { .. })
 }
 
@@ -126,7 +126,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn answers_are_read_in_both_forms() {
+    fn results_are_read_in_both_forms() {
         let text = json!({"type": "text", "text": "Paris"});
         let one = read(json!({"role": "assistant", "content": text, "model": "m"})).unwrap();
         let list = json!([text, {"type": "tool_use", "id": "1", "name": "add", "input": {}}]);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_refused() {
+    fn invalid_results_are_rejected() {
         let link = json!({"type": "resource_link", "uri": "file:///a", "name": "a"});
         for (member, value) in [
             ("role", json!("system")),
@@ -152,13 +152,13 @@ mod tests {
             ("model", json!(7)),
         ] {
             let text = json!({"type": "text", "text": "Paris"});
-            let mut answer = json!({"role": "assistant", "content": text, "model": "m"});
-            answer[member] = value;
-            assert!(read(answer.clone()).is_err(), "{answer}");
+            let mut raw = json!({"role": "assistant", "content": text, "model": "m"});
+            raw[member] = value;
+            assert!(read(raw.clone()).is_err(), "{raw}");
         }
     }
 
-    fn read(answer: Value) -> Result<SampleResult, serde_json::Error> {
-        serde_json::from_value(answer)
+    fn read(raw: Value) -> Result<SampleResult, serde_json::Error> {
+        serde_json::from_value(raw)
     }
 }

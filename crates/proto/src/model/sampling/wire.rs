@@ -1,4 +1,4 @@
-//! How a request to a model is written, by revision.
+//! Encoding of sampling requests and results by revision.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -11,9 +11,9 @@ use crate::model::{ContentForm, ContentList, Meta, ToolDefinition};
 use crate::revision::Revision;
 
 impl CreateMessage {
-    /// The params as a client of this revision reads them.
+    /// Returns the params for a client of this revision.
     ///
-    /// Before there were messages of several pieces, one is written as several messages.
+    /// Revisions without multi-block messages get one message per content block.
     pub fn wire(&self, revision: Revision) -> impl Serialize + '_ {
         let tools = revision.features().sampling_tools;
         WireRequest {
@@ -55,8 +55,8 @@ struct WireRequest<'a> {
 }
 
 impl SampleResult {
-    /// The result as a server of this revision reads it (PAT-052). Before there were answers of
-    /// several pieces, the first one is the answer.
+    /// Returns the result for a server of this revision (PAT-052). Revisions without multi-block
+    /// messages get the first content block.
     pub fn wire(&self, revision: Revision) -> impl Serialize + '_ {
         let most = if revision.features().sampling_tools { usize::MAX } else { 1 };
         WireSample {
@@ -107,7 +107,7 @@ fn messages(messages: &[SamplingMessage], revision: Revision) -> Vec<WireMessage
         .collect()
 }
 
-/// One piece by itself, several as a list.
+/// A single block as an object, several as an array.
 struct WireContents<'a> {
     list: &'a [SamplingContent],
     revision: Revision,
@@ -209,7 +209,7 @@ mod tests {
     use crate::revision::Revision;
     use serde_json::{Value, json};
 
-    /// PAT-048: what a revision has no words for is said in those it has, or left out.
+    /// PAT-048: members the revision lacks are expressed by other means or left out.
     #[test]
     fn a_request_follows_the_revision() {
         let request = CreateMessage {

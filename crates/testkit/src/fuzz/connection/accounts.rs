@@ -3,7 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 
 use mcp_flow_proto::model::CancelParams;
-use mcp_flow_proto::{Encoding, Incoming, Message, Notification, Raw, Refusal, RequestId, method};
+use mcp_flow_proto::{
+    Encoding, Incoming, InvalidMessage, Message, Notification, Raw, RequestId, method,
+};
 
 /// The answers of one connection by id; what has no id is answered with `null`.
 #[derive(Debug, Default)]
@@ -47,7 +49,7 @@ impl Accounts {
         }
     }
 
-    fn expect_message(&mut self, message: Result<Message<'_>, Refusal>) {
+    fn expect_message(&mut self, message: Result<Message<'_>, InvalidMessage>) {
         match message {
             Ok(Message::Request(request)) => {
                 if matches!(&*request.method, method::PING | method::SHUTDOWN) {

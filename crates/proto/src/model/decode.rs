@@ -1,7 +1,7 @@
-//! What servers list, as clients read it.
+//! Decoding of definitions that servers list, on the client side.
 //!
-//! A definition needs what it is called by. Anything else that is missing, `null` or of the wrong
-//! kind is left out: one odd member is no reason to lose a tool.
+//! Only the identifying member is required. Other members that are `null` or of the wrong type are
+//! left out: a malformed optional member does not make a tool unusable.
 
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
@@ -12,8 +12,8 @@ use super::{
     ResourceDefinition, ServerCapabilities, TemplateDefinition, ToolDefinition,
 };
 
-/// Reads a definition out of its members.
-macro_rules! read_by {
+/// Implements `Deserialize` for a definition by its members.
+macro_rules! deserialize_by_members {
     ($($name:ident)*) => {$(
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -24,12 +24,12 @@ macro_rules! read_by {
     )*};
 }
 
-read_by! { ToolDefinition PromptDefinition ResourceDefinition TemplateDefinition ServerCapabilities }
+deserialize_by_members! { ToolDefinition PromptDefinition ResourceDefinition TemplateDefinition ServerCapabilities }
 
 impl ToolDefinition {
     fn from_members(mut members: Members) -> Result<Self, String> {
         Ok(Self {
-            name: members.needed("name", "a tool")?,
+            name: members.required("name", "a tool")?,
             title: members.take("title"),
             description: members.take("description"),
             input_schema: members.take("inputSchema").unwrap_or_default(),
@@ -44,7 +44,7 @@ impl PromptDefinition {
     fn from_members(mut members: Members) -> Result<Self, String> {
         let arguments: Vec<Value> = members.take("arguments").unwrap_or_default();
         Ok(Self {
-            name: members.needed("name", "a prompt")?,
+            name: members.required("name", "a prompt")?,
             title: members.take("title"),
             description: members.take("description"),
             arguments: arguments.into_iter().filter_map(argument).collect(),
@@ -67,7 +67,7 @@ fn argument(value: Value) -> Option<PromptArgument> {
 
 impl ResourceDefinition {
     fn from_members(mut members: Members) -> Result<Self, String> {
-        let uri: String = members.needed("uri", "a resource")?;
+        let uri: String = members.required("uri", "a resource")?;
         let size = members.take("size");
         Ok(Self { size, description: description(members, &uri), uri })
     }
@@ -75,7 +75,7 @@ impl ResourceDefinition {
 
 impl TemplateDefinition {
     fn from_members(mut members: Members) -> Result<Self, String> {
-        let uri_template: String = members.needed("uriTemplate", "a template of resources")?;
+        let uri_template: String = members.required("uriTemplate", "a resource template")?;
         Ok(Self { description: description(members, &uri_template), uri_template })
     }
 }
@@ -116,7 +116,7 @@ fn is_true(members: &Meta, name: &str) -> bool {
     members.get(name) == Some(&Value::Bool(true))
 }
 
-/// The members of one object, taken out as they are understood.
+/// The members of one object, removed as they are read.
 struct Members(Map<String, Value>);
 
 impl Members {
@@ -124,8 +124,8 @@ impl Members {
         serde_json::from_value(self.0.remove(name)?).ok()
     }
 
-    fn needed(&mut self, name: &str, of: &str) -> Result<String, String> {
-        self.take(name).ok_or_else(|| format!("{of} needs `{name}`, a text"))
+    fn required(&mut self, name: &str, of: &str) -> Result<String, String> {
+        self.take(name).ok_or_else(|| format!("{of} needs `{name}`, a string"))
     }
 }
 
@@ -134,9 +134,9 @@ mod tests {
     use super::{PromptDefinition, ResourceDefinition, ServerCapabilities, ToolDefinition};
     use serde_json::{Value, json};
 
-    /// MCP-036: what one odd member spoils is that member.
+    /// MCP-036: a malformed optional member is left out and spoils nothing else.
     #[test]
-    fn odd_members_are_left_out() {
+    fn malformed_optional_members_are_left_out() {
         let tool = json!({"name": "a", "title": null, "description": 7, "inputSchema": {"x": 1},
             "annotations": {"readOnlyHint": true}, "icons": "none"});
         let tool: ToolDefinition = serde_json::from_value(tool).unwrap();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_name_is_refused() {
+    fn definitions_without_a_name_are_rejected() {
         for value in [json!({}), json!({"name": 7}), json!([]), Value::Null] {
             assert!(serde_json::from_value::<ToolDefinition>(value.clone()).is_err(), "{value}");
         }

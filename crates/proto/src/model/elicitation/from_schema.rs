@@ -1,31 +1,31 @@
-//! Forms out of JSON Schema, such as one derived from a type.
+//! Derives forms from JSON Schema, such as the schema of a Rust type.
 
 use serde_json::{Map, Value};
 
-use super::form::{Choice, Field, FieldKind, FormSchema, TextFormat};
+use super::form::{Field, FieldKind, FormChoice, FormSchema, TextFormat};
 
-/// Why a schema is no form.
+/// The reason a schema cannot be used as a form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadForm {
-    /// It is not an object with properties.
+    /// The schema is not an object with properties.
     #[error("a form is an object with properties; use a struct with named fields")]
     NotAnObject,
-    /// A field cannot be shown in a form.
+    /// A form cannot contain this field.
     #[error(
         "the field {field} cannot be asked for in a form ({reason}); a form takes text, numbers, \
          booleans, and one or several of given choices"
     )]
     Field {
-        /// Its name.
+        /// Name of the field.
         field: String,
-        /// What is in the way.
+        /// The reason.
         reason: String,
     },
 }
 
 impl FormSchema {
-    /// Reads a form from a JSON Schema; what no form can ask for is an error.
+    /// Derives a form from a JSON Schema. Fields a form cannot contain are an error.
     pub fn from_schema(schema: &Value) -> Result<Self, BadForm> {
         let properties = schema.get("properties").and_then(Value::as_object);
         let properties =
@@ -52,7 +52,8 @@ fn kind(members: &Map<String, Value>) -> Result<FieldKind, String> {
     let own: &[&str] = match (kind, &choices) {
         (_, Some(_)) => &["enum", "enumNames", "oneOf", "const"],
         (Some("string"), None) => &["minLength", "maxLength", "format"],
-        // Of a number the format says how a program keeps it, which bounds no answer.
+        // The `format` of a number describes its representation, which does not constrain the
+        // value.
         (Some("number" | "integer"), None) => &["minimum", "maximum", "format"],
         (Some("array"), None) => &["minItems", "maxItems", "items"],
         _ => &[],
@@ -102,14 +103,14 @@ fn kind(members: &Map<String, Value>) -> Result<FieldKind, String> {
     })
 }
 
-/// The choices of a schema, if it has any: plain, or titled under one of two words.
-fn choices(members: &Map<String, Value>, titled: &str) -> Result<Option<Vec<Choice>>, String> {
+/// Reads the options of a schema, if it has any: plain, or titled under one of two keywords.
+fn choices(members: &Map<String, Value>, titled: &str) -> Result<Option<Vec<FormChoice>>, String> {
     let only_text = || "its choices are not text".to_owned();
     if let Some(values) = members.get("enum").and_then(Value::as_array) {
         let names = members.get("enumNames").and_then(Value::as_array);
         let choice = |(index, value): (usize, &Value)| {
             let title = names.and_then(|names| names.get(index)?.as_str());
-            Some(Choice { value: value.as_str()?.to_owned(), title: title.map(str::to_owned) })
+            Some(FormChoice { value: value.as_str()?.to_owned(), title: title.map(str::to_owned) })
         };
         let choices: Option<Vec<_>> = values.iter().enumerate().map(choice).collect();
         return choices.map(Some).ok_or_else(only_text);
@@ -118,13 +119,13 @@ fn choices(members: &Map<String, Value>, titled: &str) -> Result<Option<Vec<Choi
     let mut choices = Vec::new();
     for option in options {
         let members = option.as_object().ok_or_else(only_text)?;
-        // A derived schema joins what has no description of its own, and has none for titles.
+        // A derived schema merges variants without a description, and has no titles.
         let title = text(members, "title").or_else(|| text(members, "description"));
         match (text(members, "const"), members.get("enum").and_then(Value::as_array)) {
-            (Some(value), _) => choices.push(Choice { value, title }),
+            (Some(value), _) => choices.push(FormChoice { value, title }),
             (None, Some(values)) => {
                 for value in values {
-                    choices.push(Choice::from(value.as_str().ok_or_else(only_text)?));
+                    choices.push(FormChoice::from(value.as_str().ok_or_else(only_text)?));
                 }
             }
             (None, None) => return Err(only_text()),
@@ -142,7 +143,7 @@ fn text(members: &Map<String, Value>, name: &str) -> Option<String> {
     members.get(name).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// Words any field may have; the last ones say nothing a person filling in a form needs to know.
+/// Keywords any field may have. The last ones are irrelevant to a form.
 const COMMON: [&str; 8] = [
     "type",
     "title",
@@ -160,7 +161,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_form_is_read_as_it_is_written() {
+    fn a_form_survives_a_round_trip_through_its_schema() {
         let form = FormSchema::new([
             Field::text("a").required().title("A").length(1, 9).format(TextFormat::Date),
             Field::number("b").description("B").range(0, 5).default_value(1.5),
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!(FormSchema::from_schema(&form.to_schema()).unwrap(), form);
     }
 
-    /// C-06: what a derived schema says of how a number is kept is nothing to a form.
+    /// C-06: the representation format of a number is left out of the form.
     #[test]
     fn formats_of_numbers_are_left_out() {
         let property = json!({"type": "number", "format": "double", "minimum": 0});
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_form_can_show_is_refused() {
+    fn unsupported_fields_are_rejected() {
         for (property, reason) in [
             (json!({"type": "object", "properties": {}}), "properties"),
             (json!({"type": "object"}), "type is object"),
