@@ -1,7 +1,7 @@
 // @ts-check
-// Errors of the client.
+// What can go wrong between a client and its server.
 
-/** An error response of the server. */
+/** The server answered with an error. */
 export class RpcError extends Error {
   /** @param {{code: number, message: string, data?: any}} error */
   constructor({ code, message, data }) {
@@ -12,7 +12,7 @@ export class RpcError extends Error {
   }
 }
 
-/** Connecting failed. Status 401 means that a token is required. */
+/** There is no connection to be had. A status of 401 means that a token is needed. */
 export class ConnectError extends Error {
   /** @param {string} message @param {number} [status] */
   constructor(message, status) {
@@ -22,10 +22,10 @@ export class ConnectError extends Error {
   }
 }
 
-/** The server cannot be reached by any transport. */
+/** Nothing answers at the server's address, by any transport. */
 export class UnreachableError extends ConnectError {}
 
-/** The connection was lost before the response; the request may have been processed. */
+/** The connection broke before an answer came, so nobody knows what became of the request. */
 export class LostError extends Error {
   /** @param {string} message */
   constructor(message) {

@@ -1,14 +1,14 @@
 // @ts-check
-// JSON as a collapsible tree and as highlighted text.
+// JSON as people read it: a tree to open, and coloured text.
 
 import { h } from "./dom.js";
 
 /**
- * A value as a tree whose branches are rendered on demand.
+ * A value as a tree whose branches open on demand, so that a large one costs what is looked at.
  *
  * @param {any} value
  * @param {string} [name]
- * @param {number} [open] Number of levels that are open initially.
+ * @param {number} [open] How many levels are open from the start.
  * @returns {HTMLElement}
  */
 export function tree(value, name, open = 2) {
@@ -59,10 +59,10 @@ function leaf(value) {
 }
 
 /**
- * JSON text with syntax highlighting, indented if it is complete.
+ * JSON text with colours, indented if it can be read whole.
  *
  * @param {string} text
- * @param {string} label Accessible name.
+ * @param {string} label What it is, for those who listen.
  */
 export function code(text, label) {
   const shown = pretty(text);
@@ -94,8 +94,8 @@ function pretty(text) {
 
 const TOKENS = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)|\b(?:true|false|null)\b/g;
 
-/** Maximum number of members shown at once. */
+/** How many members of a value are shown at once. */
 const MOST = 100;
 
-/** Maximum length of highlighted text; more would take longer than a frame. */
+/** How much text is coloured; more would take longer than a frame. */
 const LONGEST = 40_000;

@@ -1,13 +1,13 @@
 // @ts-check
-// Pushes of the admin extension: sessions, exchanges and metrics.
+// What the server pushes to those who look after it: sessions, exchanges, figures.
 
 import { SECONDS } from "./chart.js";
 
-/** Emits `traffic` and `stats` events; session changes go to `Sessions`. */
+/** Tells by `traffic` and `stats` events; sessions go to where they are kept. */
 export class Watched extends EventTarget {
   /** Newest last. @type {any[]} */ exchanges = [];
   /** Oldest first. @type {any[]} */ seconds = [];
-  /** True if the user may see traffic and metrics. */ all = false;
+  /** Whether traffic and figures may be seen. */ all = false;
   #sessions;
 
   /** @param {import("./sessions.js").Sessions} sessions */
@@ -17,7 +17,7 @@ export class Watched extends EventTarget {
   }
 
   /**
-   * Starts the watches that the user is permitted.
+   * Has everything pushed that may be seen.
    *
    * @param {import("../client.js").Client} client
    * @param {any} about
@@ -31,7 +31,7 @@ export class Watched extends EventTarget {
         this.#take(client, method, params);
       });
     }
-    // Metrics are recorded from now on, so that the charts have data when they are opened.
+    // Figures are counted from now on, so that there is something to see when they are looked at.
     const topics = this.all ? ["sessions", "stats"] : ["sessions"];
     this.#watches.clear();
     this.#watches.add((await client.request("admin/watch", { topics })).watchId);
@@ -41,7 +41,7 @@ export class Watched extends EventTarget {
   }
 
   /**
-   * Watches a topic with its history while a view is shown.
+   * Has a topic pushed, beginning with what the server has kept of it, as long as a view is shown.
    *
    * @param {import("../client.js").Client} client
    * @param {"traffic" | "stats"} topic
@@ -50,7 +50,7 @@ export class Watched extends EventTarget {
   want(client, topic, signal) {
     this.#wanted.set(topic, this.#want(client, topic));
     signal.addEventListener("abort", async () => {
-      // After a reconnection it is another watch than the one started here.
+      // Not the one that was begun here, if the connection was made anew.
       const watching = this.#wanted.get(topic);
       this.#wanted.delete(topic);
       const watchId = (await watching) ?? 0;
@@ -69,17 +69,17 @@ export class Watched extends EventTarget {
       this.#tell(topic);
       return told.watchId;
     } catch {
-      // The connection was lost; the watch is started again after the reconnection.
+      // The connection broke; whoever connects again asks again.
       return 0;
     }
   }
 
   /** @type {Set<number>} */ #watches = new Set();
-  /** Watches started by views, by topic. @type {Map<string, Promise<number>>} */ #wanted = new Map();
+  /** What views have pushed beside, and the watch it comes by. @type {Map<string, Promise<number>>} */ #wanted = new Map();
 
   /** @param {import("../client.js").Client} client @param {string} method @param {any} params */
   #take(client, method, params) {
-    // Ignores watches of an earlier connection.
+    // A watch that was begun before a reconnect is not this one.
     if (params?.watchId !== undefined && !this.#watches.has(params.watchId)) return;
     switch (method) {
       case "notifications/admin/sessions":
@@ -102,14 +102,14 @@ export class Watched extends EventTarget {
   }
 }
 
-/** Appends the entries that are newer than the last known one. @param {any[]} known @param {any[]} more @param {string} by */
+/** What is known, and what comes after it. @param {any[]} known @param {any[]} more @param {string} by */
 function newer(known, more, by) {
   const last = known.at(-1)?.[by] ?? -1;
   return [...known, ...more.filter((one) => one[by] > last)];
 }
 
-/** Clients that have a listener. */
+/** Clients that are listened to already. */
 const known = new WeakSet();
 
-/** Maximum number of exchanges, the same as the server's. */
+/** How many exchanges are kept, as many as the server keeps. */
 const MOST = 500;

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::admin::{Admin, now};
-use crate::recorder::MAX_EXCHANGES;
-use crate::watch::{PendingChanges, SessionWatch, Watch};
+use crate::recorder::EXCHANGES;
+use crate::watch::{Pending, Watch, WatchedSessions};
 
 pub(crate) fn add_to(admin: &Admin, server: ServerBuilder) -> ServerBuilder {
     let (about, listing, watching, ending) =
@@ -35,41 +35,41 @@ pub(crate) fn add_to(admin: &Admin, server: ServerBuilder) -> ServerBuilder {
             Reply::Ready(read(params).and_then(|wanted| watch(&watching, context, wanted)))
         })
         .method("admin/unwatch", Era::Handshake, move |context: &Context, params: Params<'_>| {
-            Reply::Ready(read(params).and_then(|UnwatchParams { watch_id }| {
+            Reply::Ready(read(params).and_then(|Unwatch { watch_id }| {
                 let ended = ending.end_watch(watch_id, context.principal());
                 reply(context, json!({"ended": ended}))
             }))
         })
 }
 
-/// Handles `admin/server`.
+/// What the server is, and how it is doing.
 fn describe(admin: &Admin, context: &Context) -> Outcome {
-    let mut result = json!({
+    let mut told = json!({
         "principal": context.principal().name(),
-        "all": admin.is_admin(context.principal()),
+        "all": admin.may_see_all(context.principal()),
         "conversations": admin.engine().is_some(),
     });
-    // The caller's own permissions are for everyone, the rest for admins.
+    // Everyone may know what they may do; the rest is not for everyone.
     if admin.check(context).is_ok() {
         let (server, inner) = (context.server(), &admin.inner);
-        result["server"] = json!({"name": server.info().name, "version": server.info().version});
-        result["startedAt"] = inner.started.into();
-        result["now"] = now().into();
-        result["about"] = inner.about.get().cloned().unwrap_or_default();
-        result["connections"] = connections(&inner.connections);
-        result["limits"] = limits(admin, context);
-        result["memory"] = crate::metrics::memory().into();
+        told["server"] = json!({"name": server.info().name, "version": server.info().version});
+        told["startedAt"] = inner.started.into();
+        told["now"] = now().into();
+        told["about"] = inner.about.get().cloned().unwrap_or_default();
+        told["connections"] = connections(&inner.connections);
+        told["limits"] = limits(admin, context);
+        told["memory"] = crate::figures::memory().into();
         if let Some(engine) = admin.engine() {
-            result["sessionsInMemory"] = engine.live().into();
-            result["flows"] = engine.flows().map(|flow| flow.name().to_owned()).collect();
+            told["sessionsInMemory"] = engine.live().into();
+            told["flows"] = engine.flows().map(|flow| flow.name().to_owned()).collect();
         }
     }
-    reply(context, result)
+    reply(context, told)
 }
 
 fn limits(admin: &Admin, context: &Context) -> Value {
     let limits = context.limits();
-    let mut values = json!({
+    let mut told = json!({
         "frame": limits.frame,
         "concurrency": limits.concurrency,
         "parkedBytes": limits.parked_bytes,
@@ -82,34 +82,34 @@ fn limits(admin: &Admin, context: &Context) -> Value {
     });
     if let Some(engine) = admin.engine() {
         let limits = engine.limits();
-        values["sessionsPerOwner"] = limits.sessions_per_owner.into();
-        values["sessionsInMemory"] = limits.live.into();
-        values["inactivitySeconds"] = limits.inactivity.map(|time| time.as_secs()).into();
-        values["durationSeconds"] = limits.duration.map(|time| time.as_secs()).into();
+        told["sessionsPerOwner"] = limits.sessions_per_owner.into();
+        told["sessionsInMemory"] = limits.live.into();
+        told["inactivitySeconds"] = limits.inactivity.map(|time| time.as_secs()).into();
+        told["durationSeconds"] = limits.duration.map(|time| time.as_secs()).into();
     }
-    values
+    told
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct ListParams {
+struct Listing {
     cursor: Option<String>,
     limit: usize,
 }
 
-impl Default for ListParams {
+impl Default for Listing {
     fn default() -> Self {
         Self { cursor: None, limit: PAGE }
     }
 }
 
-/// Handles `admin/sessions`: all sessions for admins, the caller's own otherwise.
-async fn list(admin: Admin, context: Context, wanted: ListParams) -> Outcome {
+/// Sessions a page at a time: everyone's for those who may, one's own otherwise.
+async fn list(admin: Admin, context: Context, wanted: Listing) -> Outcome {
     let after: Option<SessionId> = match wanted.cursor.as_deref().map(str::parse) {
         None => None,
         Some(Ok(id)) => Some(id),
         Some(Err(_)) => {
-            return Err(RpcError::invalid_params("invalid cursor"));
+            return Err(RpcError::invalid_params("cursor is not one this server gave"));
         }
     };
     let Some(engine) = admin.engine() else {
@@ -123,9 +123,9 @@ async fn list(admin: Admin, context: Context, wanted: ListParams) -> Outcome {
     listed.truncate(most);
     let last = listed.last().filter(|_| more).map(|listed| listed.id.to_string());
     let sessions = listed.iter().map(|listed| {
-        let mut session = describe_session(listed);
-        session["owner"] = listed.summary.owner.name().into();
-        session
+        let mut told = describe_session(listed);
+        told["owner"] = listed.summary.owner.name().into();
+        told
     });
     let mut result = json!({"sessions": sessions.collect::<Vec<_>>()});
     if let Some(last) = last {
@@ -134,16 +134,16 @@ async fn list(admin: Admin, context: Context, wanted: ListParams) -> Outcome {
     reply(&context, result)
 }
 
-/// Owner of the sessions that the caller may see; `None` for all.
+/// Whose sessions the caller sees: everyone's if None.
 fn scope(admin: &Admin, context: &Context) -> Option<Owner> {
     let principal = context.principal();
-    (!admin.is_admin(principal)).then(|| Owner::new(principal.name()))
+    (!admin.may_see_all(principal)).then(|| Owner::new(principal.name()))
 }
 
 #[derive(Deserialize)]
-struct WatchParams {
+struct Watched {
     topics: Vec<Topic>,
-    /// Include the recorded history in the result.
+    /// Whether to begin with what is kept.
     #[serde(default)]
     history: bool,
 }
@@ -158,16 +158,12 @@ enum Topic {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct UnwatchParams {
+struct Unwatch {
     watch_id: u64,
 }
 
-/// Handles `admin/watch`: starts the task that pushes changes.
-fn watch(
-    admin: &Admin,
-    context: &Context,
-    WatchParams { topics, history }: WatchParams,
-) -> Outcome {
+/// Begins to push.
+fn watch(admin: &Admin, context: &Context, Watched { topics, history }: Watched) -> Outcome {
     let wants = |topic| topics.contains(&topic);
     let (traffic, stats) = (wants(Topic::Traffic), wants(Topic::Stats));
     if traffic || stats {
@@ -176,19 +172,19 @@ fn watch(
     let (number, stop) = admin.open_watch(context.principal())?;
     let recorder = admin.inner.recorder.clone();
     let recording = (traffic || stats).then(|| recorder.watch());
-    let (exchanges, sent) = recorder.after(0, if history { MAX_EXCHANGES } else { 0 });
+    let (exchanges, told) = recorder.after(0, if history { EXCHANGES } else { 0 });
     let engine = admin.engine().filter(|_| wants(Topic::Sessions));
-    let sessions = engine.map(|engine| SessionWatch {
+    let sessions = engine.map(|engine| WatchedSessions {
         changes: engine.changes(),
         of: scope(admin, context),
-        pending: PendingChanges::default(),
+        pending: Pending::default(),
     });
     let mut result = json!({"watchId": number});
     if traffic && history {
         result["exchanges"] = exchanges.into();
     }
     if stats && history {
-        result["seconds"] = serde_json::to_value(recorder.seconds_kept()).unwrap_or_default();
+        result["seconds"] = serde_json::to_value(recorder.minutes()).unwrap_or_default();
     }
     let client = context.client().outside_the_call();
     let (principal, admin) = (context.principal().clone(), admin.clone());
@@ -203,7 +199,7 @@ fn watch(
         recorder,
         traffic,
         stats,
-        sent,
+        told,
     };
     tokio::spawn(async move {
         watch.run().await;
@@ -216,7 +212,7 @@ fn read<'a, T: Deserialize<'a>>(params: Params<'a>) -> Result<T, RpcError> {
     params.decode().map_err(|error| RpcError::invalid_params(error.to_string()))
 }
 
-/// Encodes a result, with `resultType` for 2026-07-28.
+/// Encodes a result, saying what later revisions want said.
 fn reply(context: &Context, mut result: Value) -> Outcome {
     if context.revision().is_stateless() {
         result["resultType"] = "complete".into();
@@ -224,14 +220,14 @@ fn reply(context: &Context, mut result: Value) -> Outcome {
     context.reply(&result)
 }
 
-/// Maximum number of sessions on a page.
+/// How many sessions are listed at once, at most.
 const PAGE: usize = 1000;
 
-/// Connection counts by transport.
+/// How many connections there are, by transport.
 fn connections(counts: &ConnectionCounts) -> Value {
-    let by_transport = counts.each().map(|count| {
-        let values = json!({"open": count.open, "total": count.opened});
-        (count.transport.to_owned(), values)
+    let told = counts.each().map(|count| {
+        let told = json!({"open": count.open, "total": count.opened});
+        (count.transport.to_owned(), told)
     });
-    Value::Object(by_transport.collect())
+    Value::Object(told.collect())
 }

@@ -1,4 +1,4 @@
-//! Permissions and pushed notifications of the admin extension.
+//! Who sees what of a server, and how it is pushed to them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ async fn greet(flow: Flow, _: Nothing) -> FlowResult<String> {
     Ok(format!("Hello, {name}!"))
 }
 
-/// A server whose admin is `keeper`.
+/// A server that `keeper` looks after.
 fn server() -> Server {
     server_kept_by(|principal| principal.name() == "keeper")
 }
@@ -57,9 +57,9 @@ async fn pushed(peer: &mut Peer, topic: &str, is_it: impl Fn(&Value) -> bool) ->
     message["params"].clone()
 }
 
-/// C-53: everyone receives their own sessions, admins all, and none of it has questions or answers.
+/// C-53: everyone is told of their own sessions, the keeper of all, and nobody of what is said.
 #[tokio::test]
-async fn sessions_are_pushed_to_owners_and_admins() {
+async fn sessions_are_pushed_to_those_who_may_know_of_them() {
     let server = server();
     let mut ada = connect(&server, "ada", Encoding::Json).await;
     let mut bob = connect(&server, "bob", Encoding::Json).await;
@@ -82,7 +82,7 @@ async fn sessions_are_pushed_to_owners_and_admins() {
     ada.call("interaction.respond", respond).await;
     ada.call("interaction.cancel", json!({"sessionId": id})).await;
     pushed(&mut keeper, "sessions", |params| of(&id, params, "cancelled")).await;
-    // Bob receives his own session only.
+    // Bob hears of his own session and of nothing else.
     bob.call("interaction.cancel", json!({"sessionId": own})).await;
     let told = pushed(&mut bob, "sessions", |params| of(&own, params, "cancelled")).await;
     assert!(!told.to_string().contains(id.as_str().unwrap()), "{told}");
@@ -92,9 +92,9 @@ async fn sessions_are_pushed_to_owners_and_admins() {
     }
 }
 
-/// Sessions are paginated, and the page size is bounded.
+/// What is listed comes a page at a time, and a page is bounded.
 #[tokio::test]
-async fn sessions_are_listed_in_pages() {
+async fn sessions_are_listed_by_pages() {
     let server = server();
     let mut keeper = connect(&server, "keeper", Encoding::Json).await;
     for _ in 0..5 {
@@ -107,7 +107,7 @@ async fn sessions_are_listed_in_pages() {
         seen.extend(
             page["sessions"].as_array().unwrap().iter().map(|one| one["sessionId"].clone()),
         );
-        assert!(seen.len() <= 5, "too many pages: {seen:?}");
+        assert!(seen.len() <= 5, "the pages have no end: {seen:?}");
         cursor = page["nextCursor"].clone();
         if cursor.is_null() {
             break;
@@ -120,7 +120,7 @@ async fn sessions_are_listed_in_pages() {
     }
 }
 
-/// Traffic and metrics are for admins only, and nothing is recorded without a watch.
+/// Traffic and figures are for the keeper only, and nothing is kept of what nobody watched.
 #[tokio::test]
 async fn exchanges_are_pushed_and_bounded() {
     let server = server();
@@ -133,7 +133,7 @@ async fn exchanges_are_pushed_and_bounded() {
     ada.call_tool("echo", json!({"unseen": true})).await;
     let watch = json!({"topics": ["traffic"], "history": true});
     let watching = keeper.call("admin/watch", watch).await["result"].clone();
-    assert_eq!(watching["exchanges"], json!([]), "there was no watch");
+    assert_eq!(watching["exchanges"], json!([]), "nobody watched");
     ada.call_tool("echo", json!({"long": "é".repeat(9000)})).await;
     ada.call_tool("fail", json!({})).await;
     ada.call("nothing/here", json!({})).await;
@@ -151,7 +151,7 @@ async fn exchanges_are_pushed_and_bounded() {
     assert!(echo["time"].as_f64().unwrap() >= 0.0);
     assert_eq!((&echo["failed"], &fail["failed"]), (&json!(false), &json!(true)));
     assert_eq!(unknown["error"]["code"], -32601);
-    // A second watch gets the history, and can be ended.
+    // Who watched knows what there was, and can stop.
     let again = json!({"topics": ["traffic"], "history": true});
     let again = keeper.call("admin/watch", again).await["result"].clone();
     assert_eq!(again["exchanges"].as_array().unwrap().len(), 3);
@@ -159,15 +159,15 @@ async fn exchanges_are_pushed_and_bounded() {
         let told = keeper.call("admin/unwatch", json!({"watchId": id})).await;
         assert_eq!(told["result"]["ended"], ended);
     }
-    // A watch can be ended by its owner only.
+    // Nobody ends the watch of someone else.
     let told = ada.call("admin/unwatch", json!({"watchId": watching["watchId"]})).await;
     assert_eq!(told["result"]["ended"], false);
 }
 
-/// MCP-091: an admin whose permission is revoked during a watch receives only their own sessions from
-/// then on.
+/// MCP-091: who loses the right to see what is others' while watching sees only their own from then
+/// on.
 #[tokio::test]
-async fn a_revoked_permission_stops_the_pushes() {
+async fn a_right_that_is_lost_ends_what_is_pushed() {
     let is_kept = Arc::new(AtomicBool::new(true));
     let asked = is_kept.clone();
     let server = server_kept_by(move |principal| {
@@ -190,7 +190,7 @@ async fn a_revoked_permission_stops_the_pushes() {
     assert!(!rest.contains("secret") && !rest.contains(id.as_str().unwrap()), "{rest}");
 }
 
-/// The metrics of a second are pushed at its end.
+/// A second is told when it is over.
 #[tokio::test]
 async fn seconds_are_counted_and_pushed() {
     let server = server();
@@ -216,9 +216,9 @@ async fn seconds_are_counted_and_pushed() {
     assert_eq!((calls, errors), (11, 1));
 }
 
-/// The caller's own permissions are for everyone, the configuration for admins.
+/// Everyone may know what they may do; how the server is set up is for the keeper.
 #[tokio::test]
-async fn the_server_is_described_to_admins() {
+async fn the_server_is_described_to_its_keeper() {
     let server = server();
     let mut ada = connect(&server, "ada", Encoding::Json).await;
     let told = ada.call("admin/server", json!({})).await["result"].clone();
@@ -231,7 +231,7 @@ async fn the_server_is_described_to_admins() {
     assert!(told["limits"]["frame"].is_u64());
 }
 
-/// The number of watches per principal is limited.
+/// A client cannot open watches without end.
 #[tokio::test]
 async fn watches_are_bounded() {
     let server = server();
@@ -242,7 +242,7 @@ async fn watches_are_bounded() {
     }
     let refused = ada.call("admin/watch", watch.clone()).await;
     assert_eq!(refused["error"]["code"], -32600, "{refused}");
-    // Watches of a closed connection do not count.
+    // Those of a connection that is gone do not count.
     ada.close();
     ada.rest().await;
     let mut again = connect(&server, "ada", Encoding::Json).await;
@@ -251,5 +251,5 @@ async fn watches_are_bounded() {
             tokio::task::yield_now().await;
         }
     };
-    within("the watches of the closed connection to end", admitted).await;
+    within("the watches of a connection that is gone to end", admitted).await;
 }

@@ -146,7 +146,7 @@ fn a_client_that_stops_reading_for_good_ends_the_program() {
     stdin.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").unwrap();
     let output = end(child);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("the client cannot be reached"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("lost the connection to the client"));
 }
 
 /// A line past the limit is answered with the limit, at once and without an id, and the next line

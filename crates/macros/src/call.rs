@@ -1,4 +1,4 @@
-//! The closure that calls the author's function.
+//! The code that calls a function.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -7,38 +7,38 @@ use syn::Ident;
 use crate::arguments::{Arguments, Spelling};
 use crate::signature::Function;
 
-/// The function to call, and how a builder calls it.
+/// A function, and how a builder comes to call it.
 pub(crate) struct Called<'a> {
     pub(crate) function: &'a Function,
-    /// Span of the option `quick`, if it is given.
+    /// Where it is said that the function returns at once, if it is.
     pub(crate) quick: Option<Span>,
-    /// Builder method for an async function.
+    /// The method that finishes a builder with an async function.
     pub(crate) later: TokenStream,
-    /// Path of the function, or method call on the state.
+    /// What is called.
     pub(crate) path: TokenStream,
-    /// Statement that clones the shared state, if any.
+    /// Clones what it needs besides its arguments.
     pub(crate) state: TokenStream,
 }
 
-/// Generated code for a builder.
+/// What a builder needs to call a function.
 pub(crate) struct Call {
-    /// Definition of the arguments type; empty if it is the author's own.
+    /// The type the arguments are decoded into, unless it is the author's own.
     pub(crate) definition: TokenStream,
-    /// Name of that type.
+    /// The name of that type.
     pub(crate) arguments: TokenStream,
-    /// Builder method with the closure: `.blocking::<…>(…)`.
+    /// The builder's method with the closure that calls: `.blocking::<…>(…)`.
     pub(crate) finish: TokenStream,
 }
 
 impl Called<'_> {
-    /// Generates the call for a builder whose handlers take context and arguments.
+    /// For a builder whose functions take the context and the arguments.
     pub(crate) fn with_arguments(&self, spelling: &Spelling) -> syn::Result<Call> {
         let Arguments { definition, kind, pattern, values } = self.arguments(spelling)?;
         let finish = self.finish(&quote!(#kind,), &quote!(#pattern: #kind), &values)?;
         Ok(Call { definition, arguments: kind, finish })
     }
 
-    /// Generates the call for a builder whose handlers take the context only.
+    /// For a builder whose functions take the context and nothing else.
     pub(crate) fn without_arguments(&self) -> syn::Result<Call> {
         let nothing = TokenStream::new();
         let Arguments { values, .. } = self.arguments(&Spelling::default())?;
@@ -59,7 +59,7 @@ impl Called<'_> {
     ) -> syn::Result<TokenStream> {
         let Self { function, quick, later, path, state } = self;
         if let (true, Some(span)) = (function.is_async, quick) {
-            let message = "`quick` is allowed on synchronous functions only";
+            let message = "`quick` is for functions that are not async; async ones never block";
             return Err(syn::Error::new(*span, message));
         }
         let (result, context) = (&function.result, context());
@@ -81,12 +81,12 @@ impl Called<'_> {
     }
 }
 
-/// Hygienic variable name of the context.
+/// What the context is called on its way to the function: a name that hides nothing.
 fn context() -> Ident {
     Ident::new("context", Span::mixed_site())
 }
 
-/// An identifier without the `r#` of raw identifiers.
+/// A function's name, without the mark that tells it from a keyword.
 pub(crate) fn plain(name: &Ident) -> String {
     name.to_string().trim_start_matches("r#").to_owned()
 }

@@ -1,4 +1,4 @@
-//! Options of the attributes, in their parentheses.
+//! What is written between the parentheses of an attribute.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -9,7 +9,7 @@ use syn::{Expr, Ident, LitBool, LitStr, Token};
 use crate::kind::Kind;
 use crate::signature::Function;
 
-/// Options that tools, prompts and resources have in common.
+/// What can be said of everything a function is made into.
 #[derive(Default)]
 pub(crate) struct CommonOptions {
     pub(crate) name: Option<LitStr>,
@@ -20,23 +20,20 @@ pub(crate) struct CommonOptions {
 }
 
 impl CommonOptions {
-    /// Parses an attribute that has only the common options.
+    /// Reads the options of what has no others.
     pub(crate) fn parse(kind: Kind, options: TokenStream) -> syn::Result<Self> {
         let mut parsed = Self::default();
         let parser = syn::meta::parser(|meta| {
             let noun = kind.noun();
-            let unknown = || {
-                format!(
-                    "unknown option; `#[{noun}]` accepts name, title, description, quick and meta"
-                )
-            };
+            let unknown =
+                || format!("unknown option; a {noun} has name, title, description, quick and meta");
             if parsed.read(&meta)? { Ok(()) } else { Err(meta.error(unknown())) }
         });
         parser.parse2(options)?;
         Ok(parsed)
     }
 
-    /// Parses an option; false if it is not a common one.
+    /// Reads an option, if it is one of these.
     pub(crate) fn read(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<bool> {
         match word(meta).as_str() {
             "name" => set(&mut self.name, meta, |meta| meta.value()?.parse())?,
@@ -53,12 +50,13 @@ impl CommonOptions {
         Ok(true)
     }
 
-    /// Returns whether there is a description: the option or the function's doc comment.
+    /// Returns whether there is a description, here or in the function's documentation.
     pub(crate) fn describe(&self, function: &Function) -> bool {
         self.description.is_some() || function.documentation.is_some()
     }
 
-    /// Builder calls for the common options. The description defaults to the function's doc comment.
+    /// The calls on a builder that say all this; the description is the function's documentation
+    /// unless another is given.
     pub(crate) fn builder_calls(&self, function: &Function) -> TokenStream {
         let Self { title, description, meta, .. } = self;
         let description = match (description, &function.documentation) {
@@ -77,7 +75,7 @@ impl CommonOptions {
     }
 }
 
-/// Options of `#[tool]`.
+/// How a tool is listed and run, as its attribute says.
 #[derive(Default)]
 pub(crate) struct ToolOptions {
     pub(crate) common: CommonOptions,
@@ -116,14 +114,13 @@ impl ToolOptions {
                 Ok(())
             }
             _ => Err(meta.error(
-                "unknown option; `#[tool]` accepts name, title, description, quick, category, \
-                 read_only, destructive, idempotent, open_world, rename_all, \
-                 allow_unknown_arguments and meta",
+                "unknown option; a tool has name, title, description, quick, category, read_only, \
+                 destructive, idempotent, open_world, rename_all, allow_unknown_arguments and meta",
             )),
         }
     }
 
-    /// Builder calls for the options that only tools have.
+    /// The calls on a tool's builder that say what only tools have.
     pub(crate) fn builder_calls(&self) -> TokenStream {
         let Self { categories, hints, .. } = self;
         let hints = (!hints.is_empty()).then(|| {
@@ -143,30 +140,30 @@ impl ToolOptions {
     }
 }
 
-/// Name of the option.
+/// The option that is being read.
 pub(crate) fn word(meta: &ParseNestedMeta<'_>) -> String {
     meta.path.get_ident().map(ToString::to_string).unwrap_or_default()
 }
 
-/// Sets an option; an error if it is set already.
+/// Sets an option that may be given once.
 pub(crate) fn set<T>(
     option: &mut Option<T>,
     meta: &ParseNestedMeta<'_>,
     parse: impl FnOnce(&ParseNestedMeta<'_>) -> syn::Result<T>,
 ) -> syn::Result<()> {
     if option.is_some() {
-        return Err(meta.error("duplicate option"));
+        return Err(meta.error("this is said twice"));
     }
     *option = Some(parse(meta)?);
     Ok(())
 }
 
-/// Parses the expression after the equals sign.
+/// The expression after the equals sign.
 pub(crate) fn value(meta: &ParseNestedMeta<'_>) -> syn::Result<Expr> {
     meta.value()?.parse()
 }
 
-/// Parses `option`, `option = true` or `option = false`.
+/// `word` or `word = true` or `word = false`.
 fn flag(meta: &ParseNestedMeta<'_>) -> syn::Result<bool> {
     if !meta.input.peek(Token![=]) {
         return Ok(true);

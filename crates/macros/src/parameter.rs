@@ -1,4 +1,4 @@
-//! Function parameters: an argument, all arguments, or the call's context.
+//! One parameter of a function: an argument of the caller's, or the context of the call.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -10,10 +10,10 @@ use crate::call::plain;
 use crate::kind::Kind;
 use crate::options::{set, value, word};
 
-/// A function parameter.
+/// What a parameter is filled with.
 #[expect(clippy::large_enum_variant, reason = "a function has a handful of them")]
 pub(crate) enum Parameter {
-    /// The call's `Context`.
+    /// The context, by reference or not.
     Context { by_reference: bool },
     /// All arguments at once, decoded into one type.
     All(Type),
@@ -21,7 +21,7 @@ pub(crate) enum Parameter {
     One(Argument),
 }
 
-/// An argument, which becomes a field of the arguments type.
+/// An argument, as it becomes a field of the type arguments are decoded into.
 pub(crate) struct Argument {
     pub(crate) name: Ident,
     pub(crate) kind: Type,
@@ -48,7 +48,7 @@ enum Default {
 }
 
 impl Parameter {
-    /// Parses a parameter and removes the attributes of this crate.
+    /// Reads a parameter, and takes away the attributes that only we understand.
     pub(crate) fn take(kind: Kind, parameter: &mut PatType) -> syn::Result<Self> {
         let attributes = std::mem::take(&mut parameter.attrs);
         let mut documentation = Vec::new();
@@ -70,7 +70,7 @@ impl Parameter {
         }
         let is_context = context(&parameter.ty);
         if let Some(options) = has_options.filter(|_| all || is_context.is_some()) {
-            let message = "`#[param]` is allowed on single arguments only";
+            let message = "this is no single argument, so it has no options";
             return Err(syn::Error::new_spanned(options, message));
         }
         if let Some(by_reference) = is_context {
@@ -88,9 +88,11 @@ impl Parameter {
 impl ArgumentOptions {
     fn read(&mut self, kind: Kind, meta: &syn::meta::ParseNestedMeta<'_>) -> syn::Result<()> {
         let word = word(meta);
-        // URI variables are decoded without a schema, so validation options do not apply.
+        // Texts in a URI are read without a schema, so there is nothing to check them by.
         if kind == Kind::Resource && !["name", "complete"].contains(&word.as_str()) {
-            return Err(meta.error("unknown option; a URI variable accepts name and complete"));
+            return Err(
+                meta.error("unknown option; a variable of a resource has name and complete")
+            );
         }
         match word.as_str() {
             "name" => set(&mut self.name, meta, value),
@@ -109,11 +111,11 @@ impl ArgumentOptions {
                 Ok(())
             }
             _ if kind == Kind::Prompt => Err(meta.error(
-                "unknown option; a parameter accepts name, description, default, range, length, \
+                "unknown option; a parameter has name, description, default, range, length, \
                  pattern, example, complete and secret",
             )),
             _ => Err(meta.error(
-                "unknown option; a parameter accepts name, description, default, range, length, \
+                "unknown option; a parameter has name, description, default, range, length, \
                  pattern and example",
             )),
         }
@@ -121,7 +123,7 @@ impl ArgumentOptions {
 }
 
 impl Argument {
-    /// Name on the wire, if it is a literal.
+    /// The name callers use, if it can be told.
     pub(crate) fn given_name(&self) -> Option<String> {
         match &self.options.name {
             None => Some(plain(&self.name)),
@@ -130,7 +132,7 @@ impl Argument {
         }
     }
 
-    /// Builder call that sets the completion function, if there is one.
+    /// The call on a builder that says what completes a variable, if anything does.
     pub(crate) fn completion(&self) -> Option<TokenStream> {
         let function = self.options.complete.as_ref()?;
         let name = self.name_expression();
@@ -142,7 +144,7 @@ impl Argument {
         self.options.name.as_ref().map_or_else(|| quote!(#plain), |name| quote!(#name))
     }
 
-    /// Builder expression for the prompt options of an argument, if it has any.
+    /// What is to be said of an argument of a prompt beside its type, if anything.
     pub(crate) fn said_of_prompt(&self) -> Option<TokenStream> {
         let ArgumentOptions { complete, secret, .. } = &self.options;
         let name = self.name_expression();
@@ -152,7 +154,7 @@ impl Argument {
         is_said.then(|| quote!(::mcp_flow::prompt::Argument::optional(#name) #secret #complete))
     }
 
-    /// The struct field, and the functions that its attributes refer to.
+    /// The field, and the functions its attributes refer to.
     pub(crate) fn field(&self) -> syn::Result<(TokenStream, TokenStream)> {
         let Self { name, kind, documentation, options } = self;
         let ArgumentOptions { name: other_name, description, default, range, length, .. } = options;
@@ -166,7 +168,7 @@ impl Argument {
             Some(Default::Value(value)) => {
                 let function = quote::format_ident!("default_{name}");
                 let path = function.to_string();
-                // A string literal is converted to the type of the field.
+                // A text is written without saying that it is to be a `String`.
                 let value = match value {
                     Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => quote!(#text.into()),
                     other => quote!(#other),
@@ -190,10 +192,10 @@ impl Argument {
     }
 }
 
-/// Converts `from..=to`, `from..` or `..=to` to a schemars attribute.
+/// `from..=to`, `from..` or `..=to` as an attribute for the schema.
 fn bounds(word: &str, range: &ExprRange) -> syn::Result<TokenStream> {
     if matches!(range.limits, RangeLimits::HalfOpen(_)) && range.end.is_some() {
-        let message = format!("a {word} must include its end; write `{word} = from..=to`");
+        let message = format!("a {word} includes its end; write `{word} = from..=to`");
         return Err(syn::Error::new_spanned(range, message));
     }
     let word = Ident::new(word, proc_macro2::Span::call_site());
@@ -203,7 +205,7 @@ fn bounds(word: &str, range: &ExprRange) -> syn::Result<TokenStream> {
     Ok(quote!(#[schemars(#word(#(#bounds),*))]))
 }
 
-/// Returns whether the context is taken by reference; `None` if the type is not `Context`.
+/// Whether a type is the context, and whether by reference.
 fn context(kind: &Type) -> Option<bool> {
     match kind {
         Type::Path(path) if path.path.segments.last()?.ident == "Context" => Some(false),
@@ -212,7 +214,7 @@ fn context(kind: &Type) -> Option<bool> {
     }
 }
 
-/// The type of an argument, which must be owned.
+/// The type of an argument, which outlives the message it comes in.
 fn owned(kind: &Type) -> syn::Result<Type> {
     match kind {
         Type::Reference(reference) => {
@@ -221,12 +223,12 @@ fn owned(kind: &Type) -> syn::Result<Type> {
                     "take a `String` instead of `&str`"
                 }
                 Type::Slice(_) => "take a `Vec` instead of a slice",
-                _ => "an argument cannot be a reference; take an owned value",
+                _ => "an argument cannot be a reference; take the value itself",
             };
             Err(syn::Error::new_spanned(kind, message))
         }
         Type::ImplTrait(_) => {
-            let message = "use a concrete type; `impl Trait` has no schema";
+            let message = "name the type; a schema cannot be made of `impl Trait`";
             Err(syn::Error::new_spanned(kind, message))
         }
         kind => Ok(kind.clone()),
@@ -239,7 +241,7 @@ fn name(parameter: &PatType) -> syn::Result<Ident> {
             Ok(pattern.ident.clone())
         }
         pattern => {
-            let message = "use a plain name for the parameter; it becomes the argument's name";
+            let message = "give the parameter a plain name; callers will use it";
             Err(syn::Error::new_spanned(pattern, message))
         }
     }

@@ -1,35 +1,36 @@
-//! The client's end: a process that is spawned, a socket, or any pair of streams.
+//! Client transports: a spawned process, a socket, or any pair of byte streams.
 //!
-//! One task carries a connection. Messages that are ready together go out by one write.
+//! One task drives a connection. Messages that are ready together are sent by one write.
 
-mod carry;
 mod child;
+mod io_task;
 mod model;
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use mcp_flow_client::transport::{Connector, Inbox, Transport, TransportError};
 use mcp_flow_server::{ConnectionInfo, Server};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::lines;
-use carry::over;
 pub use child::{Program, Stderr};
+use io_task::spawn_io_task;
 pub use model::CommandModel;
 
-/// A server at a TCP port that speaks in lines.
+/// A connector for newline-delimited JSON over TCP.
 #[derive(Clone, Debug)]
 pub struct Tcp {
     address: SocketAddr,
     target: String,
 }
 
-/// Reaches a server at a TCP port that speaks in lines.
+/// Connects to a server over TCP, one message per line.
 pub fn tcp(address: SocketAddr) -> Tcp {
     Tcp { address, target: format!("tcp://{address}") }
 }
@@ -42,24 +43,25 @@ impl Connector for Tcp {
     fn connect(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
         Box::pin(async move {
             let stream = TcpStream::connect(self.address).await;
-            let stream = stream
-                .map_err(|error| TransportError::unreachable("the port cannot be opened", error))?;
+            let stream = stream.map_err(|error| {
+                TransportError::unreachable("cannot connect to the TCP port", error)
+            })?;
             // Small messages must not wait for more to come.
             let _ = stream.set_nodelay(true);
             let (reader, writer) = stream.into_split();
-            Ok(over("tcp", reader, writer, inbox, None))
+            Ok(spawn_io_task("tcp", reader, writer, inbox, None))
         })
     }
 }
 
-/// A server at a Unix socket that speaks in lines.
+/// A connector for newline-delimited JSON over a Unix socket.
 #[derive(Clone, Debug)]
 pub struct Unix {
     path: PathBuf,
     target: String,
 }
 
-/// Reaches a server at a Unix socket that speaks in lines.
+/// Connects to a server over a Unix socket, one message per line.
 pub fn unix(path: impl Into<PathBuf>) -> Unix {
     let path = path.into();
     Unix { target: format!("unix:{}", path.display()), path }
@@ -74,22 +76,22 @@ impl Connector for Unix {
         Box::pin(async move {
             let stream = UnixStream::connect(&self.path).await;
             let stream = stream.map_err(|error| {
-                TransportError::unreachable("the socket cannot be opened", error)
+                TransportError::unreachable("cannot connect to the Unix socket", error)
             })?;
             let (reader, writer) = stream.into_split();
-            Ok(over("unix", reader, writer, inbox, None))
+            Ok(spawn_io_task("unix", reader, writer, inbox, None))
         })
     }
 }
 
-/// A server at the other end of a pair of streams, which can be reached once.
+/// A connector for an existing pair of streams, which can be used once.
 pub struct Attached {
     streams: Mutex<Option<Streams>>,
 }
 
 type Streams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 
-/// Attaches to a server that is already at the other end of a pair of streams.
+/// Attaches to a server over an existing pair of streams.
 pub fn attach(
     reader: impl AsyncRead + Send + Unpin + 'static,
     writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -108,13 +110,16 @@ impl Connector for Attached {
     }
 
     fn connect(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
-        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let streams = self.streams.lock().take();
         Box::pin(async move {
             let Some((reader, writer)) = streams else {
                 let gone = io::Error::from(io::ErrorKind::NotConnected);
-                return Err(TransportError::unreachable("streams cannot be opened again", gone));
+                return Err(TransportError::unreachable(
+                    "attached streams cannot be reconnected",
+                    gone,
+                ));
             };
-            Ok(over("stdio", reader, writer, inbox, None))
+            Ok(spawn_io_task("stdio", reader, writer, inbox, None))
         })
     }
 }
@@ -125,13 +130,13 @@ impl std::fmt::Debug for Attached {
     }
 }
 
-/// A server in this process, reached as often as it takes.
+/// A connector for a server in this process. It can connect any number of times.
 #[derive(Clone, Debug)]
 pub struct InProcess {
     server: Server,
 }
 
-/// Reaches a server in this process, without any I/O. For tests, and for programs that use their
+/// Connects to a server in this process, without I/O. For tests, and for programs that use their
 /// own tools.
 pub fn in_process(server: &Server) -> InProcess {
     InProcess { server: server.clone() }
@@ -153,12 +158,12 @@ impl Connector for InProcess {
             let (ours, theirs) = tokio::io::duplex(64 * 1024);
             tokio::spawn(async move {
                 let (reader, writer) = tokio::io::split(theirs);
-                // Its end is seen at the other end.
+                // The client observes the end of the connection.
                 let _ = lines::drive(&connection, reader, writer, std::future::pending()).await;
                 connection.close().await;
             });
             let (reader, writer) = tokio::io::split(ours);
-            Ok(over("memory", reader, writer, inbox, None))
+            Ok(spawn_io_task("memory", reader, writer, inbox, None))
         })
     }
 }

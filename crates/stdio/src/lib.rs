@@ -1,9 +1,8 @@
-//! The stdio transport: one message per line over standard input and output.
+//! The stdio transport: newline-delimited JSON over standard input and output.
 //!
-//! [`run`] is a whole program; [`serve`] runs a server on the process's own pipes; [`lines::drive`]
-//! does the same over any byte stream, and [`listen`] over TCP and Unix sockets. `pipe` is how the
-//! process's pipes are read and written without a thread standing between. [`client`] is the other
-//! end of all of them.
+//! [`run`] is a whole program. [`serve`] runs a server on the process's own pipes, [`lines::drive`]
+//! on any byte stream, and [`listen`] on TCP and Unix sockets. `pipe` does non-blocking I/O on the
+//! process's pipes. [`client`] has the client side of all of them.
 
 #[cfg(feature = "client")]
 pub mod client;
@@ -16,27 +15,27 @@ use std::io;
 use mcp_flow_server::{ConnectionEnd, ConnectionInfo, Principal, Server, Veto};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Serves one client over standard input and output until it leaves, or until the process is asked
-/// to end by SIGTERM or ctrl-c; what runs then may finish within its time.
+/// Serves one client over standard input and output until it disconnects, or until SIGTERM or
+/// ctrl-c; running calls may then finish within their time limit.
 ///
-/// For a program that does nothing else: it makes a runtime of its own.
+/// Creates its own runtime, for a program that does nothing else.
 pub fn run(server: &Server) -> Result<ConnectionEnd, ServeError> {
     run_as(server, Principal::local())
 }
 
-/// As [`run`], for a client that speaks for this principal.
+/// Like [`run`], for a client that acts as `principal`.
 pub fn run_as(server: &Server, principal: Principal) -> Result<ConnectionEnd, ServeError> {
-    // One client, one thread: a second one would only be woken to be told of the first.
+    // One client needs one thread; a second one would only add wake-ups.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async { serve_as(server, principal, stop_signal()?).await });
-    // A read of a terminal or file cannot be taken back; do not wait for it.
+    // A pending read of a terminal or file cannot be cancelled; do not wait for it.
     runtime.shutdown_background();
     ended
 }
 
-/// Serves one client over standard input and output until it leaves.
+/// Serves one client over standard input and output until it disconnects.
 ///
-/// Nothing but messages is written to standard output.
+/// Only messages are written to standard output.
 ///
 /// ```no_run
 /// # async fn example(server: mcp_flow_server::Server) -> Result<(), mcp_flow_stdio::ServeError> {
@@ -48,7 +47,7 @@ pub async fn serve(server: &Server) -> Result<ConnectionEnd, ServeError> {
     serve_until(server, std::future::pending()).await
 }
 
-/// As [`serve`], draining early when `stop` completes.
+/// Like [`serve`], but drains when `stop` completes.
 pub async fn serve_until(
     server: &Server,
     stop: impl Future<Output = ()>,
@@ -56,7 +55,7 @@ pub async fn serve_until(
     serve_as(server, Principal::local(), stop).await
 }
 
-/// As [`serve_until`], for a client that speaks for this principal.
+/// Like [`serve_until`], for a client that acts as `principal`.
 pub async fn serve_as(
     server: &Server,
     principal: Principal,
@@ -71,7 +70,7 @@ pub async fn serve_as(
     Ok(ended?)
 }
 
-/// Completes when the process is asked to end, by SIGTERM or ctrl-c.
+/// Completes on SIGTERM or ctrl-c.
 pub fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -83,14 +82,14 @@ pub fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Why a client could not be served to the end.
+/// The reason a client could not be served to the end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// A hook refused the connection.
+    /// A hook rejected the connection.
     #[error(transparent)]
     Refused(#[from] Veto),
-    /// Reading or writing failed; most often the client has gone.
-    #[error("the client cannot be reached")]
+    /// Reading or writing failed, most often because the client has disconnected.
+    #[error("lost the connection to the client")]
     Io(#[from] io::Error),
 }

@@ -9,10 +9,10 @@ use mcp_flow_proto::frame::{Line, LineDecoder};
 use mcp_flow_server::{Connection, ConnectionEnd, Segment};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Carries a connection over a stream until it ends, or drains it when `stop` completes.
+/// Drives a connection over a byte stream until it ends. Drains it when `stop` completes.
 ///
-/// One task reads, writes and starts calls, so a batch of requests that arrived together is
-/// answered by one write.
+/// One task reads, writes and starts calls, so the responses to requests that arrived together are
+/// sent by one write.
 pub async fn drive(
     connection: &Connection,
     reader: impl AsyncRead,
@@ -21,27 +21,27 @@ pub async fn drive(
 ) -> io::Result<ConnectionEnd> {
     let (mut reader, mut writer, mut stop) = (pin!(reader), pin!(writer), pin!(stop));
     let mut decoder = LineDecoder::new(connection.limits().frame);
-    let unfinished = connection.partial_frames();
+    let partial_frames = connection.partial_frames();
     let mut input = vec![0; READ_SIZE];
-    let mut sending: Option<Sending> = None;
+    let mut sending: Option<OutgoingSegment> = None;
     let mut reading = true;
     let mut stopping = false;
     loop {
         connection.advance();
         if sending.is_none() {
-            sending = connection.take_output().map(Sending::new);
+            sending = connection.take_output().map(OutgoingSegment::new);
         }
         if let Some(ended) = connection.ended() {
-            finish(connection, sending, writer).await?;
+            write_remaining(connection, sending, writer).await?;
             return Ok(ended);
         }
         let may_read = reading && connection.accepts_input();
         tokio::select! {
             biased;
-            written = writer.write(sending.as_ref().map_or(&[], Sending::bytes)),
+            written = writer.write(sending.as_ref().map_or(&[], OutgoingSegment::bytes)),
                 if sending.is_some() =>
             {
-                let written = some_written(written)?;
+                let written = nonzero_write(written)?;
                 sending = sending.and_then(|rest| rest.after(written, connection));
                 if sending.is_none() {
                     writer.flush().await?;
@@ -50,12 +50,12 @@ pub async fn drive(
             read = reader.read(&mut input), if may_read => {
                 let read = read?;
                 decoder.buffer().extend_from_slice(&input[..read]);
-                let is_for_us = receive(connection, &mut decoder, read == 0);
-                let fits = unfinished.may_hold(decoder.pending());
+                let is_mcp = receive_lines(connection, &mut decoder, read == 0);
+                let fits = partial_frames.may_hold(decoder.pending());
                 if !fits {
                     connection.reject(RpcError::overloaded());
                 }
-                if read == 0 || !fits || !is_for_us {
+                if read == 0 || !fits || !is_mcp {
                     reading = false;
                     connection.end_of_input();
                 }
@@ -70,30 +70,30 @@ pub async fn drive(
     }
 }
 
-/// Sends what is left, as long as the client goes on reading.
-async fn finish(
+/// Writes the remaining output while the client keeps reading.
+async fn write_remaining(
     connection: &Connection,
-    mut sending: Option<Sending>,
+    mut sending: Option<OutgoingSegment>,
     mut writer: Pin<&mut impl AsyncWrite>,
 ) -> io::Result<()> {
     while let Some(rest) = sending {
-        let written = tokio::time::timeout(LAST_WRITE, writer.write(rest.bytes())).await;
+        let written = tokio::time::timeout(FINAL_WRITE_TIMEOUT, writer.write(rest.bytes())).await;
         let written =
-            some_written(written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))?;
-        sending =
-            rest.after(written, connection).or_else(|| connection.take_output().map(Sending::new));
+            nonzero_write(written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))?;
+        sending = rest
+            .after(written, connection)
+            .or_else(|| connection.take_output().map(OutgoingSegment::new));
     }
     writer.flush().await
 }
 
-/// Hands over the complete lines, and at the end of input the last one too. `false` if what comes
-/// is the request of a browser: behind its headers, the page it is from could put messages that are
-/// made by whoever sits here, without their knowing.
-fn receive(connection: &Connection, decoder: &mut LineDecoder, at_end: bool) -> bool {
+/// Passes on the complete lines, and at the end of input the last one too. Returns `false` on an
+/// HTTP request: a web page could put messages behind its headers and act as the local user.
+fn receive_lines(connection: &Connection, decoder: &mut LineDecoder, at_end: bool) -> bool {
     while let Some(line) = decoder.next_line() {
-        if is_of_browser(&line) {
-            let details = "one message is expected on each line, and this is HTTP; MCP over HTTP \
-                           is at another port";
+        if is_http_request(&line) {
+            let details = "this is HTTP, but one JSON message per line is expected; use the port \
+                           for MCP over HTTP";
             connection.reject(RpcError::invalid_request(details));
             return false;
         }
@@ -105,8 +105,8 @@ fn receive(connection: &Connection, decoder: &mut LineDecoder, at_end: bool) -> 
     true
 }
 
-/// Whether a line is the first of a request by HTTP. No message ends like that.
-fn is_of_browser(line: &Line<'_>) -> bool {
+/// Returns whether a line is an HTTP request line. No JSON message ends like that.
+fn is_http_request(line: &Line<'_>) -> bool {
     let Line::Frame(frame) = line else { return false };
     frame.trim_ascii_end().last_chunk::<9>().is_some_and(|end| end.starts_with(b" HTTP/"))
 }
@@ -121,13 +121,13 @@ fn receive_line(connection: &Connection, line: &Line<'_>) {
     }
 }
 
-/// A segment on its way out.
-struct Sending {
+/// A segment being written.
+struct OutgoingSegment {
     segment: Segment,
     sent: usize,
 }
 
-impl Sending {
+impl OutgoingSegment {
     fn new(segment: Segment) -> Self {
         Self { segment, sent: 0 }
     }
@@ -136,7 +136,7 @@ impl Sending {
         &self.segment.lines()[self.sent..]
     }
 
-    /// What is left after some bytes went out.
+    /// Returns the remaining bytes after a write.
     fn after(mut self, written: usize, connection: &Connection) -> Option<Self> {
         self.sent += written;
         if !self.bytes().is_empty() {
@@ -147,15 +147,15 @@ impl Sending {
     }
 }
 
-fn some_written(written: io::Result<usize>) -> io::Result<usize> {
+fn nonzero_write(written: io::Result<usize>) -> io::Result<usize> {
     match written? {
         0 => Err(io::ErrorKind::WriteZero.into()),
         count => Ok(count),
     }
 }
 
-/// How much is read at once: what a pipe holds.
+/// Read buffer size: the capacity of a pipe.
 const READ_SIZE: usize = 64 * 1024;
 
-/// How long a client that is leaving may take to read on before the rest is given up.
-const LAST_WRITE: Duration = Duration::from_secs(5);
+/// Time limit for the client to read the last output.
+const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(5);

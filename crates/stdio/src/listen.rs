@@ -1,7 +1,7 @@
-//! Newline-delimited messages over sockets: plain TCP and Unix sockets (PAT-002).
+//! Listeners for newline-delimited JSON over TCP and Unix sockets (PAT-002).
 //!
-//! There is no way to say who is calling, so everyone who can connect is `local`: listen where only
-//! those on this machine can.
+//! Connections cannot authenticate here: every client is the principal `local`. Listen only where other
+//! machines cannot connect.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::lines;
 
-/// A socket that is taken and not served yet.
+/// A bound socket that is not served yet.
 #[derive(Debug)]
 pub struct Bound {
     listener: Listener,
@@ -31,13 +31,13 @@ enum Listener {
     Unix { listener: UnixListener, _file: SocketFile },
 }
 
-/// Takes a TCP port; port 0 means any that is free.
+/// Binds a TCP port; port 0 picks a free one.
 pub async fn tcp(address: SocketAddr) -> io::Result<Bound> {
     Ok(Bound::new(Listener::Tcp(TcpListener::bind(address).await?)))
 }
 
-/// Takes a Unix socket that only its owner can connect to. One that a server left behind is
-/// replaced; one that is served, or a file of another kind, is not.
+/// Binds a Unix socket that only its owner can connect to. Replaces a stale socket, but not one
+/// that is served or a file of another type.
 pub async fn unix(path: impl Into<PathBuf>) -> io::Result<Bound> {
     let path = path.into();
     remove_stale(&path).await?;
@@ -52,14 +52,14 @@ impl Bound {
         Self { listener, connections: 1024 }
     }
 
-    /// Sets how many connections may be open at the same time; more are refused. Defaults to 1,024.
+    /// Sets the maximum number of open connections; further ones are rejected. Defaults to 1,024.
     #[must_use]
     pub fn connections(mut self, most: usize) -> Self {
         self.connections = most;
         self
     }
 
-    /// Where it listens, if that is a TCP port.
+    /// Returns the local address of a TCP listener.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.listener {
             Listener::Tcp(listener) => listener.local_addr().ok(),
@@ -67,9 +67,10 @@ impl Bound {
         }
     }
 
-    /// Serves clients until `stop` completes, then lets what is running finish within its time.
+    /// Serves connections until `stop` completes, then drains: running calls may finish within their
+    /// time limit.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
-        let clients = Clients::default();
+        let connections = Connections::default();
         let mut stop = pin!(stop);
         loop {
             let accepted = async {
@@ -90,20 +91,20 @@ impl Bound {
                 () = &mut stop => break,
             };
             match accepted {
-                Ok(_) if clients.tasks.len() >= self.connections => {
-                    tracing::warn!("a connection was refused: too many are open");
+                Ok(_) if connections.tasks.len() >= self.connections => {
+                    tracing::warn!("connection rejected: too many are open");
                 }
-                Ok(Accepted::Tcp(stream)) => clients.add(server, "tcp", stream),
-                Ok(Accepted::Unix(stream)) => clients.add(server, "unix", stream),
+                Ok(Accepted::Tcp(stream)) => connections.add(server, "tcp", stream),
+                Ok(Accepted::Unix(stream)) => connections.add(server, "unix", stream),
                 Err(error) => {
-                    // Most often too many open files; some will be closed in a moment.
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    // The usual cause is too many open files, some of which will be closed soon.
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
         }
         drop(self.listener);
-        clients.end().await;
+        connections.drain().await;
     }
 }
 
@@ -112,14 +113,14 @@ enum Accepted {
     Unix(UnixStream),
 }
 
-/// Everyone who is connected.
+/// The open connections.
 #[derive(Default)]
-struct Clients {
+struct Connections {
     tasks: TaskTracker,
-    ending: CancellationToken,
+    draining: CancellationToken,
 }
 
-impl Clients {
+impl Connections {
     /// Serves one client in a task of its own.
     fn add(
         &self,
@@ -128,26 +129,26 @@ impl Clients {
         stream: impl AsyncRead + AsyncWrite + Send + 'static,
     ) {
         let Ok(connection) = server.connect(ConnectionInfo::new(transport)) else { return };
-        let ending = self.ending.clone();
+        let draining = self.draining.clone();
         self.tasks.spawn(async move {
             let (reader, writer) = tokio::io::split(stream);
-            let ended = lines::drive(&connection, reader, writer, ending.cancelled()).await;
+            let ended = lines::drive(&connection, reader, writer, draining.cancelled()).await;
             if let Err(error) = ended {
-                tracing::debug!(%error, "a connection ended in the middle");
+                tracing::debug!(%error, "connection lost");
             }
             connection.close().await;
         });
     }
 
-    /// Lets what runs finish. Each connection sees to it that this takes no longer than it may.
-    async fn end(self) {
-        self.ending.cancel();
+    /// Drains all connections. Each connection bounds the time this takes.
+    async fn drain(self) {
+        self.draining.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }
 }
 
-/// The file of a Unix socket, which goes when the socket does.
+/// The file of a Unix socket, removed on drop.
 #[derive(Debug)]
 struct SocketFile(PathBuf);
 
@@ -157,11 +158,11 @@ impl Drop for SocketFile {
     }
 }
 
-/// Removes a socket that nobody listens on.
+/// Removes a socket that no process listens on.
 async fn remove_stale(path: &Path) -> io::Result<()> {
     let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !found.file_type().is_socket() {
-        let message = format!("{} is there already and is no socket", path.display());
+        let message = format!("{} exists and is not a socket", path.display());
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
     }
     match UnixStream::connect(path).await {

@@ -1,8 +1,7 @@
-//! The process's own standard input and output, without a thread between.
+//! Non-blocking standard input and output.
 //!
-//! Hosts hand over pipes or Unix sockets, which can be read and written without blocking. What
-//! cannot be, a regular file or a terminal, goes through tokio's blocking threads; that costs
-//! many times as much per message, and nobody benchmarks a terminal.
+//! Hosts pass pipes or Unix sockets, which are read and written without blocking threads. A regular
+//! file or a terminal goes through tokio's blocking threads, at many times the cost per message.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,7 +17,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 #[derive(Debug)]
 pub(crate) struct Input {
     source: Source,
-    _mode: OldMode,
+    _flags: SavedFlags,
 }
 
 #[derive(Debug)]
@@ -32,7 +31,7 @@ enum Source {
 #[derive(Debug)]
 pub(crate) struct Output {
     target: Target,
-    _mode: OldMode,
+    _flags: SavedFlags,
 }
 
 #[derive(Debug)]
@@ -45,13 +44,13 @@ enum Target {
 impl Input {
     pub(crate) fn open() -> io::Result<Self> {
         let stdin = io::stdin();
-        let _mode = OldMode::of(stdin.as_fd())?;
+        let _flags = SavedFlags::of(stdin.as_fd())?;
         let source = match kind(stdin.as_fd())? {
             FileType::Fifo => Source::Pipe(Receiver::from_owned_fd(duplicate(stdin.as_fd())?)?),
             FileType::Socket => Source::Socket(socket(stdin.as_fd())?),
             _ => Source::Other(tokio::io::stdin()),
         };
-        Ok(Self { source, _mode })
+        Ok(Self { source, _flags })
     }
 }
 
@@ -59,13 +58,13 @@ impl Output {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that owns stdout")]
     pub(crate) fn open() -> io::Result<Self> {
         let stdout = io::stdout();
-        let _mode = OldMode::of(stdout.as_fd())?;
+        let _flags = SavedFlags::of(stdout.as_fd())?;
         let target = match kind(stdout.as_fd())? {
             FileType::Fifo => Target::Pipe(Sender::from_owned_fd(duplicate(stdout.as_fd())?)?),
             FileType::Socket => Target::Socket(socket(stdout.as_fd())?),
             _ => Target::Other(tokio::io::stdout()),
         };
-        Ok(Self { target, _mode })
+        Ok(Self { target, _flags })
     }
 }
 
@@ -83,17 +82,17 @@ fn socket(file: BorrowedFd<'_>) -> io::Result<UnixStream> {
     UnixStream::from_std(socket)
 }
 
-/// Puts a file back into the mode it was in.
+/// Restores the flags of a file on drop.
 ///
-/// Whether reads wait is a property of the open file, which other processes may share, so it is
-/// not ours to leave changed.
+/// The non-blocking flag belongs to the open file, which other processes may share, so it must not
+/// stay changed.
 #[derive(Debug)]
-struct OldMode {
+struct SavedFlags {
     file: OwnedFd,
     flags: OFlags,
 }
 
-impl OldMode {
+impl SavedFlags {
     fn of(file: BorrowedFd<'_>) -> io::Result<Self> {
         let file = duplicate(file)?;
         let flags = rustix::fs::fcntl_getfl(&file)?;
@@ -101,9 +100,9 @@ impl OldMode {
     }
 }
 
-impl Drop for OldMode {
+impl Drop for SavedFlags {
     fn drop(&mut self) {
-        // The other end may be gone already; then there is nobody to notice.
+        // The other end may be closed already; then the flags do not matter.
         let _ = rustix::fs::fcntl_setfl(&self.file, self.flags);
     }
 }
@@ -137,7 +136,7 @@ impl AsyncWrite for Output {
 
     fn poll_flush(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.get_mut().target {
-            // Pipes and sockets keep nothing back.
+            // Pipes and sockets have no user-space buffer.
             Target::Pipe(_) | Target::Socket(_) => Poll::Ready(Ok(())),
             Target::Other(stdout) => Pin::new(stdout).poll_flush(task),
         }

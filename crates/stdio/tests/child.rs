@@ -1,4 +1,4 @@
-//! MCP-032, MCP-034: servers that are spawned: how they start, fail, leave and are replaced.
+//! MCP-032, MCP-034: spawned servers: start, failure, shutdown and restart.
 
 use mcp_flow_client::{Client, Error, ErrorKind, Event};
 use mcp_flow_stdio::client::Program;
@@ -6,8 +6,7 @@ use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::wait::within;
 use serde_json::json;
 
-/// This very program as a server; the test harness prints lines of its own around it, which a
-/// client has to overlook.
+/// This test binary as a server. The client must ignore the lines the test harness prints.
 fn ourselves() -> Program {
     Program::new(std::env::current_exe().unwrap())
         .arguments(["--exact", "child::serve_as_a_child", "--nocapture"])
@@ -22,7 +21,7 @@ fn serve_as_a_child() {
 }
 
 #[tokio::test]
-async fn a_spawned_server_is_called_and_leaves() {
+async fn a_spawned_server_is_called_and_exits() {
     let client = Client::builder().connect(ourselves()).await.unwrap();
     let sum = client.call_tool("math.add", json!({"a": 2, "b": 3})).await.unwrap();
     assert_eq!(sum.text(), "5");
@@ -31,10 +30,10 @@ async fn a_spawned_server_is_called_and_leaves() {
 }
 
 #[tokio::test]
-async fn a_spawned_server_that_dies_is_started_again() {
+async fn a_spawned_server_that_exits_is_restarted() {
     let client = Client::builder().connect(ourselves()).await.unwrap();
     let mut events = client.events();
-    // Asks to end at once, as seed 004 has it.
+    // Ends the process at once (seed 004).
     client.notify("exit", &json!({})).await.unwrap();
     let disconnected = async {
         loop {
@@ -51,7 +50,7 @@ async fn a_spawned_server_that_dies_is_started_again() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn start_failures_are_explained() {
     for (program, words) in [
         (Program::new("no-such-program-anywhere"), "cannot be started"),
         (Program::new("sh").arguments(["-c", "echo 'no licence' >&2; exit 3"]), "no licence"),
@@ -64,9 +63,9 @@ async fn what_cannot_be_started_says_why() {
     }
 }
 
-/// A server that does not leave when its input ends is asked, and then made to.
+/// A server that ignores the end of its input gets SIGTERM, then SIGKILL.
 #[tokio::test]
-async fn a_server_that_stays_is_ended() {
+async fn a_server_that_does_not_exit_is_killed() {
     let script = r#"trap '' TERM
         read line; echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}'
         read line; echo '{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"stubborn","version":"1"}}}'
@@ -78,7 +77,7 @@ async fn a_server_that_stays_is_ended() {
     let written = async {
         loop {
             let text = std::fs::read_to_string(file.path()).unwrap();
-            // Without its line break the number may be half written.
+            // Without the newline the number may be incomplete.
             if let Some(pid) = text.strip_suffix('\n') {
                 return pid.parse::<u32>().unwrap();
             }

@@ -1,4 +1,4 @@
-//! MCP-032: the client over pipes, sockets and in one process.
+//! MCP-032: the client suite over TCP, Unix sockets and in process.
 
 use std::sync::Arc;
 

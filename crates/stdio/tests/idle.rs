@@ -1,4 +1,4 @@
-//! A client that has nothing to say for a long time.
+//! Idle clients.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::lines;
 use serde_json::{Value, json};
 
-/// WFL-055: hours of silence do no harm, and nothing is sent meanwhile: no heartbeat is needed.
+/// WFL-055: hours of silence do no harm, and no heartbeat is sent.
 #[tokio::test(start_paused = true)]
-async fn silence_is_no_reason_to_end() {
+async fn idle_connections_stay_open() {
     let server = Fixture::new().server;
     let (ours, theirs) = tokio::io::duplex(4096);
     let connection = server.connect(ConnectionInfo::new("stdio")).unwrap();

@@ -1,4 +1,4 @@
-//! PAT-002: the scenario suite over plain TCP, and what sockets have of their own.
+//! PAT-002: the scenario suite over plain TCP, and tests specific to sockets.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ async fn connect(server: &Server) -> Peer {
     peer(stream, Some(running))
 }
 
-/// A Unix socket is its owner's, replaces one that was left behind, and goes with its server.
+/// A Unix socket is private to its owner, replaces a stale one, and is removed with its server.
 #[tokio::test]
 async fn a_unix_socket_is_private_and_replaced() {
     let path = temporary("stale.sock");
@@ -44,13 +44,13 @@ async fn a_unix_socket_is_private_and_replaced() {
     assert!(peer.rest().await.is_empty());
     assert!(!path.exists());
     std::fs::write(&path, "precious").unwrap();
-    assert!(listen::unix(&path).await.unwrap_err().to_string().contains("no socket"));
+    assert!(listen::unix(&path).await.unwrap_err().to_string().contains("not a socket"));
     std::fs::remove_file(&path).unwrap();
 }
 
-/// INT-105: a page cannot put messages behind the headers of a request, whatever its method.
+/// INT-105: a web page cannot put messages behind the headers of an HTTP request of any method.
 #[tokio::test]
-async fn a_page_cannot_call_by_a_port_of_lines() {
+async fn web_pages_cannot_send_messages_over_tcp() {
     for method in ["POST", "GET", "PUT"] {
         let bound = listen::tcp("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = bound.address().unwrap();
@@ -61,16 +61,16 @@ async fn a_page_cannot_call_by_a_port_of_lines() {
         let request =
             format!("{method} / HTTP/1.1\r\nHost: {address}\r\n\r\n{message}\n{message}\n");
         page.write_all(request.as_bytes()).await.unwrap();
-        let mut told = String::new();
-        within("a refusal", page.read_to_string(&mut told)).await.unwrap();
-        assert!(told.contains("this is HTTP") && !told.contains("\"id\":7"), "{told}");
+        let mut reply = String::new();
+        within("a refusal", page.read_to_string(&mut reply)).await.unwrap();
+        assert!(reply.contains("this is HTTP") && !reply.contains("\"id\":7"), "{reply}");
         running.stop().await;
     }
 }
 
-/// Past the limit connections are refused, and those that are open go on.
+/// Connections over the limit are rejected, and open ones stay usable.
 #[tokio::test]
-async fn connections_are_counted() {
+async fn connections_over_the_limit_are_rejected() {
     let bound = listen::tcp("127.0.0.1:0".parse().unwrap()).await.unwrap().connections(1);
     let address = bound.address().unwrap();
     let running = Running::start(bound, &Fixture::new().server);

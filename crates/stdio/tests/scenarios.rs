@@ -1,12 +1,12 @@
-//! MCP-020, MCP-050: the scenario suite over newline-delimited streams, with the very handlers
-//! that the memory transport has.
+//! MCP-020, MCP-050: the scenario suite over newline-delimited streams, with the same handlers as
+//! the memory transport.
 
 use mcp_flow_server::{ConnectionInfo, Server};
 use mcp_flow_testkit::{Peer, lines};
 
 mcp_flow_testkit::suite!(|server| async move { connect(&server) });
 
-/// Connects over an in-memory pipe that holds few bytes, so that messages arrive in pieces.
+/// Connects over an in-memory pipe with a small buffer, so that messages arrive in pieces.
 fn connect(server: &Server) -> Peer {
     let (ours, theirs) = tokio::io::duplex(100);
     let connection = server.connect(ConnectionInfo::new("stdio")).unwrap();

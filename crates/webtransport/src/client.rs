@@ -1,22 +1,21 @@
-//! The client half: connects, carries frames both ways, and matches streams to calls.
+//! WebTransport client: connects, exchanges frames with the server, and matches streams to calls.
 //!
-//! [`server`] is how a [client](mcp_flow_client) reaches a server by it, as by any other transport.
-//! What it is made of can be used by itself, from [`connect`] on, by those who want every frame in
-//! their own hands:
+//! [`server`] is the connector for a [client](mcp_flow_client), as with any other transport. The
+//! low-level API starts with [`connect`], for programs that handle every frame themselves.
 //!
-//! What goes over the control stream is whole messages in the encoding of the moment, which begins
-//! as JSON and is whatever the server's answer to `initialize` says after that. Streams and
-//! datagrams are handed out beside the messages, those that belong to nothing excepted.
+//! The control stream carries whole messages in the current encoding: JSON at first, then the one
+//! negotiated by `initialize`. Streams and datagrams are delivered as events beside the messages,
+//! unless they belong to no request.
 //!
 //! ```no_run
-//! use mcp_flow_webtransport::client::{self, Event, Settings, Trust};
+//! use mcp_flow_webtransport::client::{self, TransportEvent, ConnectSettings, Trust};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let settings = Settings::new(Trust::hash("3ad1…")?);
+//! let settings = ConnectSettings::new(Trust::hash("3ad1…")?);
 //! let (client, mut events) = client::connect("https://localhost:4433/mcp-flow", settings).await?;
 //! client.send(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await?;
 //! while let Some(event) = events.next().await {
-//!     if let Event::Message { bytes, .. } = event {
+//!     if let TransportEvent::Message { bytes, .. } = event {
 //!         println!("{}", String::from_utf8_lossy(&bytes));
 //!     }
 //! }
@@ -24,70 +23,73 @@
 //! # }
 //! ```
 
-mod books;
-mod carry;
 mod connector;
 mod datagrams;
 mod dial;
-mod receiving;
+mod events;
+mod receive;
 mod stream;
-mod unread;
+mod tracker;
+mod transport;
+mod unopened;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_flow_client::SignedChannel;
 use mcp_flow_client::authorizer::Authorizer;
-use mcp_flow_proto::Encoding;
+use mcp_flow_client::transport::OutgoingKind;
+use mcp_flow_proto::model::CancelParams;
 use mcp_flow_proto::webtransport::write_frame;
+use mcp_flow_proto::{Encoding, Incoming, Message, RequestId, method};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use web_transport_quinn::http::HeaderMap;
 use web_transport_quinn::quinn::Endpoint;
-use web_transport_quinn::{ClientError, SendStream, Session, SessionError, WriteError};
+use web_transport_quinn::{ClientError, RecvStream, SendStream, Session, SessionError, WriteError};
 
-use books::Books;
 use dial::dial;
+use tracker::StreamTracker;
 
-pub use carry::WebTransport;
 pub use connector::{WebTransportServer, server};
-pub use datagrams::{Sound, sounds};
+pub use datagrams::{ReceivedAudio, received_audio};
+pub use events::{TransportEvent, TransportEvents};
 pub use mcp_flow_tls::{BadTrust, Trust};
-pub use receiving::{Event, Events};
 pub use stream::{IncomingStream, StreamEnded};
+pub use transport::WebTransport;
 
-/// How to connect.
+/// Connection settings.
 #[derive(Clone, Debug)]
-pub struct Settings {
-    /// Which server to believe.
+pub struct ConnectSettings {
+    /// The trusted server certificates.
     pub trust: Trust,
-    /// The token to show, where the server asks for one.
+    /// Bearer token to send, if the server requires one.
     pub token: Option<String>,
-    /// Who knows the token, where none is given. Asked by [`server`] alone.
+    /// Provider of the token, if none is given. Used by [`server`] only.
     pub authorizer: Option<Arc<dyn Authorizer>>,
-    /// The origin to claim. Only tests have a reason to.
+    /// Value of the `Origin` header. Intended for tests.
     pub origin: Option<String>,
-    /// What else to say when connecting.
+    /// Further headers of the CONNECT request.
     pub headers: HeaderMap,
-    /// How long connecting may take. 10 seconds.
+    /// Connect timeout. 10 seconds.
     pub connect_time: Duration,
-    /// How long a path may be silent before the connection is given up. 30 seconds.
+    /// Idle timeout of the connection. 30 seconds.
     pub idle_time: Duration,
-    /// Execution streams open at once. 64.
+    /// Maximum number of open execution streams. 64.
     pub streams: u32,
-    /// How long to wait for streams that a result names, and for a result that names a stream.
-    /// 5 seconds (C-16).
+    /// Grace period for streams that a result names, and for a result that names a stream. 5
+    /// seconds (C-16).
     pub grace: Duration,
-    /// Whether datagrams are taken.
+    /// Accepts datagrams.
     pub datagrams: bool,
-    /// The longest message taken. 16 MiB.
+    /// Maximum length of a received message. 16 MiB.
     pub frame: usize,
-    /// What messages are signed by. [`server`] puts it in.
+    /// The channel that signs and verifies messages. Set by [`server`].
     pub signed: Option<SignedChannel>,
 }
 
-impl Settings {
-    /// The usual settings.
+impl ConnectSettings {
+    /// Returns the default settings.
     pub fn new(trust: Trust) -> Self {
         Self {
             trust,
@@ -106,77 +108,112 @@ impl Settings {
     }
 }
 
-/// One session with a server.
+/// A session with a server. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct TransportClient {
     session: Session,
     control: Arc<Mutex<SendStream>>,
-    books: Arc<Books>,
+    tracker: Arc<StreamTracker>,
     signed: Option<SignedChannel>,
-    _last: Arc<Last>,
+    _close: Arc<CloseOnDrop>,
 }
 
-/// Ends the session when nobody uses it any more, which it does not by itself.
+/// Closes the session with the last clone of the client; the library does not.
 #[derive(Debug)]
-struct Last {
+struct CloseOnDrop {
     session: Session,
     _endpoint: Endpoint,
 }
 
-impl Drop for Last {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
-        self.session.close(0, b"the client ends");
+        self.session.close(0, b"the client is closing");
     }
 }
 
 /// Connects to a server and opens the control stream.
-pub async fn connect(url: &str, settings: Settings) -> Result<(Client, Events), ConnectError> {
-    timeout(settings.connect_time, Box::pin(open(url, &settings)))
+pub async fn connect(
+    url: &str,
+    settings: ConnectSettings,
+) -> Result<(TransportClient, TransportEvents), ConnectError> {
+    let (client, control) = establish(url, &settings).await?;
+    let events = TransportEvents::spawn(&client, control, settings.frame);
+    Ok((client, events))
+}
+
+/// Establishes a session. Returns the control stream to receive messages from.
+async fn establish(
+    url: &str,
+    settings: &ConnectSettings,
+) -> Result<(TransportClient, RecvStream), ConnectError> {
+    let establishing = Box::pin(async {
+        let (session, endpoint) = dial(url, settings).await?;
+        TransportClient::open_control_stream(session, endpoint, settings).await
+    });
+    timeout(settings.connect_time, establishing)
         .await
         .map_err(|_| ConnectError::TimedOut(settings.connect_time))?
 }
 
-async fn open(url: &str, settings: &Settings) -> Result<(Client, Events), ConnectError> {
-    let (session, endpoint) = dial(url, settings).await?;
-    Client::begin(session, endpoint, settings).await
-}
-
-impl Client {
-    async fn begin(
+impl TransportClient {
+    async fn open_control_stream(
         session: Session,
         endpoint: Endpoint,
-        settings: &Settings,
-    ) -> Result<(Self, Events), ConnectError> {
+        settings: &ConnectSettings,
+    ) -> Result<(Self, RecvStream), ConnectError> {
         let (send, recv) = session.open_bi().await?;
         let _ = send.set_priority(1);
-        let books = Arc::new(Books::new(settings));
-        let last = Last { session: session.clone(), _endpoint: endpoint };
+        let tracker = Arc::new(StreamTracker::new(settings));
+        let close = CloseOnDrop { session: session.clone(), _endpoint: endpoint };
         let control = Arc::new(Mutex::new(send));
         let signed = settings.signed.clone();
-        let client = Self { session, control, books, signed, _last: Arc::new(last) };
-        let events = Events::begin(client.clone(), recv, settings.frame);
-        Ok((client, events))
+        let client = Self { session, control, tracker, signed, _close: Arc::new(close) };
+        Ok((client, recv))
     }
 
-    /// Sends one message, which is in the [`encoding`](Self::encoding) of the moment.
+    /// Sends one message, which must be in the current [`encoding`](Self::encoding).
     pub async fn send(&self, message: &[u8]) -> Result<(), SendError> {
-        self.note(message);
-        self.send_unseen(message).await
+        self.track(message);
+        self.send_untracked(message).await
     }
 
-    /// Takes note of a message that is about to be sent.
-    fn note(&self, message: &[u8]) {
-        for mut stream in self.books.note_sent(message) {
-            stream.refuse();
+    /// Records a message that is about to be sent.
+    fn track(&self, message: &[u8]) {
+        let unwanted = match Incoming::decode(message, self.encoding()) {
+            Ok(Incoming::Message(Message::Request(request))) => {
+                self.tracker.record_request(&request.id, &request.method)
+            }
+            Ok(Incoming::Message(Message::Notification(notice)))
+                if is_cancellation(&notice.method) =>
+            {
+                let cancel = CancelParams::from_params(notice.params);
+                cancel
+                    .map(|cancel| self.tracker.record_cancel(&cancel.request_id))
+                    .unwrap_or_default()
+            }
+            _ => return,
+        };
+        unwanted.into_iter().for_each(|mut stream| stream.reject());
+    }
+
+    /// Records a message of known kind that is about to be sent, which is decoded only if needed.
+    fn track_outgoing(&self, kind: &OutgoingKind, message: &[u8]) {
+        match kind {
+            OutgoingKind::Request { id, method, .. } => {
+                let unwanted = self.tracker.record_request(&RequestId::from(*id), method);
+                unwanted.into_iter().for_each(|mut stream| stream.reject());
+            }
+            OutgoingKind::Notification { method } if is_cancellation(method) => self.track(message),
+            OutgoingKind::Notification { .. } | OutgoingKind::Response => {}
         }
     }
 
-    /// Sends bytes as a frame, without looking at them.
-    pub async fn send_unseen(&self, body: &[u8]) -> Result<(), SendError> {
+    /// Sends bytes as a frame, without decoding or tracking them.
+    pub async fn send_untracked(&self, body: &[u8]) -> Result<(), SendError> {
         self.send_frames([body.to_vec()]).await
     }
 
-    /// Sends messages as frames, signed under the lock that orders them where they are signed.
+    /// Sends messages as frames. Signing happens under the lock that orders them.
     async fn send_frames(
         &self,
         messages: impl IntoIterator<Item = Vec<u8>>,
@@ -193,91 +230,95 @@ impl Client {
         Ok(control.write_all(&frames).await?)
     }
 
-    /// Sends bytes as they are. For trying what a good client never does.
+    /// Sends raw bytes on the control stream. For tests of protocol violations.
     pub async fn send_bytes(&self, bytes: &[u8]) -> Result<(), SendError> {
         Ok(self.control.lock().await.write_all(bytes).await?)
     }
 
-    /// How messages are written at the moment.
+    /// Returns the current encoding of messages.
     pub fn encoding(&self) -> Encoding {
-        self.books.encoding()
+        self.tracker.encoding()
     }
 
-    /// Datagrams that were of no use, or too many to be taken.
+    /// Returns the number of datagrams dropped because they were invalid, unsolicited or too many.
     pub fn dropped_datagrams(&self) -> u64 {
-        self.books.dropped()
+        self.tracker.dropped()
     }
 
-    /// Says that no more messages will come.
+    /// Finishes the control stream: no more messages will be sent.
     pub async fn finish(&self) {
         let _ = self.control.lock().await.finish();
     }
 
-    /// Ends the session at once.
+    /// Closes the session at once.
     pub fn close(&self) {
-        self.session.close(0, b"the client ends");
+        self.session.close(0, b"the client is closing");
     }
 
-    /// Waits until the session is over, and says how that came.
+    /// Waits until the session is closed, and returns the reason.
     pub async fn closed(&self) -> SessionError {
         self.session.closed().await
     }
 
-    /// The session below, for what is not offered here.
+    /// Returns the underlying session.
     pub fn session(&self) -> &Session {
         &self.session
     }
 }
 
-/// Why there is no session.
+fn is_cancellation(method: &str) -> bool {
+    [method::CANCEL, method::CANCELLED].contains(&method)
+}
+
+/// The reason a session could not be established.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The address is not one of a WebTransport server.
-    #[error("write the address as https://HOST:PORT/mcp-flow")]
+    /// The URL is not that of a WebTransport server.
+    #[error("write the URL as https://HOST:PORT/mcp-flow")]
     Url,
-    /// A token or origin cannot be sent.
-    #[error("a token and an origin are of plain characters")]
+    /// The token or origin contains invalid characters.
+    #[error("the token or origin contains invalid characters")]
     Header,
-    /// What the server shows cannot be checked.
+    /// The trust settings are invalid.
     #[error(transparent)]
     Trust(#[from] BadTrust),
-    /// This build has none of the ciphers QUIC needs.
-    #[error("QUIC needs a cipher of TLS 1.3")]
+    /// This build has no cipher suite that QUIC needs.
+    #[error("no TLS 1.3 cipher suite for QUIC is available")]
     Cipher,
-    /// The name could not be looked up.
-    #[error("{host} cannot be looked up")]
+    /// The host name could not be resolved.
+    #[error("cannot resolve {host}")]
     Lookup {
-        /// Which.
+        /// The host name.
         host: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The name has no address.
+    /// The host name has no address.
     #[error("{0} has no address")]
     NoAddress(String),
-    /// There is no socket to be had.
-    #[error("no UDP socket can be opened")]
+    /// No UDP socket could be opened.
+    #[error("cannot open a UDP socket")]
     Socket(#[source] std::io::Error),
-    /// The server is not there, is not the one it should be, or refuses.
-    #[error("the server cannot be connected to: {0}")]
+    /// The server is unreachable, has an untrusted certificate, or rejected the session.
+    #[error("cannot connect to the server: {0}")]
     Server(#[from] ClientError),
-    /// The session ended at once.
-    #[error("the session ended at once: {0}")]
+    /// The session was closed immediately.
+    #[error("the session was closed immediately: {0}")]
     Session(#[from] SessionError),
-    /// It took too long.
-    #[error("the server could not be connected to within {0:?}")]
+    /// Connecting timed out.
+    #[error("cannot connect to the server within {0:?}")]
     TimedOut(Duration),
 }
 
-/// Why a message was not sent.
+/// The reason a message was not sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// It is longer than four gigabytes.
+    /// The message is longer than four gigabytes.
     #[error("the message is too long for a frame")]
     TooLong,
-    /// The session is over.
-    #[error("the session is over: {0}")]
+    /// The session is closed.
+    #[error("the session is closed: {0}")]
     Closed(#[from] WriteError),
 }

@@ -1,4 +1,4 @@
-//! Frames between the control stream and its connection (WT-002 to WT-008).
+//! The control stream: moves frames between it and the connection (WT-002 to WT-008).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use web_transport_quinn::quinn::{RecvStream, SendStream};
 use crate::listen::Service;
 use crate::streams::Streams;
 
-/// A client's control stream and what is known of it.
+/// The server side of a control stream.
 pub(crate) struct Control {
     send: SendStream,
     recv: RecvStream,
@@ -23,28 +23,27 @@ pub(crate) struct Control {
     connection: Arc<Connection>,
     streams: Arc<Streams>,
     outgoing: Vec<u8>,
-    /// How much of that is sent.
+    /// Number of bytes of `outgoing` that were sent.
     sent: usize,
-    /// When something was last sent, or there was nothing to send.
-    moved: Instant,
-    /// Whether more may come in.
+    /// Time of the last write, or at which nothing was left to write.
+    last_progress: Instant,
+    /// Input is still expected.
     is_open: bool,
-    /// When the first request has to be complete, until it is: somebody who has not shown what they
-    /// want may not hold a connection.
-    introduction: Option<Instant>,
+    /// Deadline for the first request. A client that has sent none may not hold a connection.
+    first_request_deadline: Option<Instant>,
 }
 
-/// Why a session is over.
-pub(crate) enum Over {
-    /// The client has gone.
+/// The reason a session ends.
+pub(crate) enum SessionEnd {
+    /// The client is gone.
     Lost,
-    /// The server closes it.
+    /// The server closes the session.
     Closed { code: u32, reason: String },
 }
 
-impl Over {
-    pub(crate) fn refused(reason: &str) -> Self {
-        Self::Closed { code: REFUSED, reason: reason.to_owned() }
+impl SessionEnd {
+    pub(crate) fn rejected(reason: &str) -> Self {
+        Self::Closed { code: REJECTED, reason: reason.to_owned() }
     }
 }
 
@@ -55,11 +54,11 @@ impl Control {
         connection: Arc<Connection>,
         streams: Arc<Streams>,
     ) -> Self {
-        // Among streams that could be sent from, messages go first.
+        // Messages have priority over execution streams.
         let _ = send.set_priority(1);
         let decoder = FrameDecoder::new(connection.limits().frame);
-        let moved = Instant::now();
-        let (outgoing, sent, is_open, introduction) = (Vec::new(), 0, true, None);
+        let last_progress = Instant::now();
+        let (outgoing, sent, is_open, first_request_deadline) = (Vec::new(), 0, true, None);
         Self {
             send,
             recv,
@@ -68,54 +67,54 @@ impl Control {
             streams,
             outgoing,
             sent,
-            moved,
+            last_progress,
             is_open,
-            introduction,
+            first_request_deadline,
         }
     }
 
-    /// Moves messages both ways until one end has enough.
-    pub(crate) async fn hold(mut self, service: &Service) -> Over {
+    /// Runs until the session ends.
+    pub(crate) async fn run(mut self, service: &Service) -> SessionEnd {
         let (connection, streams) = (self.connection.clone(), self.streams.clone());
-        self.introduction = Some(Instant::now() + service.options.handshake_time);
-        let unfinished = connection.partial_frames();
-        let mut told = false;
-        // When streams are given up, once nothing else is left.
+        self.first_request_deadline = Some(Instant::now() + service.options.handshake_time);
+        let partial_frames = connection.partial_frames();
+        let mut shutdown_sent = false;
+        // Deadline for the remaining streams, once nothing else is left.
         let mut deadline: Option<Instant> = None;
-        let mut given_up = false;
-        // When streams were last looked at that may hold up messages.
-        let mut looked = Instant::now();
+        let mut streams_given_up = false;
+        // Time of the last check for stalled streams.
+        let mut last_stall_check = Instant::now();
         loop {
             connection.advance();
-            let Ok(blocked) = self.send_now() else { return Over::Lost };
+            let Ok(blocked) = self.send_now() else { return SessionEnd::Lost };
             let now = Instant::now();
             let ended = connection.ended().is_some();
             if ended {
                 if !blocked && streams.is_empty() {
-                    return self.finish(given_up).await;
+                    return self.finish(streams_given_up).await;
                 }
                 let limit = service.server.limits().drain_time;
-                let late = *deadline.get_or_insert_with(|| now + limit) <= now;
-                if late && (blocked || given_up) {
-                    return Over::refused("the last messages were not read");
+                let is_late = *deadline.get_or_insert_with(|| now + limit) <= now;
+                if is_late && (blocked || streams_given_up) {
+                    return SessionEnd::rejected("the last messages were not read");
                 }
-                if late {
-                    // They end by themselves, and the client is to hear of it.
+                if is_late {
+                    // They end by themselves and report the reason to the client.
                     streams.give_up_all("the drain limit was reached");
-                    given_up = true;
-                    deadline = Some(now + LAST_MESSAGES);
+                    streams_given_up = true;
+                    deadline = Some(now + DELIVERY_TIMEOUT);
                 }
             }
-            if self.moved + service.options.unread_time <= now {
-                return Over::refused("messages were not read");
+            if self.last_progress + service.options.unread_time <= now {
+                return SessionEnd::rejected("messages were not read");
             }
             let drained = deadline.unwrap_or(now);
-            let introduction = self.introduction;
-            let stalled = self.moved.max(looked) + service.options.stall_time;
+            let first_request_deadline = self.first_request_deadline;
+            let stalled = self.last_progress.max(last_stall_check) + service.options.stall_time;
             tokio::select! {
                 written = self.send.write(&self.outgoing[self.sent..]), if blocked => match written {
-                    Ok(written) => self.note_sent(written),
-                    Err(_) => return Over::Lost,
+                    Ok(written) => self.record_sent(written),
+                    Err(_) => return SessionEnd::Lost,
                 },
                 chunk = self.recv.read_chunk(READ, true),
                     if self.is_open && connection.accepts_input() =>
@@ -123,31 +122,31 @@ impl Control {
                     match chunk {
                         Ok(Some(chunk)) => {
                             if let Err(error) = self.receive(&chunk.bytes) {
-                                return self.refuse(error).await;
+                                return self.reject_oversized(error).await;
                             }
-                            if !unfinished.may_hold(self.decoder.pending()) {
-                                return Over::refused("the server holds as much as it may");
+                            if !partial_frames.may_hold(self.decoder.pending()) {
+                                return SessionEnd::rejected("the server has reached its memory limit");
                             }
                         }
                         Ok(None) => {
                             self.is_open = false;
                             connection.end_of_input();
                         }
-                        Err(_) => return Over::Lost,
+                        Err(_) => return SessionEnd::Lost,
                     }
                 }
                 () = connection.changed() => {}
                 () = sleep_until(stalled), if blocked => {
-                    looked = Instant::now();
+                    last_stall_check = Instant::now();
                     streams.give_up_stalled(service.options.stall_time);
                 }
                 () = streams.drained(), if ended => {}
                 () = sleep_until(drained), if ended => {}
-                () = sleep_until(introduction.unwrap_or(now)), if introduction.is_some() => {
-                    return Over::refused("no request came in time");
+                () = sleep_until(first_request_deadline.unwrap_or(now)), if first_request_deadline.is_some() => {
+                    return SessionEnd::rejected("no request arrived in time");
                 }
-                () = service.ending.cancelled(), if !told => {
-                    told = true;
+                () = service.tasks.draining().cancelled(), if !shutdown_sent => {
+                    shutdown_sent = true;
                     let _ = connection.notify(method::SHUTDOWN_NOTIFICATION, &NO_PARAMS);
                     connection.end_of_input();
                 }
@@ -155,7 +154,7 @@ impl Control {
         }
     }
 
-    /// Sends as much as the client takes at once. Returns whether there is more.
+    /// Writes as much as the client accepts without waiting. Returns whether there is more.
     fn send_now(&mut self) -> Result<bool, ()> {
         loop {
             if self.sent == self.outgoing.len() {
@@ -165,33 +164,33 @@ impl Control {
                     self.outgoing = Vec::new();
                 }
                 if !self.take_output() {
-                    self.moved = Instant::now();
-                    self.streams.gate.open();
+                    self.last_progress = Instant::now();
+                    self.streams.pause.resume();
                     return Ok(false);
                 }
             }
             match self.send.write(&self.outgoing[self.sent..]).now_or_never() {
-                Some(Ok(written)) => self.note_sent(written),
+                Some(Ok(written)) => self.record_sent(written),
                 Some(Err(_)) => return Err(()),
                 None => {
-                    self.streams.gate.close();
+                    self.streams.pause.pause();
                     return Ok(true);
                 }
             }
         }
     }
 
-    fn note_sent(&mut self, bytes: usize) {
+    fn record_sent(&mut self, bytes: usize) {
         self.sent += bytes;
-        self.moved = Instant::now();
+        self.last_progress = Instant::now();
     }
 
-    /// Makes frames of what is ready to be sent. Returns whether there was any.
+    /// Frames the queued messages. Returns whether there were any.
     fn take_output(&mut self) -> bool {
         let Some(segment) = self.connection.take_output() else { return false };
         for message in segment.messages() {
             if let Err(error) = write_frame(&mut self.outgoing, message) {
-                tracing::error!(%error, "a message cannot be sent");
+                tracing::error!(%error, "cannot frame a message");
             }
         }
         self.connection.recycle(segment);
@@ -201,58 +200,58 @@ impl Control {
     fn receive(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
         self.decoder.buffer().extend_from_slice(bytes);
         while let Some(frame) = self.decoder.next_frame()? {
-            if take_up(&self.connection, frame) {
-                self.introduction = None;
+            if receive_frame(&self.connection, frame) {
+                self.first_request_deadline = None;
             }
         }
         Ok(())
     }
 
-    /// Answers a frame that cannot be passed over, and ends the session (WT-014).
-    async fn refuse(mut self, error: TooLong) -> Over {
+    /// Responds to an oversized frame, which cannot be skipped, and ends the session (WT-014).
+    async fn reject_oversized(mut self, error: TooLong) -> SessionEnd {
         self.connection.reject(RpcError::too_large(error.limit));
         while self.take_output() {}
-        let _ = timeout(LAST_MESSAGES, self.send.write_all(&self.outgoing[self.sent..])).await;
+        let _ = timeout(DELIVERY_TIMEOUT, self.send.write_all(&self.outgoing[self.sent..])).await;
         let _ = self.send.finish();
-        let _ = timeout(LAST_MESSAGES, self.send.stopped()).await;
-        let reason = format!("a message may have {} bytes", error.limit);
-        Over::Closed { code: TOO_LARGE, reason }
+        let _ = timeout(DELIVERY_TIMEOUT, self.send.stopped()).await;
+        let reason = format!("a message may have at most {} bytes", error.limit);
+        SessionEnd::Closed { code: TOO_LARGE, reason }
     }
 
-    /// Sees the last messages on their way.
-    async fn finish(mut self, given_up: bool) -> Over {
+    /// Waits until the last messages are delivered.
+    async fn finish(mut self, streams_given_up: bool) -> SessionEnd {
         let _ = self.send.finish();
-        let _ = timeout(LAST_MESSAGES, self.send.stopped()).await;
-        let reason = match given_up {
+        let _ = timeout(DELIVERY_TIMEOUT, self.send.stopped()).await;
+        let reason = match streams_given_up {
             true => "the session has ended; streams were cut off at the drain limit",
             false => "the session has ended",
         };
-        Over::Closed { code: 0, reason: reason.to_owned() }
+        SessionEnd::Closed { code: 0, reason: reason.to_owned() }
     }
 }
 
-/// Hands a frame to its connection, unless it is in the wrong encoding (WT-033, WT-037). Returns
-/// whether its sender asks for something, and not only whether anybody is there.
-fn take_up(connection: &Connection, frame: &[u8]) -> bool {
+/// Decodes a frame and passes it to the connection, or rejects it if it is in the wrong encoding
+/// (WT-033, WT-037). Returns whether it is a request other than a ping.
+fn receive_frame(connection: &Connection, frame: &[u8]) -> bool {
     let Some(opened) = connection.open_frame(frame) else { return false };
     let (frame, encoding) = (opened.message(), connection.encoding());
-    let refusal = match Incoming::decode(frame, encoding) {
+    let invalid = match Incoming::decode(frame, encoding) {
         Ok(incoming) => {
-            let asks = matches!(&incoming, Incoming::Message(Message::Request(request))
+            let is_request = matches!(&incoming, Incoming::Message(Message::Request(request))
                 if request.method != method::PING);
             connection.receive_decoded(incoming, &opened);
-            return asks;
+            return is_request;
         }
-        Err(refusal) => refusal,
+        Err(invalid) => invalid,
     };
-    let is_other =
-        refusal.error.name() == PARSE_ERROR.name && begins_message(frame, encoding.other());
+    let is_other_encoding =
+        invalid.error.name() == PARSE_ERROR.name && begins_message(frame, encoding.other());
     let (id, error) = match Incoming::decode(frame, encoding.other()) {
-        Ok(incoming) if is_other => (id_of(&incoming), mismatch(encoding)),
-        Err(other) if is_other && other.error.name() != PARSE_ERROR.name => {
+        Ok(incoming) if is_other_encoding => (request_id(&incoming), mismatch(encoding)),
+        Err(other) if is_other_encoding && other.error.name() != PARSE_ERROR.name => {
             (other.id, mismatch(encoding))
         }
-        _ => (refusal.id, refusal.error),
+        _ => (invalid.id, invalid.error),
     };
     match id {
         Some(id) => connection.reject_request(&id, error),
@@ -261,15 +260,15 @@ fn take_up(connection: &Connection, frame: &[u8]) -> bool {
     false
 }
 
-fn id_of(incoming: &Incoming<'_>) -> Option<RequestId> {
+fn request_id(incoming: &Incoming<'_>) -> Option<RequestId> {
     match incoming {
         Incoming::Message(Message::Request(request)) => Some(request.id.clone()),
         _ => None,
     }
 }
 
-/// Whether it looks like a message of this encoding. Short texts of the one would be well-formed
-/// items of the other, and stand for nothing.
+/// Returns whether the frame begins like a message in this encoding. Short texts in one encoding
+/// may be well-formed scalars in the other.
 fn begins_message(frame: &[u8], encoding: Encoding) -> bool {
     match encoding {
         Encoding::Json => {
@@ -281,24 +280,24 @@ fn begins_message(frame: &[u8], encoding: Encoding) -> bool {
 
 fn mismatch(encoding: Encoding) -> RpcError {
     let details = match encoding {
-        Encoding::Json => "Send JSON, unless initialize has agreed on something else.",
-        Encoding::Cbor => "Send CBOR, as agreed on in initialize.",
+        Encoding::Json => "Send JSON, unless initialize has negotiated another encoding.",
+        Encoding::Cbor => "Send CBOR, as negotiated in initialize.",
     };
     RpcError::new(ENCODING_MISMATCH).details(details).with("encoding", json!(encoding.name()))
 }
 
-/// How much is read at once.
+/// Size of one read, in bytes.
 const READ: usize = 64 * 1024;
 
-/// Largest buffer kept between messages.
+/// Capacity above which the buffer is freed between messages.
 const KEEP_CAPACITY: usize = 16 * 1024;
 
-/// How long the last messages may be on their way.
-const LAST_MESSAGES: Duration = Duration::from_secs(3);
+/// Time limit for the delivery of the last messages.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// `$/shutdown` has no params (WT-062).
 const NO_PARAMS: Option<()> = None;
 
-/// Codes a session is closed with.
-const REFUSED: u32 = 1;
+/// Close codes of a session.
+const REJECTED: u32 = 1;
 const TOO_LARGE: u32 = 2;

@@ -1,53 +1,52 @@
-//! What may be lost: datagrams, as many as the path takes.
+//! Outgoing datagrams of a session, paced by packet loss.
 //!
-//! They wait in a short queue of their own. What is too much for it is dropped, oldest first, and
-//! counted: a newer progress is worth more than an older one. How fast they leave depends on how
-//! much the path loses.
+//! Datagrams wait in a short queue. If it is full, the oldest is dropped and counted: newer
+//! progress is worth more than older.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mcp_flow_proto::RequestId;
 use mcp_flow_proto::model::LogLevel;
-use mcp_flow_proto::webtransport::{Channel, Datagram, request_number};
+use mcp_flow_proto::webtransport::{Datagram, DatagramChannel, request_number};
 use mcp_flow_server::Connection;
 use mcp_flow_server::datagram::{Datagrams, NoDatagram};
 use mcp_flow_server::observe::{MetricType, MetricsText};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::http3_session::Session;
+use crate::http3::session::Session;
 use crate::pace::Pace;
 
-/// Counts the datagrams of all sessions of a server. A handle; clones are the same.
+/// Counters of the datagrams of all sessions of a server. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct DatagramCounts(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
     sent: AtomicU64,
-    unsent: AtomicU64,
-    unread: AtomicU64,
+    dropped: AtomicU64,
+    ignored: AtomicU64,
 }
 
 impl DatagramCounts {
-    /// The counts in the text format of Prometheus.
+    /// Returns the counters in the Prometheus text format.
     pub fn text(&self) -> String {
-        let Counts { sent, unsent, unread } = &*self.0;
-        let [sent, unsent, unread] =
-            [sent, unsent, unread].map(|count| count.load(Ordering::Relaxed));
+        let Counts { sent, dropped, ignored } = &*self.0;
+        let [sent, dropped, ignored] =
+            [sent, dropped, ignored].map(|count| count.load(Ordering::Relaxed));
         let mut text = MetricsText::default();
         let name = "mcp_flow_datagrams_sent_total";
         text.single(name, MetricType::Counter, "Datagrams sent to clients", sent);
         let name = "mcp_flow_datagrams_dropped_total";
-        let help =
-            "Datagrams dropped before they were sent, and malformed or useless ones received";
+        let help = "Datagrams dropped before sending, and malformed or unsolicited ones received";
         text.metric(name, MetricType::Counter, help);
-        text.sample(name, &[("direction", "sent")], unsent);
-        text.sample(name, &[("direction", "received")], unread);
+        text.sample(name, &[("direction", "sent")], dropped);
+        text.sample(name, &[("direction", "received")], ignored);
         text.finish()
     }
 }
@@ -56,82 +55,82 @@ impl DatagramCounts {
 #[derive(Debug)]
 pub(crate) struct SessionDatagrams {
     session: Session,
-    are_wanted: bool,
-    queue: Mutex<VecDeque<Waiting>>,
+    are_enabled: bool,
+    queue: Mutex<VecDeque<QueuedDatagram>>,
     added: Notify,
-    /// Sent by us and dropped before they left.
-    unsent: AtomicU64,
-    /// Sent by the client and of no use.
-    unread: AtomicU64,
-    /// Those of all sessions.
+    /// Dropped before they were sent.
+    dropped: AtomicU64,
+    /// Received from the client and ignored.
+    ignored: AtomicU64,
+    /// Counters of all sessions.
     counts: DatagramCounts,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedDatagram {
     request: u32,
     datagram: Vec<u8>,
 }
 
 impl SessionDatagrams {
-    pub(crate) fn new(session: Session, are_wanted: bool, counts: DatagramCounts) -> Self {
+    pub(crate) fn new(session: Session, are_enabled: bool, counts: DatagramCounts) -> Self {
         Self {
             session,
-            are_wanted,
+            are_enabled,
             queue: Mutex::default(),
             added: Notify::new(),
-            unsent: AtomicU64::new(0),
-            unread: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            ignored: AtomicU64::new(0),
             counts,
         }
     }
 
-    /// Whether the client takes any.
-    pub(crate) fn are_possible(&self) -> bool {
-        self.are_wanted && self.session.max_datagram_size() >= Datagram::HEADER
+    /// Returns whether the client accepts datagrams.
+    pub(crate) fn are_supported_by_client(&self) -> bool {
+        self.are_enabled && self.session.max_datagram_size() >= Datagram::HEADER
     }
 
-    /// Counts one from the client that is of no use.
-    pub(crate) fn count_unread(&self) {
-        self.unread.fetch_add(1, Ordering::Relaxed);
-        self.counts.0.unread.fetch_add(1, Ordering::Relaxed);
+    /// Counts a datagram from the client that is ignored.
+    pub(crate) fn count_ignored(&self) {
+        self.ignored.fetch_add(1, Ordering::Relaxed);
+        self.counts.0.ignored.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one to the client that did not leave.
-    fn count_unsent(&self) {
-        self.unsent.fetch_add(1, Ordering::Relaxed);
-        self.counts.0.unsent.fetch_add(1, Ordering::Relaxed);
+    /// Counts a datagram to the client that is dropped.
+    fn count_dropped(&self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+        self.counts.0.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Sends what waits, for as long as it is polled.
-    pub(crate) async fn pump(&self, connection: &Connection) {
+    /// Sends queued datagrams while it is polled.
+    pub(crate) async fn run(&self, connection: &Connection) {
         let mut pace = Pace::new();
-        let mut looked = Instant::now();
+        let mut last_sample = Instant::now();
         let mut next = Instant::now();
         loop {
-            self.until_ready().await;
+            self.wait_until_ready().await;
             if pace.gap() > Duration::ZERO {
                 sleep_until(next).await;
                 next = Instant::now().max(next) + pace.gap();
             }
-            if looked.elapsed() >= Pace::INTERVAL {
-                looked = Instant::now();
+            if last_sample.elapsed() >= Pace::INTERVAL {
+                last_sample = Instant::now();
                 let path = self.session.connection().stats().path;
                 if pace.observe(path.sent_packets, path.lost_packets) {
-                    self.tell_of_loss(connection);
+                    self.report_loss(connection);
                 }
             }
-            let Some(waiting) = self.queue().pop_front() else { continue };
-            // There is room for it, so it is not dropped there.
-            match self.session.send_datagram(&waiting.datagram) {
+            let Some(queued) = self.queue().pop_front() else { continue };
+            // There is buffer space, so quinn does not drop it.
+            match self.session.send_datagram(&queued.datagram) {
                 Ok(()) => _ = self.counts.0.sent.fetch_add(1, Ordering::Relaxed),
-                Err(_) => self.count_unsent(),
+                Err(_) => self.count_dropped(),
             }
         }
     }
 
-    /// Waits until there is something to send and room for it.
-    async fn until_ready(&self) {
+    /// Waits until there is a datagram to send and buffer space for it.
+    async fn wait_until_ready(&self) {
         loop {
             let added = self.added.notified();
             if self.queue().is_empty() {
@@ -141,39 +140,39 @@ impl SessionDatagrams {
             if self.session.connection().datagram_send_buffer_space() >= 2 * Datagram::LONGEST {
                 return;
             }
-            sleep(NO_ROOM).await;
+            sleep(BUFFER_POLL).await;
         }
     }
 
-    /// Says once more to the whole session that the path is bad, by the very way that is (WT-023).
-    fn tell_of_loss(&self, connection: &Connection) {
+    /// Reports packet loss to the whole session, by a datagram (WT-023).
+    fn report_loss(&self, connection: &Connection) {
         let params = json!({
             "level": LogLevel::Notice,
             "logger": "transport",
             "data": {
-                "message": "The path loses packets; datagrams are sent less often.",
-                "dropped": self.unsent.load(Ordering::Relaxed),
-                "ignored": self.unread.load(Ordering::Relaxed),
+                "message": "The path loses packets; the datagram rate is reduced.",
+                "dropped": self.dropped.load(Ordering::Relaxed),
+                "ignored": self.ignored.load(Ordering::Relaxed),
             },
         });
         if let Ok(payload) = connection.encoding().encode(&params) {
-            let _ = self.send(Channel::Log, None, &payload, &mut || true);
+            let _ = self.send(DatagramChannel::Log, None, &payload, &mut || true);
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, VecDeque<QueuedDatagram>> {
+        self.queue.lock()
     }
 }
 
 impl Datagrams for SessionDatagrams {
     fn are_supported(&self) -> bool {
-        self.are_possible()
+        self.are_supported_by_client()
     }
 
     fn send(
         &self,
-        channel: Channel,
+        channel: DatagramChannel,
         request: Option<&RequestId>,
         payload: &[u8],
         allowed: &mut dyn FnMut() -> bool,
@@ -183,19 +182,19 @@ impl Datagrams for SessionDatagrams {
             Some(id) => request_number(id).ok_or(NoDatagram)?,
         };
         let longest = self.session.max_datagram_size().min(Datagram::LONGEST);
-        if !self.are_wanted || payload.len() + Datagram::HEADER > longest {
+        if !self.are_enabled || payload.len() + Datagram::HEADER > longest {
             return Err(NoDatagram);
         }
         let mut queue = self.queue();
         if !allowed() {
             return Ok(());
         }
-        if queue.len() >= MOST {
+        if queue.len() >= QUEUE_CAPACITY {
             queue.pop_front();
-            self.count_unsent();
+            self.count_dropped();
         }
         let datagram = Datagram { channel, request, payload }.encode();
-        queue.push_back(Waiting { request, datagram });
+        queue.push_back(QueuedDatagram { request, datagram });
         drop(queue);
         self.added.notify_one();
         Ok(())
@@ -203,13 +202,13 @@ impl Datagrams for SessionDatagrams {
 
     fn discard(&self, request: &RequestId) {
         if let Some(request) = request_number(request) {
-            self.queue().retain(|waiting| waiting.request != request);
+            self.queue().retain(|queued| queued.request != request);
         }
     }
 }
 
-/// How many may wait.
-const MOST: usize = 128;
+/// Capacity of the queue.
+const QUEUE_CAPACITY: usize = 128;
 
-/// How long to wait for room; nothing tells when there is.
-const NO_ROOM: Duration = Duration::from_millis(1);
+/// Polling interval for buffer space; quinn has no notification for it.
+const BUFFER_POLL: Duration = Duration::from_millis(1);

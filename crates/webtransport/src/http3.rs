@@ -1,9 +1,10 @@
-//! HTTP/3 at the server's end, as far as it takes to hold one WebTransport session: SETTINGS, the
-//! requests of a client, and the streams of its session told apart from them.
+//! Server side of HTTP/3 for one WebTransport session: SETTINGS, CONNECT requests, and the streams
+//! of the session.
 //!
-//! Every request is answered (WT-009): the first that asks for a session is handed out, and whatever
-//! else a client asks for is refused by its status. [`Session`](crate::http3_session::Session) is
-//! what becomes of the one that is accepted.
+//! Every request gets a response (WT-009): the first CONNECT for a session is passed on, any other
+//! request is rejected with a status. [`Session`](session::Session) is the accepted session.
+
+pub(crate) mod session;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,33 +18,33 @@ use web_transport_quinn::proto::{
 };
 use web_transport_quinn::quinn::{self, Connection, RecvStream, SendStream};
 
-/// Speaks HTTP/3 on a connection.
+/// The HTTP/3 layer of a connection.
 #[derive(Debug)]
 pub(crate) struct Http3 {
     connection: Connection,
-    /// Whether the client's settings allow WebTransport, once they have come.
+    /// Support for WebTransport in the client's SETTINGS, once they have arrived.
     settings: watch::Sender<Option<bool>>,
-    /// Whether somebody has asked for the one session there is.
-    is_asked: AtomicBool,
-    // What goes through is boxed, since a channel keeps room for a number of them.
+    /// The session was requested; a connection has only one.
+    session_requested: AtomicBool,
+    // Boxed, because a channel allocates slots for several values.
     requests: mpsc::Sender<Box<SessionRequest>>,
-    one_way: mpsc::Sender<OneWay>,
-    both_ways: mpsc::Sender<BothWays>,
+    uni: mpsc::Sender<UniStream>,
+    bidi: mpsc::Sender<BidiStream>,
 }
 
-/// A stream of a session, behind the stream id of the session's request.
-pub(crate) type OneWay = (VarInt, Box<RecvStream>);
-pub(crate) type BothWays = (VarInt, Box<(SendStream, RecvStream)>);
+/// A stream of a session, with the stream id of the CONNECT request.
+pub(crate) type UniStream = (VarInt, Box<RecvStream>);
+pub(crate) type BidiStream = (VarInt, Box<(SendStream, RecvStream)>);
 
 /// Requests and streams that arrive from a client.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     requests: mpsc::Receiver<Box<SessionRequest>>,
-    pub(crate) one_way: mpsc::Receiver<OneWay>,
-    pub(crate) both_ways: mpsc::Receiver<BothWays>,
+    pub(crate) uni: mpsc::Receiver<UniStream>,
+    pub(crate) bidi: mpsc::Receiver<BidiStream>,
 }
 
-/// A request for a session, to be answered.
+/// A CONNECT request that is not answered yet.
 #[derive(Debug)]
 pub(crate) struct SessionRequest {
     pub(crate) request: ConnectRequest,
@@ -52,7 +53,7 @@ pub(crate) struct SessionRequest {
 }
 
 impl Arrivals {
-    /// Waits until the client asks for a session; `None` if it is gone.
+    /// Waits for the CONNECT request; `None` if the connection is closed.
     pub(crate) async fn request(&mut self) -> Option<Box<SessionRequest>> {
         self.requests.recv().await
     }
@@ -60,55 +61,55 @@ impl Arrivals {
 
 impl Http3 {
     pub(crate) fn new(connection: Connection) -> (Self, Arrivals) {
-        let (requests, asked) = mpsc::channel(1);
+        let (requests, request_receiver) = mpsc::channel(1);
         // More than QUIC lets a client have open at once.
-        let (one_way, one_way_came) = mpsc::channel(16);
-        let (both_ways, both_ways_came) = mpsc::channel(16);
-        let (settings, is_asked) = (watch::Sender::new(None), AtomicBool::new(false));
+        let (uni, uni_streams) = mpsc::channel(16);
+        let (bidi, bidi_streams) = mpsc::channel(16);
+        let (settings, session_requested) = (watch::Sender::new(None), AtomicBool::new(false));
         let arrivals =
-            Arrivals { requests: asked, one_way: one_way_came, both_ways: both_ways_came };
-        (Self { connection, settings, is_asked, requests, one_way, both_ways }, arrivals)
+            Arrivals { requests: request_receiver, uni: uni_streams, bidi: bidi_streams };
+        (Self { connection, settings, session_requested, requests, uni, bidi }, arrivals)
     }
 
-    /// Takes in streams, and answers requests, until the connection is over.
+    /// Accepts streams and requests until the connection is closed.
     pub(crate) async fn run(self) {
         let mut own = Settings::default();
         own.enable_webtransport(1);
-        // Closing it would end the connection.
+        // Closing this stream would end the connection.
         let Ok(mut control) = self.connection.open_uni().await else { return };
         if own.write(&mut control).await.is_err() {
             return;
         }
-        let (mut one_way, mut both_ways) = (FuturesUnordered::new(), FuturesUnordered::new());
+        let (mut uni, mut bidi) = (FuturesUnordered::new(), FuturesUnordered::new());
         loop {
             tokio::select! {
                 stream = self.connection.accept_uni() => match stream {
-                    Ok(stream) => begin(&mut one_way, Box::pin(self.take_one_way(stream))),
+                    Ok(stream) => poll_once(&mut uni, Box::pin(self.accept_uni(stream))),
                     Err(_) => return,
                 },
                 stream = self.connection.accept_bi() => match stream {
                     Ok((send, recv)) => {
-                        begin(&mut both_ways, Box::pin(self.take_both_ways(send, recv)));
+                        poll_once(&mut bidi, Box::pin(self.accept_bidi(send, recv)));
                     }
                     Err(_) => return,
                 },
-                Some(_) = one_way.next() => {}
-                Some(_) = both_ways.next() => {}
+                Some(_) = uni.next() => {}
+                Some(_) = bidi.next() => {}
             }
         }
     }
 
-    async fn take_one_way(&self, mut stream: RecvStream) -> Option<()> {
+    async fn accept_uni(&self, mut stream: RecvStream) -> Option<()> {
         let kind = VarInt::read(&mut stream).await.ok()?;
         match StreamUni(kind) {
             StreamUni::WEBTRANSPORT => {
                 let session = VarInt::read(&mut stream).await.ok()?;
-                return self.one_way.send((session, Box::new(stream))).await.ok();
+                return self.uni.send((session, Box::new(stream))).await.ok();
             }
             StreamUni::CONTROL => {
-                let mut begun = Vec::new();
-                kind.encode(&mut begun);
-                let settings = Settings::read(&mut (&*begun).chain(&mut stream)).await.ok()?;
+                let mut prefix = Vec::new();
+                kind.encode(&mut prefix);
+                let settings = Settings::read(&mut (&*prefix).chain(&mut stream)).await.ok()?;
                 self.settings.send_replace(Some(settings.supports_webtransport() > 0));
             }
             StreamUni::QPACK_ENCODER | StreamUni::QPACK_DECODER => {}
@@ -117,20 +118,22 @@ impl Http3 {
                 return None;
             }
         }
-        // Nothing on them changes anything here, and they stay open as long as the connection.
+        // These streams stay open with the connection, and nothing on them matters here.
         tokio::io::copy(&mut stream, &mut tokio::io::sink()).await.ok().map(|_| ())
     }
 
-    async fn take_both_ways(&self, send: SendStream, mut recv: RecvStream) -> Option<()> {
+    async fn accept_bidi(&self, send: SendStream, mut recv: RecvStream) -> Option<()> {
         let kind = VarInt::read(&mut recv).await.ok()?;
         if Frame(kind) == Frame::WEBTRANSPORT {
             let session = VarInt::read(&mut recv).await.ok()?;
-            return self.both_ways.send((session, Box::new((send, recv)))).await.ok();
+            return self.bidi.send((session, Box::new((send, recv)))).await.ok();
         }
-        let mut begun = Vec::new();
-        kind.encode(&mut begun);
-        let status = match ConnectRequest::read(&mut (&*begun).chain(&mut recv)).await {
-            Ok(_) if self.is_asked.swap(true, Ordering::AcqRel) => StatusCode::TOO_MANY_REQUESTS,
+        let mut prefix = Vec::new();
+        kind.encode(&mut prefix);
+        let status = match ConnectRequest::read(&mut (&*prefix).chain(&mut recv)).await {
+            Ok(_) if self.session_requested.swap(true, Ordering::AcqRel) => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
             Ok(request) => {
                 let mut settings = self.settings.subscribe();
                 let settings = settings.wait_for(Option::is_some).await.ok()?.unwrap_or_default();
@@ -143,7 +146,7 @@ impl Http3 {
             Err(ConnectError::FieldSectionTooLarge | ConnectError::FrameTooLarge) => {
                 StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
             }
-            // There is nothing here but sessions.
+            // Only sessions are served here.
             Err(
                 ConnectError::WrongMethod(_)
                 | ConnectError::WrongProtocol(_)
@@ -152,22 +155,23 @@ impl Http3 {
             ) => StatusCode::NOT_FOUND,
             Err(_) => StatusCode::BAD_REQUEST,
         };
-        tracing::debug!(%status, "a request that begins no session was refused");
+        tracing::debug!(%status, "request rejected");
         respond(send, recv, status).await
     }
 }
 
-/// Keeps what is not done at once; most streams are, since their head comes with them.
-fn begin<F>(unfinished: &mut FuturesUnordered<F>, mut taking: F)
+/// Polls once and keeps the future if it is not done. Most are, because the header arrives with the
+/// stream.
+fn poll_once<F>(unfinished: &mut FuturesUnordered<F>, mut future: F)
 where
     F: Future<Output = Option<()>> + Unpin,
 {
-    if (&mut taking).now_or_never().is_none() {
-        unfinished.push(taking);
+    if (&mut future).now_or_never().is_none() {
+        unfinished.push(future);
     }
 }
 
-/// Answers a request by nothing but its status.
+/// Responds to a request with a status only.
 pub(crate) async fn respond(
     mut send: SendStream,
     mut recv: RecvStream,
@@ -175,11 +179,11 @@ pub(crate) async fn respond(
 ) -> Option<()> {
     ConnectResponse::from(status).write(&mut send).await.ok()?;
     send.finish().ok()?;
-    // What else the request has is of no interest. It may be over already.
+    // The rest of the request does not matter. It may be complete already.
     let _ = recv.stop(NO_ERROR);
     Some(())
 }
 
-/// Codes of HTTP/3 that connections are closed and streams are stopped with.
+/// HTTP/3 error codes for closing connections and stopping streams.
 pub(crate) const NO_ERROR: quinn::VarInt = quinn::VarInt::from_u32(0x100);
 const STREAM_CREATION_ERROR: quinn::VarInt = quinn::VarInt::from_u32(0x103);

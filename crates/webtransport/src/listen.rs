@@ -1,4 +1,4 @@
-//! Accepting connections, and ending them.
+//! Binds UDP ports, accepts QUIC connections, and drains them at shutdown.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use mcp_flow_proto::webtransport::PATH;
 use mcp_flow_server::access::AccessPolicy;
+use mcp_flow_server::drain::DrainGroup;
 use mcp_flow_server::{Server, Verifier};
 use mcp_flow_tls::{Tls, TlsError};
 use rustls::version::TLS13;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use web_transport_quinn::ALPN;
 use web_transport_quinn::quinn::crypto::rustls::QuicServerConfig;
 use web_transport_quinn::quinn::{Endpoint, Incoming, ServerConfig};
@@ -24,7 +23,7 @@ use crate::http3::Http3;
 use crate::options::Options;
 use crate::{quic, session};
 
-/// A port that is taken and not served yet.
+/// A bound UDP port that is not served yet.
 #[derive(Debug)]
 pub struct Bound {
     endpoints: Vec<Endpoint>,
@@ -35,8 +34,8 @@ pub struct Bound {
     datagram_counts: DatagramCounts,
 }
 
-/// Takes a UDP port; port 0 means any that is free. What is on a loopback address is on both of
-/// them where it can be, since `localhost` means either.
+/// Binds a UDP port; port 0 picks a free one. For a loopback address, the other loopback address is
+/// bound too if possible, because `localhost` may resolve to either.
 ///
 /// ```
 /// # use mcp_flow_server::Server;
@@ -53,9 +52,9 @@ pub struct Bound {
 /// # }
 /// ```
 pub fn bind(address: SocketAddr, tls: impl Into<Arc<Tls>>) -> Result<Bound, BindError> {
-    let failed = |source| BindError::Port { address, source };
-    let first = quic::endpoint(address, None).map_err(failed)?;
-    let address = first.local_addr().map_err(failed)?;
+    let port_error = |source| BindError::Port { address, source };
+    let first = quic::endpoint(address, None).map_err(port_error)?;
+    let address = first.local_addr().map_err(port_error)?;
     let mut endpoints = vec![first];
     let other = match address.ip() {
         ip if ip == Ipv4Addr::LOCALHOST => Some(Ipv6Addr::LOCALHOST.into()),
@@ -74,77 +73,77 @@ pub fn bind(address: SocketAddr, tls: impl Into<Arc<Tls>>) -> Result<Bound, Bind
 }
 
 impl Bound {
-    /// Where it listens.
+    /// Returns the local address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where clients find it.
+    /// Returns the URL for clients.
     pub fn url(&self) -> String {
         format!("https://{}{PATH}", self.address)
     }
 
-    /// The SHA-256 of the certificate, in hexadecimal digits, by which clients may know it.
+    /// Returns the SHA-256 fingerprint of the certificate in hexadecimal digits.
     pub fn certificate_hash(&self) -> String {
         self.tls.hash()
     }
 
-    /// Counts of the datagrams of all its sessions, for whoever publishes them (WT-021).
+    /// Returns the datagram counters of all sessions, for a metrics endpoint (WT-021).
     pub fn datagram_counts(&self) -> DatagramCounts {
         self.datagram_counts.clone()
     }
 
-    /// Sets bounds and habits. Those of [`Options::default`] are safe on an open network.
+    /// Sets limits and timeouts. The [defaults](Options::default) are safe on an open network.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
-    /// Lets only those in whose token this knows, such as [`StaticTokens`](mcp_flow_server::StaticTokens).
-    /// Without, everyone who reaches the port is `local`.
+    /// Requires a bearer token that `verifier` accepts, such as
+    /// [`StaticTokens`](mcp_flow_server::StaticTokens). Without a verifier, every client is the principal
+    /// `local`.
     #[must_use]
     pub fn verifier(mut self, verifier: Arc<dyn Verifier>) -> Self {
         self.verifier = Some(verifier);
         self
     }
 
-    /// Serves clients until `stop` completes, then lets what is running finish within its time.
+    /// Serves clients until `stop` completes, then drains: running calls may finish within their
+    /// time limit.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
         let config = match config(&self.tls, &self.options) {
             Ok(config) => config,
-            // The very settings that were checked when the certificate was made.
-            Err(error) => return tracing::error!(%error, "WebTransport cannot be served"),
+            // The same settings were checked when the certificate was loaded.
+            Err(error) => return tracing::error!(%error, "cannot serve WebTransport"),
         };
         let (hosts, origins) = (self.options.hosts.clone(), self.options.origins.clone());
         let is_loopback = self.address.ip().is_loopback();
         let service = Arc::new(Service {
             server: server.clone(),
-            guard: AccessPolicy::new(is_loopback, hosts, origins, self.verifier),
+            access: AccessPolicy::new(is_loopback, hosts, origins, self.verifier),
             options: self.options,
             datagram_counts: self.datagram_counts,
             open: AtomicUsize::new(0),
-            ending: CancellationToken::new(),
-            given_up: CancellationToken::new(),
-            tasks: TaskTracker::new(),
+            tasks: DrainGroup::default(),
         });
-        let (watching, ending) = (self.tls.clone().watch(), service.ending.clone());
-        service.spawn(async move {
-            ending.run_until_cancelled(watching).await;
+        let (watching, draining) = (self.tls.clone().watch(), service.tasks.draining().clone());
+        service.tasks.spawn(async move {
+            draining.run_until_cancelled(watching).await;
         });
         for endpoint in &self.endpoints {
             endpoint.set_server_config(Some(config.clone()));
-            service.spawn(accept(service.clone(), endpoint.clone()));
+            service.tasks.spawn(accept(service.clone(), endpoint.clone()));
         }
         stop.await;
         for endpoint in &self.endpoints {
             endpoint.set_server_config(None);
         }
-        service.end(server.limits().drain_time + LAST_MESSAGES).await;
+        service.tasks.drain(server.limits().drain_time + DELIVERY_TIME).await;
         for endpoint in self.endpoints {
-            endpoint.close(0u32.into(), b"the server ends");
-            // The last packets are to leave; a client that is gone will not confirm them.
-            let _ = timeout(LAST_PACKETS, endpoint.wait_idle()).await;
+            endpoint.close(0u32.into(), b"the server is shutting down");
+            // Let the last packets leave; a client that is gone will not acknowledge them.
+            let _ = timeout(CLOSE_TIMEOUT, endpoint.wait_idle()).await;
         }
     }
 }
@@ -158,25 +157,25 @@ fn config(tls: &Arc<Tls>, options: &Options) -> Result<ServerConfig, ConfigError
     Ok(config)
 }
 
-/// Why QUIC cannot use a certificate.
+/// The reason QUIC cannot use a certificate.
 #[derive(Debug, thiserror::Error)]
 enum ConfigError {
     #[error(transparent)]
     Tls(#[from] TlsError),
-    #[error("TLS lacks the cipher that QUIC begins with")]
+    #[error("TLS lacks the initial cipher suite of QUIC")]
     Cipher,
 }
 
-/// Why clients could not be served.
+/// The reason a port could not be bound.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
-    /// The port cannot be had.
+    /// The port cannot be bound.
     #[error("cannot listen on UDP {address}")]
     Port {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The certificate cannot be used.
@@ -184,51 +183,21 @@ pub enum BindError {
     Certificate(#[from] TlsError),
 }
 
-/// What all sessions share.
+/// The state that all sessions share.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) server: Server,
     pub(crate) options: Options,
-    pub(crate) guard: AccessPolicy,
+    pub(crate) access: AccessPolicy,
     pub(crate) datagram_counts: DatagramCounts,
     open: AtomicUsize,
-    /// No more is begun, and what runs may finish.
-    pub(crate) ending: CancellationToken,
-    /// Nothing is waited for any more.
-    given_up: CancellationToken,
-    tasks: TaskTracker,
-}
-
-impl Service {
-    /// Runs something that the service waits for when it ends, as long as it waits at all.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let given_up = self.given_up.clone();
-        // A future that is moved into another keeps its room in both; a box has only one.
-        let task = Box::pin(task);
-        self.tasks.spawn(async move {
-            tokio::select! {
-                () = task => {}
-                () = given_up.cancelled() => {}
-            }
-        });
-    }
-
-    /// Ends all sessions when what runs is done, and waits for that up to a limit.
-    async fn end(&self, limit: Duration) {
-        self.ending.cancel();
-        self.tasks.close();
-        if timeout(limit, self.tasks.wait()).await.is_err() {
-            tracing::warn!("sessions were still open when the time to drain ended");
-            self.given_up.cancel();
-            self.tasks.wait().await;
-        }
-    }
+    pub(crate) tasks: DrainGroup,
 }
 
 /// Counts one connection until it is dropped.
-struct Counted(Arc<Service>);
+struct OpenConnection(Arc<Service>);
 
-impl Drop for Counted {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::AcqRel);
     }
@@ -238,50 +207,51 @@ async fn accept(service: Arc<Service>, endpoint: Endpoint) {
     loop {
         let incoming = tokio::select! {
             incoming = endpoint.accept() => incoming,
-            () = service.ending.cancelled() => return,
+            () = service.tasks.draining().cancelled() => return,
         };
         let Some(incoming) = incoming else { return };
         let open = service.open.fetch_add(1, Ordering::AcqRel);
-        let counted = Counted(service.clone());
+        let open_connection = OpenConnection(service.clone());
         if open >= service.options.connections {
-            tracing::warn!("a connection was refused: too many are open");
+            tracing::warn!("connection rejected: too many are open");
             incoming.refuse();
             continue;
         }
-        // With many open, those who only pretend to be at their address are not worth a handshake.
+        // With many connections open, clients must validate their address before a handshake.
         if open > service.options.connections / 2 && !incoming.remote_address_validated() {
-            // It can only fail for one that is validated.
+            // It can only fail for an address that is validated.
             let _ = incoming.retry();
             continue;
         }
         let serving = service.clone();
-        service.spawn(async move {
+        service.tasks.spawn(async move {
             serve(serving, incoming).await;
-            drop(counted);
+            drop(open_connection);
         });
     }
 }
 
-/// Shakes hands with one client in a time of its own, so that a slow one holds up nobody.
+/// Performs the handshake in the connection's own task, so that a slow client delays no other.
 async fn serve(service: Arc<Service>, incoming: Incoming) {
     let handshake = timeout(service.options.handshake_time, async { incoming.await });
-    let Some(shaken) = service.ending.run_until_cancelled(Box::pin(handshake)).await else {
+    let Some(result) = service.tasks.draining().run_until_cancelled(Box::pin(handshake)).await
+    else {
         return;
     };
-    let connection = match shaken {
+    let connection = match result {
         Ok(Ok(connection)) => connection,
-        Ok(Err(error)) => return tracing::debug!(%error, "a client did not connect"),
-        Err(_) => return tracing::debug!("a client did not shake hands in time"),
+        Ok(Err(error)) => return tracing::debug!(%error, "QUIC handshake failed"),
+        Err(_) => return tracing::debug!("QUIC handshake timed out"),
     };
     let (http3, arrivals) = Http3::new(connection.clone());
-    // A task of its own, which ends with this one: what comes is sorted without disturbing messages.
-    let mut speaking = JoinSet::new();
-    speaking.spawn(http3.run());
+    // A separate task, aborted with this one, so that accepting streams does not delay messages.
+    let mut http3_task = JoinSet::new();
+    http3_task.spawn(http3.run());
     Box::pin(session::serve(service, connection, arrivals)).await;
 }
 
-/// How long clients may take to read the last messages.
-const LAST_MESSAGES: Duration = Duration::from_secs(5);
+/// Additional time for clients to read the last messages.
+const DELIVERY_TIME: Duration = Duration::from_secs(5);
 
-/// How long the end of a connection may be on its way.
-const LAST_PACKETS: Duration = Duration::from_secs(1);
+/// Time limit for the close of a connection to be delivered.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,35 +1,34 @@
-//! How the WebTransport transport behaves.
+//! Limits and timeouts of the WebTransport transport.
 
 use std::time::Duration;
 
-/// Bounds and habits of the WebTransport transport. The defaults are safe on an open network.
+/// Limits and timeouts of the WebTransport transport. The defaults are safe on an open network.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Connections open at the same time; more are refused. 10,000.
+    /// Maximum number of open connections; further ones are rejected. 10,000.
     pub connections: usize,
-    /// Time that a client may take to shake hands, to ask for a session, to open its control stream
-    /// and to send its first request, such as `initialize`. 10 seconds each.
+    /// Time limit for each step of the handshake: TLS, CONNECT, control stream, and first request,
+    /// such as `initialize`. 10 seconds each.
     pub handshake_time: Duration,
-    /// How long a path may be silent before the connection is given up. 30 seconds.
+    /// Idle timeout of a connection. 30 seconds.
     pub idle_time: Duration,
-    /// Execution streams of one session that are open at the same time. 32.
+    /// Maximum number of open execution streams per session. 32.
     pub streams: u32,
-    /// Results that may wait until a stream is free; more are refused. 32.
+    /// Maximum number of results waiting for an execution stream; further ones are rejected. 32.
     pub waiting_streams: usize,
-    /// How long a result may wait for that. 30 seconds.
+    /// Time limit for a result to wait for an execution stream. 30 seconds.
     pub waiting_time: Duration,
-    /// How long a client may leave an execution stream unread. 10 minutes.
+    /// Time limit for a client to read from an execution stream. 10 minutes.
     pub unread_time: Duration,
-    /// How long messages may be held up by streams that are not read, before those are given up.
-    /// 2 seconds.
+    /// Time for which unread streams may block messages before they are given up. 2 seconds.
     pub stall_time: Duration,
-    /// Whether datagrams are sent, to clients that take them.
+    /// Sends datagrams to clients that accept them.
     pub datagrams: bool,
-    /// Host names the server answers to besides those of its own machine. Empty means any, unless
-    /// the server listens on a loopback address.
+    /// Accepted host names besides those of the machine itself. Empty means any, unless the server
+    /// listens on a loopback address.
     pub hosts: Vec<String>,
-    /// Origins, such as `https://app.example`, whose pages may speak to the server from a browser.
-    /// Pages the server could have served itself always may, all others may not.
+    /// Origins, such as `https://app.example`, whose pages may connect from a browser. Same-origin
+    /// pages always may, all others may not.
     pub origins: Vec<String>,
 }
 

@@ -1,44 +1,44 @@
-//! How fast datagrams may go out: slower when the path loses packets (WT-070).
+//! Pacing of datagrams by packet loss (WT-070).
 
 use std::time::Duration;
 
-/// A rate that falls with loss and recovers without.
+/// A send rate that decreases with packet loss and recovers without.
 ///
-/// Nothing here looks at a clock: the caller tells how many packets were sent and lost in each
-/// [`INTERVAL`](Pace::INTERVAL). One bad interval says nothing: a large result loses packets by
-/// itself until it has found out how much the path takes. A path that is bad stays bad.
+/// Reads no clock: the caller reports the number of packets sent and lost in each
+/// [`INTERVAL`](Pace::INTERVAL). A single bad interval changes nothing, because a large result
+/// loses packets until congestion control has found the capacity of the path.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Datagrams in a second.
+    /// Datagrams per second.
     rate: f64,
     sent: u64,
     lost: u64,
-    /// Whether the last interval was bad too.
+    /// The previous interval was bad too.
     was_bad: bool,
 }
 
 impl Pace {
-    /// How often the path is looked at.
+    /// Sampling interval.
     pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
     const FASTEST: f64 = 20_000.0;
     const SLOWEST: f64 = 20.0;
-    /// Fewer packets say nothing about the path.
-    const FEW: u64 = 10;
+    /// Minimum number of packets to judge the path by.
+    const MIN_PACKETS: u64 = 10;
 
     pub(crate) fn new() -> Self {
         Self { rate: Self::FASTEST, sent: 0, lost: 0, was_bad: false }
     }
 
-    /// Takes note of how many packets were ever sent and lost, if it is enough to judge by. Returns
-    /// whether sending became slower.
+    /// Takes a sample of the total numbers of packets sent and lost, if there are enough of them.
+    /// Returns whether the rate decreased.
     pub(crate) fn observe(&mut self, sent: u64, lost: u64) -> bool {
         let (newly_sent, newly_lost) =
             (sent.saturating_sub(self.sent), lost.saturating_sub(self.lost));
-        if newly_sent < Self::FEW {
+        if newly_sent < Self::MIN_PACKETS {
             return false;
         }
         (self.sent, self.lost) = (sent, lost);
-        // In thousandths, which is as precise as this gets.
+        // In thousandths.
         let loss = newly_lost.saturating_mul(1000) / newly_sent;
         let was_bad = std::mem::replace(&mut self.was_bad, loss > 100);
         let factor = match loss {
@@ -47,13 +47,13 @@ impl Pace {
             _ => 1.0,
         };
         let before = self.rate;
-        // From the top even a small step down would take long to be felt.
+        // From the maximum, halving the rate would have no effect for too long.
         let from = if factor < 1.0 { self.rate.min(1000.0) } else { self.rate };
         self.rate = (from * factor).clamp(Self::SLOWEST, Self::FASTEST);
         self.rate < before
     }
 
-    /// How long to leave between two datagrams.
+    /// Returns the delay between two datagrams.
     pub(crate) fn gap(&self) -> Duration {
         if self.rate >= Self::FASTEST {
             Duration::ZERO
@@ -68,10 +68,10 @@ mod tests {
     use super::Pace;
     use std::time::Duration;
 
-    /// WT-070: much loss that stays slows down, at most to a trickle; none speeds up again; a
-    /// little, a single burst and too few packets to judge by change nothing.
+    /// WT-070: lasting heavy loss slows down to a minimum rate; no loss speeds up again; light
+    /// loss, a single burst and too few packets change nothing.
     #[test]
-    fn lasting_loss_slows_down() {
+    fn lasting_packet_loss_reduces_the_rate() {
         const NONE: (u64, u64) = (100, 0);
         const LITTLE: (u64, u64) = (100, 8);
         const MUCH: (u64, u64) = (100, 30);

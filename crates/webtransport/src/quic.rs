@@ -1,4 +1,4 @@
-//! How QUIC is set up, at either end.
+//! QUIC configuration of client and server.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -11,20 +11,20 @@ use web_transport_quinn::quinn::{
     TransportConfig, VarInt,
 };
 
-/// What the server's end of a connection may take and hold.
+/// Returns the transport limits of the server.
 pub(crate) fn server_transport(idle_time: Duration, datagrams: bool) -> TransportConfig {
     let mut transport = common_transport(idle_time, datagrams);
     transport
-        // CONNECT and the control stream, and a few that will be refused.
+        // CONNECT and the control stream, and a few that will be rejected.
         .max_concurrent_bidi_streams(VarInt::from_u32(8))
-        // HTTP/3 has three of its own; the rest will be refused.
+        // HTTP/3 has three of its own; the rest will be rejected.
         .max_concurrent_uni_streams(VarInt::from_u32(16))
         .stream_receive_window(VarInt::from_u32(512 * 1024))
         .receive_window(VarInt::from_u32(1024 * 1024));
     transport
 }
 
-/// What the client's end of a connection may take and hold: so many execution streams.
+/// Returns the transport limits of the client, with a maximum of execution streams.
 #[cfg(feature = "client")]
 pub(crate) fn client_transport(
     idle_time: Duration,
@@ -36,7 +36,7 @@ pub(crate) fn client_transport(
         .max_concurrent_bidi_streams(VarInt::from_u32(4))
         // HTTP/3 has three of its own.
         .max_concurrent_uni_streams(VarInt::from_u32(streams.saturating_add(3)))
-        // No limit on all together: streams that nobody reads must not hold up messages.
+        // No limit on the connection: unread streams must not block messages.
         .stream_receive_window(VarInt::from_u32(1024 * 1024));
     transport
 }
@@ -44,7 +44,7 @@ pub(crate) fn client_transport(
 fn common_transport(idle_time: Duration, datagrams: bool) -> TransportConfig {
     let mut transport = TransportConfig::default();
     let mut discovery = MtuDiscoveryConfig::default();
-    // Ten of them fit into one batch of 64 KB, which is what the kernel takes at once.
+    // Ten packets of this size fit into one 64 KB send batch of the kernel.
     discovery.upper_bound(6500);
     transport
         .mtu_discovery_config(Some(discovery))
@@ -65,16 +65,16 @@ pub(crate) fn endpoint(address: SocketAddr, server: Option<ServerConfig>) -> io:
 fn socket(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     if address.is_ipv6() {
-        // The other family has a socket of its own where it is wanted.
+        // The other address family has a socket of its own where needed.
         socket.set_only_v6(!address.ip().is_unspecified())?;
     }
-    // The kernel gives as much of this as it is set up to.
-    let _ = socket.set_recv_buffer_size(BUFFER);
-    let _ = socket.set_send_buffer_size(BUFFER);
+    // The kernel may grant less.
+    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
+    let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
     socket.bind(&address.into())?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())
 }
 
-/// What the kernel keeps while we are busy.
-const BUFFER: usize = 1024 * 1024;
+/// Socket buffer size, for bursts while the process is busy.
+const SOCKET_BUFFER: usize = 1024 * 1024;

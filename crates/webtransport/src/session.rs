@@ -1,9 +1,9 @@
-//! One session, from its CONNECT to its close.
+//! One session on the server, from its CONNECT request to its close.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow_proto::webtransport::{PATH, ServerTransport, agree};
+use mcp_flow_proto::webtransport::{PATH, ServerTransport, negotiate_encoding};
 use mcp_flow_proto::{Params, RpcError};
 use mcp_flow_server::access::AccessDenied;
 use mcp_flow_server::negotiation::{Agreement, Negotiation};
@@ -14,27 +14,29 @@ use web_transport_quinn::http::StatusCode;
 use web_transport_quinn::proto::ConnectRequest;
 use web_transport_quinn::quinn::Connection as QuicConnection;
 
-use crate::control::{Control, Over};
+use crate::control::{Control, SessionEnd};
 use crate::datagrams::SessionDatagrams;
+use crate::http3::session::{Capsules, Session, http3_code};
 use crate::http3::{Arrivals, NO_ERROR, SessionRequest, respond};
-use crate::http3_session::{Capsules, Session, code};
 use crate::listen::Service;
-use crate::strangers;
 use crate::streams::Streams;
+use crate::unsolicited;
 
-/// Lets a client in or not, and serves it.
+/// Authenticates a client and serves its session.
 pub(crate) async fn serve(
     service: Arc<Service>,
     connection: QuicConnection,
     mut arrivals: Arrivals,
 ) {
-    let asking = timeout(service.options.handshake_time, arrivals.request());
-    let Some(asked) = service.ending.run_until_cancelled(asking).await else { return };
-    let Ok(Some(request)) = asked else {
-        tracing::debug!("a client did not ask for a session");
-        return connection.close(NO_ERROR, b"no session was asked for");
+    let requested = timeout(service.options.handshake_time, arrivals.request());
+    let Some(request) = service.tasks.draining().run_until_cancelled(requested).await else {
+        return;
     };
-    let principal = match admit(&service, &request.request).await {
+    let Ok(Some(request)) = request else {
+        tracing::debug!("client requested no session");
+        return connection.close(NO_ERROR, b"no session was requested");
+    };
+    let principal = match authenticate(&service, &request.request).await {
         Ok(principal) => principal,
         Err(status) => {
             let reason = match status {
@@ -44,19 +46,22 @@ pub(crate) async fn serve(
                 _ => "identity cannot be checked",
             };
             service.server.denied("webtransport", None, reason);
-            return refuse(&connection, request, status).await;
+            return reject(&connection, request, status).await;
         }
     };
-    let accepting = Session::accept(connection, request, arrivals);
-    match timeout(service.options.handshake_time, accepting).await {
-        Ok(Some((session, capsules))) => hold(&service, session, capsules, principal).await,
-        Ok(None) => tracing::debug!("a session was not accepted by its client"),
-        Err(_) => tracing::debug!("a client did not read that it may come in"),
+    let accepted = Session::accept(connection, request, arrivals);
+    match timeout(service.options.handshake_time, accepted).await {
+        Ok(Some((session, capsules))) => run(&service, session, capsules, principal).await,
+        Ok(None) => tracing::debug!("client did not accept the session"),
+        Err(_) => tracing::debug!("client did not read the CONNECT response in time"),
     }
 }
 
-/// Whom a session is for, or the status it is refused with (WT-009, WT-068).
-async fn admit(service: &Service, request: &ConnectRequest) -> Result<Principal, StatusCode> {
+/// Returns the principal of a session, or the status to reject it with (WT-009, WT-068).
+async fn authenticate(
+    service: &Service,
+    request: &ConnectRequest,
+) -> Result<Principal, StatusCode> {
     if request.url.path() != PATH {
         return Err(StatusCode::NOT_FOUND);
     }
@@ -68,25 +73,26 @@ async fn admit(service: &Service, request: &ConnectRequest) -> Result<Principal,
         AccessDenied::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
     let host = request.url.authority();
-    service.guard.check_origin(Some(host), header("origin")).map_err(status)?;
-    // Of two, somebody on the way may have looked at the other.
-    let is_doubled = request.headers.get_all("authorization").iter().nth(1).is_some();
-    let authorization = if is_doubled { Some("") } else { header("authorization") };
-    service.guard.authenticate(authorization).await.map_err(status)
+    service.access.check_origin(Some(host), header("origin")).map_err(status)?;
+    // Of two headers, an intermediary may have checked the other one.
+    let is_duplicate = request.headers.get_all("authorization").iter().nth(1).is_some();
+    let authorization = if is_duplicate { Some("") } else { header("authorization") };
+    service.access.authenticate(authorization).await.map_err(status)
 }
 
-/// Answers with a status, and stays until the client has it: it goes down with the connection.
-async fn refuse(connection: &QuicConnection, request: Box<SessionRequest>, status: StatusCode) {
+/// Responds with a status and waits until the client has it, because closing the connection would
+/// discard it.
+async fn reject(connection: &QuicConnection, request: Box<SessionRequest>, status: StatusCode) {
     let SessionRequest { request, send, recv } = *request;
-    tracing::debug!(%status, url = %request.url, "a session was refused");
-    let answer = async {
+    tracing::debug!(%status, url = %request.url, "session rejected");
+    let response = async {
         respond(send, recv, status).await;
         connection.closed().await;
     };
-    let _ = timeout(REFUSAL, answer).await;
+    let _ = timeout(REJECT_TIMEOUT, response).await;
 }
 
-async fn hold(service: &Arc<Service>, session: Session, capsules: Capsules, principal: Principal) {
+async fn run(service: &Arc<Service>, session: Session, capsules: Capsules, principal: Principal) {
     let options = &service.options;
     let streams = Streams::new(session.clone(), options);
     let datagrams = Arc::new(SessionDatagrams::new(
@@ -99,66 +105,66 @@ async fn hold(service: &Arc<Service>, session: Session, capsules: Capsules, prin
     let info = ConnectionInfo {
         principal: principal.clone(),
         side_channel: Some(streams.clone()),
-        // They are not signed, so where messages are nothing is sent by them.
+        // Datagrams are not signed, so they are disabled where messages are.
         datagrams: (!signed).then(|| datagrams.clone() as _),
         negotiation: Some(Arc::new(handshake)),
         ..ConnectionInfo::new("webtransport")
     };
     let connection = match service.server.connect(info) {
         Ok(connection) => Arc::new(connection),
-        Err(veto) => return close(&session, Over::refused(&veto.to_string())).await,
+        Err(veto) => return close(&session, SessionEnd::rejected(&veto.to_string())).await,
     };
     streams.attach(&connection);
-    // Dropped before the session is closed, it would tell the client that nobody listens, and
-    // browsers would not hear the reason.
+    // Dropping this before the session is closed would stop the CONNECT stream, and browsers would
+    // not get the close reason.
     let mut closed = Box::pin(capsules.closed());
     let opened = timeout(options.handshake_time, session.accept_bi()).await;
-    let over = match opened {
+    let end = match opened {
         Ok(Some((send, recv))) => {
             let control = Control::new(send, recv, connection.clone(), streams.clone());
-            // What else a client opens and sends is looked at beside, and only as long.
+            // The other futures run only as long as the control stream.
             tokio::select! {
-                over = Box::pin(control.hold(service)) => over,
-                () = Box::pin(strangers::refuse(&session, &connection, &streams, &datagrams)) => Over::Lost,
-                () = Box::pin(datagrams.pump(&connection)) => Over::Lost,
-                () = Box::pin(principal.invalidated()) => Over::refused("the token has ended"),
+                end = Box::pin(control.run(service)) => end,
+                () = Box::pin(unsolicited::reject(&session, &connection, &streams, &datagrams)) => SessionEnd::Lost,
+                () = Box::pin(datagrams.run(&connection)) => SessionEnd::Lost,
+                () = Box::pin(principal.invalidated()) => SessionEnd::rejected("the token has expired or was revoked"),
                 number = &mut closed => {
-                    session.connection().close(code(number), b"");
-                    Over::Lost
+                    session.connection().close(http3_code(number), b"");
+                    SessionEnd::Lost
                 }
             }
         }
-        Ok(None) => Over::Lost,
-        Err(_) => Over::refused("no control stream was opened"),
+        Ok(None) => SessionEnd::Lost,
+        Err(_) => SessionEnd::rejected("no control stream was opened"),
     };
     connection.stop();
     streams.stop_all();
-    close(&session, over).await;
+    close(&session, end).await;
 }
 
-async fn close(session: &Session, over: Over) {
-    if let Over::Closed { code, reason } = over {
+async fn close(session: &Session, end: SessionEnd) {
+    if let SessionEnd::Closed { code, reason } = end {
         session.close(code, &reason).await;
     }
 }
 
-/// What is agreed on in `initialize`.
+/// Negotiates the transport options in `initialize`.
 #[derive(Debug)]
 struct Handshake {
     streams: u32,
     datagrams: Arc<SessionDatagrams>,
-    /// Whether messages are signed, which datagrams are not.
+    /// Messages are signed. Datagrams are not, so they are disabled then.
     signed: bool,
 }
 
 impl Negotiation for Handshake {
     fn agree(&self, params: Params<'_>) -> Result<Agreement, RpcError> {
-        let encoding = agree(params)?;
-        let supported = self.datagrams.are_possible() && !self.signed;
+        let encoding = negotiate_encoding(params)?;
+        let supported = self.datagrams.are_supported_by_client() && !self.signed;
         let transport = json!(ServerTransport::new(encoding, self.streams, supported));
         Ok(Agreement { encoding, transport })
     }
 }
 
-/// How long a refusal may be on its way.
-const REFUSAL: Duration = Duration::from_secs(3);
+/// Time limit for a rejection to be delivered.
+const REJECT_TIMEOUT: Duration = Duration::from_secs(3);

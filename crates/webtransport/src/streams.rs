@@ -1,14 +1,14 @@
-//! Results too large for a message, each on an execution stream of its own (WT-050 to WT-057).
+//! Execution streams of a session: one for each result that is too large for a message (WT-050 to
+//! WT-057).
 //!
-//! A result first names its streams and then they begin, so that messages come first. What is
-//! known of them is kept by request: whoever cancels one, or is told that it was given up, stops
-//! its streams.
+//! A stream begins after the reply that names it was queued, so that messages come first. Streams
+//! are tracked by request, so that cancelling a request stops its streams.
 
-mod writing;
+mod writer;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use mcp_flow_proto::error::{SHUTTING_DOWN, STREAM_ID_NOT_REPRESENTABLE, STREAM_LIMIT_EXCEEDED};
@@ -18,25 +18,26 @@ use mcp_flow_server::Connection;
 use mcp_flow_server::bulk::{
     Bulk, DeliveryFuture, DeliveryRejected, DeliveryRequest, Location, SideChannel,
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::gate::Gate;
-use crate::http3_session::Session;
+use crate::http3::session::Session;
 use crate::options::Options;
-use writing::{Ending, Writing};
+use crate::pause::StreamPause;
+use writer::{EarlyEnd, StreamWriter};
 
 /// The execution streams of one session.
 #[derive(Debug)]
 pub(crate) struct Streams {
     session: Session,
-    /// Where streams wait while messages do.
-    pub(crate) gate: Gate,
-    /// One for each stream that may be open.
-    places: Arc<Semaphore>,
-    most: u32,
+    /// Pauses streams while messages wait to be sent.
+    pub(crate) pause: StreamPause,
+    /// One permit for each stream that may be open.
+    permits: Arc<Semaphore>,
+    limit: u32,
     waiting: AtomicUsize,
-    most_waiting: usize,
+    waiting_limit: usize,
     waiting_time: Duration,
     unread_time: Duration,
     state: Mutex<State>,
@@ -47,42 +48,42 @@ pub(crate) struct Streams {
 
 #[derive(Debug, Default)]
 struct State {
-    requests: HashMap<u32, Requested>,
+    requests: HashMap<u32, RequestStreams>,
     open: usize,
 }
 
 /// The streams of one request, by tag.
 #[derive(Debug, Default)]
-struct Requested {
+struct RequestStreams {
     last_tag: u32,
     streams: HashMap<u32, Stage>,
-    /// Until its reply has left there may be more streams, and no tag is used twice.
+    /// Set once the reply was queued. Until then more streams may follow, and no tag is reused.
     is_replied: bool,
 }
 
-impl Requested {
-    fn is_over(&self) -> bool {
+impl RequestStreams {
+    fn is_finished(&self) -> bool {
         self.is_replied && self.streams.is_empty()
     }
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// The reply that names it has not left.
+    /// The reply that names it has not been queued.
     Waiting(Box<Bulk>, OwnedSemaphorePermit),
     /// It is being written.
-    Running(Arc<Writing>),
+    Running(Arc<StreamWriter>),
 }
 
 impl Streams {
     pub(crate) fn new(session: Session, options: &Options) -> Arc<Self> {
         Arc::new_cyclic(|own| Self {
             session,
-            gate: Gate::new(),
-            places: Arc::new(Semaphore::new(options.streams as usize)),
-            most: options.streams,
+            pause: StreamPause::new(),
+            permits: Arc::new(Semaphore::new(options.streams as usize)),
+            limit: options.streams,
             waiting: AtomicUsize::new(0),
-            most_waiting: options.waiting_streams,
+            waiting_limit: options.waiting_streams,
             waiting_time: options.waiting_time,
             unread_time: options.unread_time,
             state: Mutex::default(),
@@ -92,7 +93,7 @@ impl Streams {
         })
     }
 
-    /// Says where failures are to be reported. A session has one connection.
+    /// Sets the connection to report failures to. A session has one connection.
     pub(crate) fn attach(&self, connection: &Arc<Connection>) {
         let _ = self.connection.set(Arc::downgrade(connection));
     }
@@ -101,41 +102,41 @@ impl Streams {
         self.state().open == 0
     }
 
-    /// Waits until a stream has ended.
+    /// Waiter until a stream has ended.
     pub(crate) async fn drained(&self) {
         self.ended.notified().await;
     }
 
-    /// Ends those that the client has not read from for so long, because they hold up messages.
+    /// Ends streams that the client has not read from for `time`, because they block messages.
     pub(crate) fn give_up_stalled(&self, time: Duration) {
-        let stalled = |writing: &Writing| writing.is_stalled(time);
-        self.end_running(stalled, || Ending::GivenUp("it was not read and held up messages"));
+        let stalled = |writer: &StreamWriter| writer.is_stalled(time);
+        self.end_running(stalled, || EarlyEnd::GivenUp("it was not read and blocked messages"));
     }
 
-    /// Ends all of them, telling the client why.
-    pub(crate) fn give_up_all(&self, why: &'static str) {
-        self.end_running(|_| true, || Ending::GivenUp(why));
+    /// Ends all streams and reports the reason to the client.
+    pub(crate) fn give_up_all(&self, reason: &'static str) {
+        self.end_running(|_| true, || EarlyEnd::GivenUp(reason));
     }
 
-    /// Ends all of them, since there is nobody to tell.
+    /// Ends all streams without a report, because the session is closed.
     pub(crate) fn stop_all(&self) {
-        self.end_running(|_| true, || Ending::Cancelled);
+        self.end_running(|_| true, || EarlyEnd::Cancelled);
         self.state().requests.clear();
     }
 
-    fn end_running(&self, is_one: impl Fn(&Writing) -> bool, ending: impl Fn() -> Ending) {
+    fn end_running(&self, is_one: impl Fn(&StreamWriter) -> bool, ending: impl Fn() -> EarlyEnd) {
         let state = self.state();
         let running = state.requests.values().flat_map(|requested| requested.streams.values());
         for stage in running {
-            if let Stage::Running(writing) = stage
-                && is_one(writing)
+            if let Stage::Running(writer) = stage
+                && is_one(writer)
             {
-                writing.end(ending());
+                writer.end(ending());
             }
         }
     }
 
-    /// Lets the streams of a request begin.
+    /// Starts the waiting streams of a request.
     fn begin(&self, request: u32) {
         let Some(own) = self.own.upgrade() else { return };
         let mut state = self.state();
@@ -144,11 +145,11 @@ impl Streams {
             if matches!(stage, Stage::Running(_)) {
                 continue;
             }
-            let writing = Arc::new(Writing::default());
-            let before = std::mem::replace(stage, Stage::Running(writing.clone()));
-            if let Stage::Waiting(bulk, place) = before {
+            let writer = Arc::new(StreamWriter::default());
+            let previous = std::mem::replace(stage, Stage::Running(writer.clone()));
+            if let Stage::Waiting(bulk, permit) = previous {
                 let header = StreamHeader { request, tag };
-                tokio::spawn(own.clone().write(header, *bulk, place, writing));
+                tokio::spawn(own.clone().write(header, *bulk, permit, writer));
             }
         }
     }
@@ -157,27 +158,27 @@ impl Streams {
         self: Arc<Self>,
         header: StreamHeader,
         bulk: Bulk,
-        place: OwnedSemaphorePermit,
-        writing: Arc<Writing>,
+        permit: OwnedSemaphorePermit,
+        writer: Arc<StreamWriter>,
     ) {
         let written =
-            Box::pin(writing.write(&self.session, &self.gate, header, bulk, self.unread_time));
+            Box::pin(writer.write(&self.session, &self.pause, header, bulk, self.unread_time));
         if let Err(error) = written.await {
-            tracing::debug!(?header, error, "a stream failed");
+            tracing::debug!(?header, error, "stream failed");
             self.report(&StreamError::new(header, error));
         }
-        drop(place);
-        self.forget(header);
+        drop(permit);
+        self.remove(header);
     }
 
-    fn forget(&self, stream: StreamHeader) {
+    fn remove(&self, stream: StreamHeader) {
         let mut state = self.state();
         if let Some(requested) = state.requests.get_mut(&stream.request)
             && requested.streams.remove(&stream.tag).is_some()
         {
-            let is_over = requested.is_over();
+            let is_finished = requested.is_finished();
             state.open -= 1;
-            if is_over {
+            if is_finished {
                 state.requests.remove(&stream.request);
             }
         }
@@ -185,39 +186,40 @@ impl Streams {
         self.ended.notify_one();
     }
 
-    /// Tells the client that a stream has failed (WT-049).
+    /// Reports a failed stream to the client (WT-049).
     pub(crate) fn report(&self, error: &StreamError) {
         if let Some(connection) = self.connection.get().and_then(Weak::upgrade) {
-            // Nothing in it cannot be encoded.
+            // A stream error can always be encoded.
             let _ = connection.notify(method::STREAM_ERROR, error);
         }
     }
 
-    /// A place for one more stream, waited for if not too many others do (C-16).
-    async fn place(&self, request: u32) -> Result<OwnedSemaphorePermit, DeliveryRejected> {
-        if let Ok(place) = self.places.clone().try_acquire_owned() {
-            return Ok(place);
+    /// Acquires a permit for one more stream. Waiter if not too many others do (C-16).
+    async fn acquire_permit(&self, request: u32) -> Result<OwnedSemaphorePermit, DeliveryRejected> {
+        if let Ok(permit) = self.permits.clone().try_acquire_owned() {
+            return Ok(permit);
         }
-        let _waits = Waits::new(&self.waiting, self.most_waiting).ok_or_else(|| self.too_many())?;
-        // Those it has already must not wait for the reply, or it might wait for itself.
+        let _waiter =
+            Waiter::new(&self.waiting, self.waiting_limit).ok_or_else(|| self.too_many())?;
+        // Earlier streams of this request must not wait for its reply, or it might deadlock.
         self.begin(request);
-        match timeout(self.waiting_time, self.places.clone().acquire_owned()).await {
-            Ok(Ok(place)) => Ok(place),
+        match timeout(self.waiting_time, self.permits.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
             _ => Err(self.too_many()),
         }
     }
 
     fn too_many(&self) -> DeliveryRejected {
         let error = RpcError::new(STREAM_LIMIT_EXCEEDED)
-            .details("As many streams are open as may be; read or cancel some, then try again.")
-            .with("limit", self.most)
+            .details("All streams are in use; read or cancel some, then retry.")
+            .with("limit", self.limit)
             .with("open", self.state().open)
             .with("retryable", true);
         DeliveryRejected(error)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -235,7 +237,7 @@ impl SideChannel for Streams {
         }
         let connection = self.connection.get().and_then(Weak::upgrade);
         if connection.is_none_or(|connection| connection.is_ending()) {
-            let details = "No streams are opened any more; connect again.";
+            let details = "No more streams are opened; reconnect.";
             return Err(DeliveryRejected(RpcError::new(SHUTTING_DOWN).details(details)));
         }
         Ok(())
@@ -246,14 +248,14 @@ impl SideChannel for Streams {
             let Some(request) = request_number(request.request) else {
                 return Err(not_representable());
             };
-            let place = self.place(request).await?;
+            let permit = self.acquire_permit(request).await?;
             let mut state = self.state();
             state.open += 1;
             let requested = state.requests.entry(request).or_default();
             requested.is_replied = false;
             requested.last_tag += 1;
             let tag = requested.last_tag;
-            requested.streams.insert(tag, Stage::Waiting(Box::new(bulk), place));
+            requested.streams.insert(tag, Stage::Waiting(Box::new(bulk), permit));
             Ok(Location::Stream(tag))
         })
     }
@@ -270,12 +272,12 @@ impl SideChannel for Streams {
             if !is_result {
                 let waiting = requested.streams.extract_if(|_, stage| stage.is_waiting());
                 dropped.extend(waiting.map(|(_, stage)| stage));
-                // What has begun before the reply is not named by it.
-                requested.streams.values().for_each(|stage| stage.end(Ending::Cancelled));
+                // Streams that began before the reply are not named by it.
+                requested.streams.values().for_each(|stage| stage.end(EarlyEnd::Cancelled));
             }
-            let is_over = requested.is_over();
+            let is_finished = requested.is_finished();
             state.open -= dropped.len();
-            if is_over {
+            if is_finished {
                 state.requests.remove(&request);
             }
         }
@@ -291,11 +293,11 @@ impl SideChannel for Streams {
 
     fn failed(&self, error: &StreamError) {
         let StreamHeader { request, tag } = error.stream;
-        tracing::debug!(request, tag, error = error.error, "a client could not read a stream");
+        tracing::debug!(request, tag, error = error.error, "client could not read a stream");
         let state = self.state();
         let stage = state.requests.get(&request).and_then(|requested| requested.streams.get(&tag));
         if let Some(stage) = stage {
-            stage.end(Ending::Cancelled);
+            stage.end(EarlyEnd::Cancelled);
         }
     }
 }
@@ -305,9 +307,9 @@ impl Stage {
         matches!(self, Self::Waiting(..))
     }
 
-    fn end(&self, ending: Ending) {
-        if let Self::Running(writing) = self {
-            writing.end(ending);
+    fn end(&self, ending: EarlyEnd) {
+        if let Self::Running(writer) = self {
+            writer.end(ending);
         }
     }
 }
@@ -318,18 +320,18 @@ fn not_representable() -> DeliveryRejected {
     DeliveryRejected(RpcError::new(STREAM_ID_NOT_REPRESENTABLE).details(details))
 }
 
-/// Counts one that waits.
-struct Waits<'a>(&'a AtomicUsize);
+/// Counts one waiter.
+struct Waiter<'a>(&'a AtomicUsize);
 
-impl<'a> Waits<'a> {
-    fn new(waiting: &'a AtomicUsize, most: usize) -> Option<Self> {
-        let before = waiting.fetch_add(1, Ordering::AcqRel);
+impl<'a> Waiter<'a> {
+    fn new(waiting: &'a AtomicUsize, limit: usize) -> Option<Self> {
+        let previous = waiting.fetch_add(1, Ordering::AcqRel);
         let counted = Self(waiting);
-        (before < most).then_some(counted)
+        (previous < limit).then_some(counted)
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

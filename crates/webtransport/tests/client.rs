@@ -1,4 +1,4 @@
-//! The client against a server that does not keep to the rules (WT-017, WT-045 to WT-047, WT-055).
+//! The client against a server that violates the protocol (WT-017, WT-045 to WT-047, WT-055).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use futures_util::StreamExt;
 use mcp_flow_client::Client;
 use mcp_flow_proto::webtransport::write_frame;
 use mcp_flow_tls::Tls;
-use mcp_flow_webtransport::client::{self, Event, Settings, Trust};
+use mcp_flow_webtransport::client::{self, ConnectSettings, TransportEvent, Trust};
 use rustls::version::TLS13;
 use serde_json::{Value, json};
 use web_transport_quinn::quinn::crypto::rustls::QuicServerConfig;
 use web_transport_quinn::quinn::{Endpoint, ServerConfig};
 use web_transport_quinn::{ALPN, RecvStream, Request, SendStream, Session};
 
-/// WT-055, WT-056: streams come before or after the result that names them.
+/// WT-055, WT-056: streams arrive before or after the result that names them.
 #[tokio::test]
-async fn streams_come_in_any_order() {
+async fn streams_may_arrive_in_any_order() {
     let (mut server, mut caller) = pair().await;
     caller.ask(42, "tools/call", json!({})).await;
     server.receive().await;
@@ -28,7 +28,7 @@ async fn streams_come_in_any_order() {
     assert_eq!(read(caller.stream(42, 2).await).await, b"second");
 }
 
-/// WT-047: a stream of no request in flight is reset and reported, and nothing of it is read.
+/// WT-047: a stream of no request in flight is reset and reported, and its data is not delivered.
 #[tokio::test]
 async fn injected_streams_are_reported() {
     let (mut server, mut caller) = pair().await;
@@ -48,12 +48,12 @@ async fn injected_streams_are_reported() {
     assert_eq!(server.receive().await["params"]["code"], -32002);
     let events = async { caller.events.next().await };
     let quiet = tokio::time::timeout(Duration::from_millis(50), events).await;
-    assert!(!matches!(quiet, Ok(Some(Event::Stream(_)))), "{quiet:?}");
+    assert!(!matches!(quiet, Ok(Some(TransportEvent::Stream(_)))), "{quiet:?}");
 }
 
-/// WT-046: a stream that is named and does not come is reported after a time of grace.
+/// WT-046: a stream that is named and does not arrive is reported after the grace period.
 #[tokio::test]
-async fn a_stream_that_does_not_come_is_reported() {
+async fn a_missing_stream_is_reported() {
     let (mut server, caller) = pair().await;
     caller.ask(1, "tools/call", json!({})).await;
     server.receive().await;
@@ -63,7 +63,7 @@ async fn a_stream_that_does_not_come_is_reported() {
     assert_eq!(told["code"], -32001);
 }
 
-/// WT-017: a stream that ends within its header is reported, and one that is taken back is not.
+/// WT-017: a stream that ends within its header is reported, and one that is reset is not.
 #[tokio::test]
 async fn a_stream_without_a_header_is_reported() {
     let (mut server, mut caller) = pair().await;
@@ -80,15 +80,15 @@ async fn a_stream_without_a_header_is_reported() {
     caller.reply_to(1).await;
 }
 
-/// A number that is used anew has nothing of the call before it.
+/// A reused request number has no streams of the earlier request.
 #[tokio::test]
-async fn a_held_stream_does_not_outlive_its_call() {
+async fn a_held_stream_does_not_outlive_its_request() {
     let (mut server, mut caller) = pair().await;
     for payload in [&b"old"[..], b"new"] {
         caller.ask(7, "tools/call", json!({})).await;
         server.receive().await;
         server.stream(&[b"\0\0\0\x07\0\0\0\x01", payload].concat()).await;
-        // Behind it, so that it has come when this is answered.
+        // Sent after the stream, which has therefore arrived when this is answered.
         caller.ask(8, "ping", json!({})).await;
         server.receive().await;
         server.stream(b"\0\0\0\x09\0\0\0\x01").await;
@@ -98,15 +98,15 @@ async fn a_held_stream_does_not_outlive_its_call() {
     assert_eq!(read(caller.stream(7, 1).await).await, b"new");
 }
 
-/// A name may have addresses of which only some are served, and those are found.
+/// If only some addresses of a name are served, the client finds one of those.
 #[tokio::test]
-async fn an_address_that_is_served_is_found() {
+async fn the_client_tries_all_addresses() {
     let (_server, _caller) = pair_at("localhost").await;
 }
 
-/// WT-021, WT-023: datagrams that are none, or about nothing, are dropped and counted.
+/// WT-021, WT-023: invalid and unsolicited datagrams are dropped and counted.
 #[tokio::test]
-async fn bad_datagrams_are_counted() {
+async fn invalid_datagrams_are_counted() {
     let (mut server, mut caller) = pair().await;
     caller.ask(1, "ping", json!({})).await;
     server.receive().await;
@@ -126,10 +126,10 @@ async fn bad_datagrams_are_counted() {
     assert_eq!(caller.client.dropped_datagrams(), 5);
 }
 
-/// WT-049: a stream that the server gives up fails at once and with the reason, whether it is left
-/// open, reset, or never comes.
+/// WT-049: a stream that the server gives up fails at once with the reason, whether it is left
+/// open, reset, or never arrives.
 #[tokio::test]
-async fn a_stream_that_is_given_up_fails_with_the_reason() {
+async fn an_abandoned_stream_fails_with_the_reason() {
     let (mut server, mut caller) = pair().await;
     for (id, is_reset) in [(1_u8, false), (2, true)] {
         caller.ask(id, "tools/call", json!({})).await;
@@ -155,7 +155,7 @@ async fn a_stream_that_is_given_up_fails_with_the_reason() {
     server.send(&result(3, &[1])).await;
     server.send(&stream_error(3, 1)).await;
     loop {
-        if let Event::StreamFailed(failed) = within(caller.events.next()).await.unwrap() {
+        if let TransportEvent::StreamFailed(failed) = within(caller.events.next()).await.unwrap() {
             assert_eq!((failed.stream.request, failed.stream.tag), (3, 1));
             break;
         }
@@ -165,7 +165,7 @@ async fn a_stream_that_is_given_up_fails_with_the_reason() {
 /// WT-003, WT-029, WT-049, WT-058, C-12, C-61: the client begins with `initialize`, offers CBOR,
 /// cancels by `$/cancel`, and waits for no stream that has failed or is too short.
 #[tokio::test]
-async fn a_server_of_seed_001_alone_is_spoken_to_in_its_words() {
+async fn a_seed_001_server_is_supported() {
     let (endpoint, url, settings) = listen("127.0.0.1");
     let connecting = Client::builder().connect(client::server(url, settings));
     let connecting = tokio::spawn(async { connecting.await.unwrap() });
@@ -217,7 +217,7 @@ async fn a_server_of_seed_001_alone_is_spoken_to_in_its_words() {
     );
 }
 
-/// A server that sends exactly what it is told.
+/// A server that sends exactly what the test tells it to.
 struct Scripted {
     session: Session,
     send: SendStream,
@@ -226,7 +226,7 @@ struct Scripted {
 }
 
 impl Scripted {
-    /// Lets one client in, which has a message to send.
+    /// Accepts one client, which has a message to send.
     async fn accept(endpoint: Endpoint) -> Self {
         let accepting = async {
             let connection = endpoint.accept().await.unwrap().await.unwrap();
@@ -238,7 +238,7 @@ impl Scripted {
         Self { session, send, recv, _endpoint: endpoint }
     }
 
-    /// Waits for a call of a tool, and gives its id.
+    /// Waits for a tool call and returns its id.
     async fn receive_call(&mut self) -> u32 {
         let call = self.receive().await;
         assert_eq!(call["method"], "tools/call");
@@ -291,8 +291,8 @@ async fn pair_at(host: &str) -> (Scripted, Caller) {
     let (endpoint, url, settings) = listen(host);
     let connecting = async {
         let (client, events) = client::connect(&url, settings).await.unwrap();
-        // A stream is there for the other end once something is on it.
-        client.send_unseen(b"{}").await.unwrap();
+        // The peer sees a stream once it carries data.
+        client.send_untracked(b"{}").await.unwrap();
         Caller::new(client, events)
     };
     let (mut server, caller) =
@@ -301,15 +301,15 @@ async fn pair_at(host: &str) -> (Scripted, Caller) {
     (server, caller)
 }
 
-/// A port that nobody is let in at yet, and how to reach it.
-fn listen(host: &str) -> (Endpoint, String, Settings) {
+/// A bound port that is not served yet, and the settings to connect to it.
+fn listen(host: &str) -> (Endpoint, String, ConnectSettings) {
     let tls = Arc::new(Tls::self_made(&[]).unwrap());
     let crypto = tls.server_config(&[&TLS13], &[ALPN]).unwrap();
     let crypto = QuicServerConfig::try_from(crypto).unwrap();
     let config = ServerConfig::with_crypto(Arc::new(crypto));
     let endpoint = Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!("https://{host}:{}/mcp-flow", endpoint.local_addr().unwrap().port());
-    let mut settings = Settings::new(Trust::hash(&tls.hash()).unwrap());
+    let mut settings = ConnectSettings::new(Trust::hash(&tls.hash()).unwrap());
     settings.grace = Duration::from_millis(100);
     (endpoint, url, settings)
 }

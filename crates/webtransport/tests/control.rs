@@ -1,4 +1,4 @@
-//! The control stream: handshake, encodings, refusals and the end (WT-001 to WT-015, WT-029 to
+//! The control stream: handshake, encodings, rejections and close (WT-001 to WT-015, WT-029 to
 //! WT-044, WT-062 to WT-065).
 
 use crate::support::{Running, start};
@@ -6,10 +6,10 @@ use mcp_flow_proto::Encoding;
 use mcp_flow_testkit::fixture::Fixture;
 use serde_json::{Value, json};
 
-/// WT-004, WT-030, WT-031, WT-034, WT-035: the answer to `initialize` is JSON and says all five
-/// things; everything after it is in the encoding chosen.
+/// WT-004, WT-030, WT-031, WT-034, WT-035: the response to `initialize` is JSON and has all five
+/// members; everything after it is in the chosen encoding.
 #[tokio::test]
-async fn the_encoding_is_agreed_on() {
+async fn the_encoding_is_negotiated() {
     let running = start(&Fixture::new().server);
     for (offered, chosen) in [
         (&[Encoding::Cbor, Encoding::Json][..], Encoding::Cbor),
@@ -30,7 +30,7 @@ async fn the_encoding_is_agreed_on() {
     }
 }
 
-/// WT-032: who names no encoding speaks JSON.
+/// WT-032: without a list of encodings the client speaks JSON.
 #[tokio::test]
 async fn json_is_the_default() {
     let running = start(&Fixture::new().server);
@@ -44,10 +44,10 @@ async fn json_is_the_default() {
     }
 }
 
-/// WT-007, WT-008, WT-038, WT-039: before the handshake only it and ping are served, and one that
-/// fails can be tried again.
+/// WT-007, WT-008, WT-038, WT-039: before the handshake only `initialize` and `ping` are served,
+/// and a failed handshake can be retried.
 #[tokio::test]
-async fn a_handshake_may_fail_and_be_tried_again() {
+async fn a_failed_handshake_can_be_retried() {
     let running = start(&Fixture::new().server);
     let mut caller = running.connect().await;
     assert_eq!(error(&caller.call(1, "tools/list", json!({})).await), (-32600, "NOT_INITIALIZED"));
@@ -69,15 +69,15 @@ async fn a_handshake_may_fail_and_be_tried_again() {
     assert!(caller.call(4, "tools/list", json!({})).await["result"]["tools"].is_array());
 }
 
-/// WT-033, WT-037, WT-040, WT-041, WT-015: what is in the wrong encoding, in none, or empty is
-/// answered in the right one, and the next good message is served.
+/// WT-033, WT-037, WT-040, WT-041, WT-015: bodies that are in the wrong encoding, malformed or
+/// empty get an error in the right encoding, and the next valid message is served.
 #[tokio::test]
-async fn wrong_bodies_are_answered() {
+async fn invalid_bodies_get_an_error() {
     let running = start(&Fixture::new().server);
     let ping = json!({"jsonrpc": "2.0", "id": 9, "method": "ping"});
     let (as_json, as_cbor) =
         (Encoding::Json.encode(&ping).unwrap(), Encoding::Cbor.encode(&ping).unwrap());
-    // Maps without an end, with a tag, with what is no number, and bytes that are no text.
+    // Maps of indefinite length, with a tag, with invalid numbers, and bytes that are not UTF-8.
     let hostile: [&[u8]; 6] = [
         b"",
         b"\xff\xff",
@@ -90,21 +90,21 @@ async fn wrong_bodies_are_answered() {
         let mut caller = running.connect().await;
         caller.initialize(&[encoding]).await;
         let wrong = if encoding == Encoding::Json { &as_cbor } else { &as_json };
-        caller.client.send_unseen(wrong).await.unwrap();
+        caller.client.send_untracked(wrong).await.unwrap();
         let reply = caller.reply_to(9).await;
         assert_eq!(error(&reply), (-32003, "ENCODING_MISMATCH"), "{encoding:?}");
         assert_eq!(reply["error"]["data"]["encoding"], encoding.name());
-        // What is no message in the other encoding either is in the wrong one first of all.
+        // An invalid message in the other encoding is an encoding mismatch first of all.
         let lacking = encoding.other().encode(&json!({"id": 10})).unwrap();
-        caller.client.send_unseen(&lacking).await.unwrap();
+        caller.client.send_untracked(&lacking).await.unwrap();
         assert_eq!(error(&caller.reply_to(10).await), (-32003, "ENCODING_MISMATCH"));
         for body in hostile {
-            caller.client.send_unseen(body).await.unwrap();
+            caller.client.send_untracked(body).await.unwrap();
             let reply = caller.reply_to(Value::Null).await;
             assert_eq!(reply["error"]["code"], -32700, "{encoding:?} {body:x?}");
         }
         let odd = encoding.encode(&json!({"id": 1})).unwrap();
-        caller.client.send_unseen(&odd).await.unwrap();
+        caller.client.send_untracked(&odd).await.unwrap();
         let reply = caller.message(|message| message.get("error").is_some()).await;
         assert_eq!(reply["error"]["code"], -32600);
         assert_eq!(caller.call(10, "ping", json!({})).await["result"], json!({}));
@@ -112,29 +112,29 @@ async fn wrong_bodies_are_answered() {
     let mut early = running.connect().await;
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}});
     let body = Encoding::Cbor.encode(&initialize).unwrap();
-    early.client.send_unseen(&body).await.unwrap();
+    early.client.send_untracked(&body).await.unwrap();
     assert_eq!(error(&early.reply_to(1).await), (-32003, "ENCODING_MISMATCH"));
-    // By its first letter this is a text of CBOR, fourteen bytes long; it is nothing all the same.
-    early.client.send_unseen(b"not json at all").await.unwrap();
+    // By its first byte this is a CBOR text of fourteen bytes, but it is invalid.
+    early.client.send_untracked(b"not json at all").await.unwrap();
     assert_eq!(early.reply_to(Value::Null).await["error"]["code"], -32700);
     early.initialize(&[Encoding::Cbor]).await;
 }
 
-/// Lengths left open are good CBOR, and mean what they hold.
+/// Indefinite lengths are valid CBOR.
 #[tokio::test]
-async fn unusual_cbor_is_understood() {
+async fn indefinite_length_cbor_is_accepted() {
     let running = start(&Fixture::new().server);
     let mut caller = running.connect().await;
     caller.initialize(&[Encoding::Cbor]).await;
     let body = b"\xbf\x67jsonrpc\x632.0\x62id\x07\x66method\x64ping\x66params\xbf\xff\xff";
-    caller.client.send_unseen(body).await.unwrap();
+    caller.client.send_untracked(body).await.unwrap();
     assert_eq!(caller.reply_to(7).await["result"], json!({}));
 }
 
-/// WT-014, C-03: a frame past the limit is refused before it comes, with the limit, and the session
-/// ends; so does the seed's sample with its wrong length.
+/// WT-014, C-03: an oversized frame is rejected by its announced length, the error names the limit,
+/// and the session ends; so does the seed's sample with its wrong length.
 #[tokio::test]
-async fn a_frame_too_long_ends_the_session() {
+async fn an_oversized_frame_ends_the_session() {
     let running = start(&Fixture::new().server);
     let sample = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"test","version":"1.0"},"transport":{"type":"mcp-flow","version":"0.1","encodings":["cbor","json"]}}}"#;
     let wrong = [b"\0\0\0\xda", sample.as_bytes()].concat();
@@ -154,7 +154,7 @@ async fn a_frame_too_long_ends_the_session() {
 
 /// WT-015: a stream that ends within a frame ends the session, and nothing hangs.
 #[tokio::test]
-async fn half_a_frame_is_the_end() {
+async fn an_incomplete_frame_ends_the_session() {
     let running = start(&Fixture::new().server);
     for bytes in [&b"\0\0"[..], b"\0\0\0\x10{\"json"] {
         let mut caller = running.connect().await;
@@ -164,9 +164,9 @@ async fn half_a_frame_is_the_end() {
     }
 }
 
-/// WT-013: frames are put together from any pieces.
+/// WT-013: frames are assembled from any pieces.
 #[tokio::test]
-async fn frames_come_in_any_pieces() {
+async fn frames_may_arrive_in_pieces() {
     let running = start(&Fixture::new().server);
     let mut caller = running.connect().await;
     let frame = b"\0\0\0\x28{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"ping\"}";
@@ -180,10 +180,10 @@ async fn frames_come_in_any_pieces() {
     }
 }
 
-/// WT-005, WT-062, WT-065, C-20: either side may say goodbye; calls finish, new ones are refused,
-/// and the session is closed.
+/// WT-005, WT-062, WT-065, C-20: either side may shut down; running calls finish, new ones are
+/// rejected, and the session is closed.
 #[tokio::test]
-async fn either_side_says_goodbye() {
+async fn either_side_may_shut_down() {
     let fixture = Fixture::new();
     let running = start(&fixture.server);
     let mut caller = running.connect().await;
@@ -208,10 +208,10 @@ async fn either_side_says_goodbye() {
     stopping.await.unwrap();
 }
 
-/// WT-058, WT-059, WT-060, C-02: a cancelled call is answered so that it is not taken for a
-/// server that is too busy; cancelling nothing does nothing.
+/// WT-058, WT-059, WT-060, C-02: the error of a cancelled call differs from that of a busy server;
+/// cancelling an unknown request does nothing.
 #[tokio::test]
-async fn a_cancelled_call_says_so() {
+async fn a_cancelled_call_gets_its_own_error() {
     let fixture = Fixture::new();
     let running: Running = start(&fixture.server);
     let mut caller = running.connect().await;

@@ -1,4 +1,4 @@
-//! Datagrams: progress, log and sound that may be lost (WT-019 to WT-028, WT-048, WT-061).
+//! Datagrams: progress, logs and audio that may be lost (WT-019 to WT-028, WT-048, WT-061).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use crate::support::{Caller, Running, start};
 use mcp_flow_proto::model::LogLevel;
-use mcp_flow_proto::webtransport::{AudioChunk, Channel};
+use mcp_flow_proto::webtransport::{AudioChunk, DatagramChannel};
 use mcp_flow_proto::{Encoding, Raw};
 use mcp_flow_server::datagram::{AudioFormat, NotSupported};
 use mcp_flow_server::{Context, Server, Tool};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::wait::within;
-use mcp_flow_webtransport::client::{Event, Settings};
+use mcp_flow_webtransport::client::{ConnectSettings, TransportEvent};
 use serde_json::{Value, json};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// WT-025, WT-028, C-45, C-15: what is on the way comes as datagrams about its request in the
-/// encoding agreed on; the last comes as a message, before the result.
+/// WT-025, WT-028, C-45, C-15: intermediate progress is sent as datagrams about its request in the
+/// negotiated encoding; the last one is sent as a message before the result.
 #[tokio::test]
-async fn progress_comes_as_datagrams() {
+async fn progress_is_sent_as_datagrams() {
     let running = start(&server());
     for encoding in Encoding::ALL {
         for (tool, last) in [("steps", 3.0), ("steps_without_total", 3.0)] {
@@ -29,7 +29,7 @@ async fn progress_comes_as_datagrams() {
             let meta = json!({"progressToken": "t"});
             caller.ask(42, "tools/call", json!({"name": tool, "_meta": meta})).await;
             let (channel, request, payload) = caller.datagram().await;
-            assert_eq!((channel, request), (Channel::Progress, 42));
+            assert_eq!((channel, request), (DatagramChannel::Progress, 42));
             let progress = decode(&payload, encoding);
             assert_eq!(
                 (&progress["progressToken"], &progress["progress"]),
@@ -43,13 +43,13 @@ async fn progress_comes_as_datagrams() {
     }
 }
 
-/// WT-027: log lines come as datagrams about their request, unless they must not be lost.
+/// WT-027: log messages are sent as datagrams about their request, unless they must not be lost.
 #[tokio::test]
-async fn log_lines_come_as_datagrams() {
+async fn log_messages_are_sent_as_datagrams() {
     let (running, mut caller) = ready(|_| {}).await;
     caller.ask(7, "tools/call", json!({"name": "log", "arguments": {}})).await;
     let (channel, request, payload) = caller.datagram().await;
-    assert_eq!((channel, request), (Channel::Log, 7));
+    assert_eq!((channel, request), (DatagramChannel::Log, 7));
     assert_eq!(decode(&payload, Encoding::Cbor)["data"], "all is well");
     let counts = running.datagrams.text();
     assert!(counts.contains("\nmcp_flow_datagrams_sent_total 1\n"), "{counts}");
@@ -57,9 +57,9 @@ async fn log_lines_come_as_datagrams() {
     caller.reply_to(7).await;
 }
 
-/// WT-026: sound is announced, and comes in numbered pieces.
+/// WT-026: audio is announced and arrives in numbered chunks.
 #[tokio::test]
-async fn sound_comes_in_numbered_pieces() {
+async fn audio_is_sent_in_numbered_chunks() {
     let (_running, mut caller) = ready(|_| {}).await;
     caller.ask(9, "tools/call", json!({"name": "sound", "arguments": {}})).await;
     let announced = caller.notice("$/audio").await;
@@ -69,7 +69,7 @@ async fn sound_comes_in_numbered_pieces() {
     );
     for sequence in 0..5 {
         let (channel, request, payload) = caller.datagram().await;
-        assert_eq!((channel, request), (Channel::Audio, 9));
+        assert_eq!((channel, request), (DatagramChannel::Audio, 9));
         let chunk = AudioChunk::decode(&payload).unwrap();
         assert_eq!((chunk.sequence, chunk.timestamp), (sequence, sequence * 20));
         assert_eq!(chunk.data, [7; 320]);
@@ -77,9 +77,9 @@ async fn sound_comes_in_numbered_pieces() {
     caller.reply_to(9).await;
 }
 
-/// WT-048: without datagrams progress comes as messages, and sound not at all.
+/// WT-048: without datagrams progress is sent as messages, and audio not at all.
 #[tokio::test]
-async fn a_client_without_datagrams_is_told() {
+async fn progress_falls_back_to_messages() {
     let (_running, mut caller) = ready(|settings| settings.datagrams = false).await;
     let params = json!({"name": "steps", "_meta": {"progressToken": 1}});
     caller.ask(2, "tools/call", params).await;
@@ -92,33 +92,36 @@ async fn a_client_without_datagrams_is_told() {
         (&json!(-32004), &json!("DATAGRAM_NOT_SUPPORTED"))
     );
     let running = start(&server());
-    let settings = Settings { datagrams: false, ..running.settings() };
+    let settings = ConnectSettings { datagrams: false, ..running.settings() };
     let mut caller = running.connect_with(settings).await;
     let reply = caller.initialize(&[Encoding::Json]).await;
     assert_eq!(reply["result"]["transport"]["datagramsSupported"], false);
 }
 
-/// WT-061: after a cancel nothing more comes about its request.
+/// WT-061: after a cancellation no more datagrams about the request arrive.
 #[tokio::test]
-async fn cancelling_silences_datagrams() {
+async fn cancelling_stops_datagrams() {
     let (_running, mut caller) = ready(|_| {}).await;
     let params = json!({"name": "chatter", "_meta": {"progressToken": 1}});
     caller.ask(5, "tools/call", params).await;
     caller.datagram().await;
-    // Behind the client's back, which would drop them itself.
+    // Sent without tracking; the client would otherwise drop the datagrams itself.
     let cancel = json!({"jsonrpc": "2.0", "method": "$/cancel", "params": {"requestId": 5}});
-    caller.client.send_unseen(&Encoding::Cbor.encode(&cancel).unwrap()).await.unwrap();
+    caller.client.send_untracked(&Encoding::Cbor.encode(&cancel).unwrap()).await.unwrap();
     assert_eq!(caller.reply_to(5).await["error"]["data"]["name"], "CANCELLED");
-    // Those that were ahead of the answer may still come in a moment; then it is quiet.
+    // Datagrams sent before the response may still arrive for a moment; then none do.
     caller.settle().await;
     caller.settle().await;
     let after = caller.settle().await;
-    assert!(!after.iter().any(|event| matches!(event, Event::Datagram { .. })), "{after:?}");
+    assert!(
+        !after.iter().any(|event| matches!(event, TransportEvent::Datagram { .. })),
+        "{after:?}"
+    );
 }
 
-/// WT-021, WT-022: what is no datagram is read, dropped and counted, and nobody is told.
+/// WT-021, WT-022: invalid datagrams are read, dropped and counted without a report.
 #[tokio::test]
-async fn bad_datagrams_are_ignored() {
+async fn invalid_datagrams_are_ignored() {
     let dropped = Dropped::default();
     // The server runs on the thread of this test.
     let _log = tracing_subscriber::registry().with(dropped.clone()).set_default();
@@ -131,7 +134,7 @@ async fn bad_datagrams_are_ignored() {
         b"\x7f\x00\0\0\0\x01",
         b"\x01\x80\0\0\0\x01",
     ];
-    // A good one has no meaning either. It is read before those behind it.
+    // A valid one is ignored too. It is read before the ones after it.
     for bytes in [&b"\x01\x00\0\0\0\x01{}"[..]].iter().chain(&bad) {
         session.send_datagram(bytes::Bytes::copy_from_slice(bytes)).unwrap();
     }
@@ -151,7 +154,7 @@ async fn bad_datagrams_are_ignored() {
     assert!(counts.lines().any(|counted| counted == line), "{counts}");
 }
 
-/// Counts the datagrams that the server says it has dropped.
+/// Counts the datagrams that the server logs as dropped.
 #[derive(Clone, Default)]
 struct Dropped(Arc<AtomicUsize>);
 
@@ -163,13 +166,13 @@ impl Dropped {
 
 impl<S: tracing::Subscriber> Layer<S> for Dropped {
     fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
-        if event.metadata().target() == "mcp_flow_webtransport::strangers" {
+        if event.metadata().target() == "mcp_flow_webtransport::unsolicited" {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-async fn ready(change: impl FnOnce(&mut Settings)) -> (Running, Caller) {
+async fn ready(change: impl FnOnce(&mut ConnectSettings)) -> (Running, Caller) {
     let running = start(&server());
     let mut settings = running.settings();
     change(&mut settings);

@@ -1,4 +1,4 @@
-//! Clients that do not keep to the rules, or go without a word (WT-006, WT-069).
+//! Clients that violate the protocol, or disappear (WT-006, WT-069).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use web_transport_quinn::quinn::{
     self, ClientConfig, Connection, Endpoint, TransportConfig, VarInt,
 };
 
-/// A connection on which nobody asks for a session is not kept.
+/// A connection without a CONNECT request is closed.
 #[tokio::test]
-async fn a_connection_without_a_session_is_let_go() {
+async fn a_connection_without_a_session_is_closed() {
     let short = options(|options| options.handshake_time = Duration::from_millis(300));
     let running = start_with(&Fixture::new().server, short);
     let (_endpoint, connection) = dial(&running, "h3").await.unwrap();
@@ -30,9 +30,9 @@ async fn a_connection_without_a_session_is_let_go() {
     running.connect().await.initialize(&[]).await;
 }
 
-/// WT-009: a client of plain HTTP/3 is answered, as often as it asks, and not kept for long.
+/// WT-009: a plain HTTP/3 client gets a response to every request, and is not kept for long.
 #[tokio::test]
-async fn plain_http_3_is_answered() {
+async fn plain_http_3_requests_get_a_response() {
     let short = options(|options| options.handshake_time = Duration::from_millis(500));
     let running = start_with(&Fixture::new().server, short);
     let (_endpoint, connection) = dial(&running, "h3").await.unwrap();
@@ -48,10 +48,10 @@ async fn plain_http_3_is_answered() {
     within(connection.closed()).await;
 }
 
-/// WT-009: there is one session on a connection. Who asks for another, or for anything else, hears
-/// so, and the session goes on.
+/// WT-009: a connection has one session. Other requests are rejected with a status, and the session
+/// stays usable.
 #[tokio::test]
-async fn a_second_session_is_refused() {
+async fn a_second_session_is_rejected() {
     let running = start(&Fixture::new().server);
     let mut caller = running.connect().await;
     caller.initialize(&[]).await;
@@ -61,7 +61,7 @@ async fn a_second_session_is_refused() {
     for (request, status) in [
         (&*connect, 429),
         (GET, 404),
-        // Two lines of which none is a request, a section too long, and what is no section at all.
+        // Two field sections that are no request, one that is too long, and a malformed one.
         (b"\x01\x04\0\0\xd1\xd7", 400),
         (b"\x01\x80\x01\0\0", 431),
         (b"\x01\x02\xff\xff", 400),
@@ -71,7 +71,7 @@ async fn a_second_session_is_refused() {
     assert_eq!(caller.call(2, "ping", json!({})).await["result"], json!({}));
 }
 
-/// The status that a request is answered with.
+/// Returns the status of the response to a request.
 async fn status_of(connection: &Connection, request: &[u8]) -> u16 {
     let (mut send, mut recv) = connection.open_bi().await.unwrap();
     send.write_all(request).await.unwrap();
@@ -83,16 +83,16 @@ async fn status_of(connection: &Connection, request: &[u8]) -> u16 {
     }
 }
 
-/// A control stream of HTTP/3 whose settings are empty.
+/// An HTTP/3 control stream with empty SETTINGS.
 const NO_SETTINGS: &[u8] = b"\x00\x04\x00";
 
 /// `GET https://localhost/`, as a HEADERS frame.
 const GET: &[u8] = b"\x01\x10\0\0\xd1\xd7\xc1\x50\x09localhost";
 
-/// WT-006, WT-015: half a message is not kept for somebody who has not asked for anything, and pings
-/// do not help; one that has shaken hands may take its time.
+/// WT-006, WT-015: an incomplete message is not kept for a client that has sent no request, and
+/// pings do not help; after the handshake a client may take its time.
 #[tokio::test]
-async fn half_a_message_is_not_kept_before_the_handshake() {
+async fn an_incomplete_first_request_times_out() {
     let short = options(|options| options.handshake_time = Duration::from_millis(500));
     let running = start_with(&Fixture::new().server, short);
     let mut ready = running.connect().await;
@@ -106,7 +106,7 @@ async fn half_a_message_is_not_kept_before_the_handshake() {
         }
         caller.client.send_bytes(half).await.unwrap();
         let end = caller.end().await;
-        assert!(end.contains("no request came in time"), "{end}");
+        assert!(end.contains("no request arrived in time"), "{end}");
     }
     let rest = r#":"2.0","id":9,"method":"ping"}"#;
     let rest = format!("{rest:width$}", width = 256 - "{\"jsonrpc\"".len());
@@ -114,9 +114,9 @@ async fn half_a_message_is_not_kept_before_the_handshake() {
     assert_eq!(ready.reply_to(9).await["result"], json!({}));
 }
 
-/// WT-001: nothing but HTTP/3 is spoken.
+/// WT-001: only the ALPN of HTTP/3 is accepted.
 #[tokio::test]
-async fn only_http_3_is_spoken() {
+async fn only_http_3_is_accepted() {
     let running = start(&Fixture::new().server);
     for protocol in ["h2", "hq-interop", "mcp-flow"] {
         let refused = dial(&running, protocol).await.map(|_| ()).unwrap_err().to_string();
@@ -128,9 +128,9 @@ async fn only_http_3_is_spoken() {
     running.connect().await.initialize(&[]).await;
 }
 
-/// A client that is gone without a word makes room for the next.
+/// The connection of a client that disappeared is freed for the next.
 #[tokio::test]
-async fn a_client_that_vanishes_makes_room() {
+async fn connections_of_vanished_clients_are_freed() {
     let one = options(|options| {
         (options.connections, options.idle_time) = (1, Duration::from_millis(500));
     });
@@ -151,9 +151,9 @@ async fn a_client_that_vanishes_makes_room() {
     within(room).await;
 }
 
-/// WT-069: as many streams as a client likes to open, it has few at once.
+/// WT-069: the number of streams a client can have open at once is small.
 #[tokio::test]
-async fn open_streams_are_few() {
+async fn open_client_streams_are_limited() {
     let running = start(&Fixture::new().server);
     let mut caller = running.connect().await;
     caller.initialize(&[]).await;
@@ -168,7 +168,7 @@ async fn open_streams_are_few() {
         both_ways.push(stream.unwrap());
         assert!(both_ways.len() <= 8);
     }
-    // What they hold before anyone reads it is bounded for all of them together.
+    // The data they hold before it is read is bounded for all of them together.
     let mut taken = 0;
     let chunk = vec![0; 64 * 1024];
     for stream in &mut one_way {
@@ -180,10 +180,10 @@ async fn open_streams_are_few() {
     assert_eq!(caller.call(2, "ping", json!({})).await["result"], json!({}));
 }
 
-/// WT-040, WT-047, WT-069: what is sent on every channel at once and means nothing disturbs neither
-/// the other sessions nor, past what is answered, its own.
+/// WT-040, WT-047, WT-069: garbage on every channel at once affects neither other sessions nor
+/// valid requests of its own.
 #[tokio::test]
-async fn garbage_disturbs_nobody() {
+async fn garbage_affects_no_valid_request() {
     let running = start(&Fixture::new().server);
     let mut other = running.connect().await;
     other.initialize(&[Encoding::Cbor]).await;
@@ -192,10 +192,10 @@ async fn garbage_disturbs_nobody() {
     let session = caller.client.session().clone();
     let garbage = |round: u8| -> Vec<u8> { (0..=255).map(|byte: u8| byte ^ round).collect() };
     for round in 0..20_u8 {
-        caller.client.send_unseen(&garbage(round)).await.unwrap();
+        caller.client.send_untracked(&garbage(round)).await.unwrap();
         let _ = session.send_datagram(garbage(round).into());
         let mut stream = session.open_uni().await.unwrap();
-        // It may be stopped before all of it is sent.
+        // The stream may be stopped before all of it is sent.
         let _ = stream.write_all(&garbage(round)).await;
         let _ = stream.finish();
         if let Some(Ok((mut send, _))) = session.open_bi().now_or_never() {
@@ -209,10 +209,10 @@ async fn garbage_disturbs_nobody() {
     assert_eq!(caller.call(2, "ping", json!({})).await["result"], json!({}));
 }
 
-/// WT-052: a client that lets streams fill all it takes, as browsers do, and asks on gets answers
-/// once the streams are given up.
+/// WT-052: a client that lets unread streams fill its flow control window, as browsers do, gets
+/// responses once the streams are given up.
 #[tokio::test]
-async fn unread_streams_are_given_up_however_much_is_asked() {
+async fn stalled_streams_are_given_up_under_load() {
     let short = options(|options| options.stall_time = Duration::from_millis(500));
     let running = start_with(&crate::support::bulky::server(Limits::default()), short);
     let mut small = TransportConfig::default();
@@ -254,7 +254,7 @@ async fn unread_streams_are_given_up_however_much_is_asked() {
     });
     let told = told.await;
     assert_eq!(told["requestId"], 2);
-    assert!(told["error"].as_str().unwrap().contains("held up messages"), "{told}");
+    assert!(told["error"].as_str().unwrap().contains("blocked messages"), "{told}");
 }
 
 fn frame(id: u32, method: &str, params: &Value) -> Vec<u8> {
@@ -264,7 +264,7 @@ fn frame(id: u32, method: &str, params: &Value) -> Vec<u8> {
     frame
 }
 
-/// A bare QUIC connection that would speak this protocol.
+/// A bare QUIC connection with the ALPN of this protocol.
 async fn dial(
     running: &Running,
     protocol: &str,

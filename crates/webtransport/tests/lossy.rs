@@ -1,20 +1,20 @@
-//! Over a path that delays packets and loses some: slower, and in nothing else different.
+//! Results over a path that delays and loses packets.
 
 use std::time::Duration;
 
 use crate::support::{Caller, Running, options};
 use mcp_flow_proto::Encoding;
-use mcp_flow_proto::webtransport::Channel;
+use mcp_flow_proto::webtransport::DatagramChannel;
 use mcp_flow_server::{Bulk, Context, Limits, Tool};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::relay::{Quality, Relay};
-use mcp_flow_webtransport::client::{Event, Settings};
+use mcp_flow_webtransport::client::{ConnectSettings, TransportEvent};
 use serde_json::{Value, json};
 
-/// WT-049, WT-052, WT-053, WT-055: results arrive whole, on streams and as messages, and pings are
-/// answered meanwhile.
+/// WT-049, WT-052, WT-053, WT-055: results arrive complete, on streams and as messages, and pings
+/// are answered meanwhile.
 #[tokio::test]
-async fn results_are_complete_whatever_is_lost() {
+async fn results_are_complete_despite_packet_loss() {
     tokio::join!(results_are_complete(0.02, 500_000), results_are_complete(0.3, 30_000));
 }
 
@@ -49,16 +49,16 @@ async fn results_are_complete(loss: f64, bytes: usize) {
     assert!(relay.lost() > 0, "nothing was lost, so nothing was tried");
 }
 
-/// WT-070, WT-025, C-45: the more is lost the fewer datagrams are sent, and the last progress comes
-/// whatever becomes of them.
+/// WT-070, WT-025, C-45: heavy loss reduces the number of datagrams, and the last progress always
+/// arrives.
 #[tokio::test]
-async fn datagrams_are_fewer_when_many_are_lost() {
+async fn packet_loss_reduces_the_datagram_rate() {
     let (few, many) = tokio::join!(progress_of_a_call(0.02), progress_of_a_call(0.3));
-    // Far fewer than those that are lost explain.
+    // Far fewer than the loss alone explains.
     assert!(many * 2 < few, "{few} datagrams at 2 % loss, and still {many} at 30 %");
 }
 
-/// How many values of a call came by datagram.
+/// Returns the number of progress values of a call that arrived by datagram.
 async fn progress_of_a_call(loss: f64) -> usize {
     let (_running, _relay, mut caller) = connect(loss).await;
     let params = json!({"name": "tick", "arguments": {}, "_meta": {"progressToken": "t"}});
@@ -68,13 +68,16 @@ async fn progress_of_a_call(loss: f64) -> usize {
     let last = caller.notice("notifications/progress").await;
     assert_eq!(last["progress"], f64::from(TICKS), "{loss}");
     let events = caller.settle().await;
-    let is_progress = |event: &&Event| {
-        matches!(event, Event::Datagram { channel: Channel::Progress, request: 20, .. })
+    let is_progress = |event: &&TransportEvent| {
+        matches!(
+            event,
+            TransportEvent::Datagram { channel: DatagramChannel::Progress, request: 20, .. }
+        )
     };
     events.iter().filter(is_progress).count()
 }
 
-/// A server with something to send, and a client that reaches it by such a path.
+/// A server, and a client that reaches it over such a path.
 async fn connect(loss: f64) -> (Running, Relay, Caller) {
     let numbers = Tool::builder("numbers").quick(|_: &Context, arguments: Value| {
         let bytes = arguments["bytes"].as_u64().and_then(|bytes| usize::try_from(bytes).ok());
@@ -90,26 +93,27 @@ async fn connect(loss: f64) -> (Running, Relay, Caller) {
     let tools = [numbers, tick].map(Result::unwrap);
     let limits = Limits { inline_bytes: 1024, ..Limits::default() };
     let fixture = Fixture::with(|builder| builder.limits(limits).tools(Vec::from(tools)));
-    // Packets of the handshake that are lost are sent again after a second, two, four and so on.
+    // Lost packets of the handshake are retransmitted after a second, two, four and so on.
     let patient = options(|options| options.handshake_time = PATIENCE);
     let mut running = crate::support::start_with(&fixture.server, patient);
     let server = ([127, 0, 0, 1], running.port).into();
     let delay = Duration::from_millis(20);
     let relay = Relay::start(server, Quality { delay, loss: 0.02 }).await;
     running.url = format!("https://{}/mcp-flow", relay.address());
-    let settings = Settings { connect_time: PATIENCE, grace: PATIENCE, ..running.settings() };
+    let settings =
+        ConnectSettings { connect_time: PATIENCE, grace: PATIENCE, ..running.settings() };
     let mut caller = running.connect_with(settings).await;
     caller.initialize(&[Encoding::Cbor]).await;
     relay.set(Quality { delay, loss });
     (running, relay, caller)
 }
 
-/// Bytes of which none may be missing, doubled or in another place.
+/// Bytes that show whether any are missing, duplicated or misplaced.
 fn numbers(bytes: usize) -> Vec<u8> {
     (0_u32..).flat_map(u32::to_be_bytes).take(bytes).collect()
 }
 
 const TICKS: u32 = 1500;
 
-/// How long anything may take on such a path.
+/// Time limit for everything on such a path.
 const PATIENCE: Duration = Duration::from_secs(60);

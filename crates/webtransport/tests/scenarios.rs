@@ -1,11 +1,11 @@
-//! PAT-003, MCP-005, WT-036: the scenario suite over WebTransport, with the very handlers that the
-//! memory transport has, in either encoding.
+//! PAT-003, MCP-005, WT-036: the scenario suite over WebTransport in either encoding, with the same
+//! handlers as the memory transport.
 
 use mcp_flow_proto::Encoding;
 use mcp_flow_proto::webtransport::ClientTransport;
 use mcp_flow_server::Server;
 use mcp_flow_testkit::Peer;
-use mcp_flow_webtransport::client::Event;
+use mcp_flow_webtransport::client::TransportEvent;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -21,8 +21,8 @@ mod cbor {
     });
 }
 
-/// Connects a peer whose messages travel in this encoding as soon as they may; the peer itself
-/// sends and sees JSON. Without datagrams everything comes in order.
+/// Connects a peer whose messages are transcoded to this encoding once negotiated; the peer itself
+/// sends and receives JSON. Without datagrams everything arrives in order.
 async fn connect(server: &Server, encoding: Encoding) -> Peer {
     let running = crate::support::start(server);
     let mut settings = running.settings();
@@ -34,25 +34,25 @@ async fn connect(server: &Server, encoding: Encoding) -> Peer {
     tokio::spawn(async move {
         while let Some(frame) = incoming.recv().await {
             let frame = encode(frame, sender.encoding(), encoding);
-            // A server that has ended reads no more; the test will notice by what does not come.
+            // A closed session is noticed by the test when no response arrives.
             let _ = sender.send(&frame).await;
         }
         sender.finish().await;
     });
     tokio::spawn(async move {
-        // The server runs for as long as its client does.
+        // The server runs as long as its client.
         let _running = running;
         while let Some(event) = events.next().await {
             match event {
-                Event::Message { bytes, .. } => {
+                TransportEvent::Message { bytes, .. } => {
                     let mut message = crate::support::decode(&bytes);
-                    // What the transport adds of its own is no part of the scenarios.
+                    // Members added by the transport are not part of the scenarios.
                     if let Some(result) = message.get_mut("result").and_then(Value::as_object_mut) {
                         result.remove("transport");
                     }
                     let _ = outgoing.send(message);
                 }
-                Event::Stream(stream) => {
+                TransportEvent::Stream(stream) => {
                     tokio::spawn(crate::support::read(stream));
                 }
                 event => panic!("nothing else comes: {event:?}"),
@@ -62,8 +62,8 @@ async fn connect(server: &Server, encoding: Encoding) -> Peer {
     Peer::new(frames, messages)
 }
 
-/// What is JSON goes in the encoding of the moment, and what is not JSON is not CBOR either. A
-/// handshake asks for the encoding that is wanted.
+/// Transcodes JSON to the current encoding and passes anything else unchanged. The handshake
+/// requests the wanted encoding.
 fn encode(frame: Vec<u8>, now: Encoding, wanted: Encoding) -> Vec<u8> {
     const BREAK_OUTSIDE_ANYTHING: u8 = 0xff;
     let Ok(mut value) = serde_json::from_slice::<Value>(&frame) else {

@@ -9,9 +9,10 @@ use mcp_flow_proto::Encoding;
 use mcp_flow_server::{Limits, Server};
 use serde_json::json;
 
-/// WT-050, WT-051, WT-054: one call has three streams and two calls stream at once; nothing mixes.
+/// WT-050, WT-051, WT-054: one call has three streams and two calls stream at once; their data is
+/// not mixed up.
 #[tokio::test]
-async fn streams_do_not_mix() {
+async fn streams_are_not_mixed_up() {
     let (_running, mut caller) = ready(&server(Limits::default())).await;
     caller.ask(42, "tools/call", json!({"name": "three", "arguments": {}})).await;
     caller.ask(43, "tools/call", json!({"name": "three", "arguments": {}})).await;
@@ -27,9 +28,9 @@ async fn streams_do_not_mix() {
     }
 }
 
-/// WT-045, WT-054: streams of one call that have to wait for each other have tags of their own.
+/// WT-045, WT-054: streams of one call that have to wait for each other have different tags.
 #[tokio::test]
-async fn tags_are_not_used_twice() {
+async fn tags_are_not_reused() {
     let one = options(|options| options.streams = 1);
     let limits = Limits { inline_bytes: 1, ..Limits::default() };
     let (_running, mut caller) = ready_with(&server(limits), one).await;
@@ -44,7 +45,7 @@ async fn tags_are_not_used_twice() {
     }
 }
 
-/// WT-057: what is small stays in the message.
+/// WT-057: small results stay in the message.
 #[tokio::test]
 async fn small_results_stay_inline() {
     let limits = Limits { inline_bytes: 100, ..Limits::default() };
@@ -57,9 +58,9 @@ async fn small_results_stay_inline() {
     assert_eq!(read(caller.stream(101, 1).await).await, vec![b'x'; 101]);
 }
 
-/// WT-051, C-59: a client of the base revision gets the seed's item, and nothing else in it.
+/// WT-051, C-59: a client of the base revision gets the seed's content item without additions.
 #[tokio::test]
-async fn a_stream_is_named_as_the_seed_has_it() {
+async fn streams_are_named_in_the_form_of_seed_001() {
     let running = start(&server(Limits::default()));
     let mut caller = running.connect().await;
     let hello = json!({"protocolVersion": "2024-11-05", "capabilities": {}});
@@ -71,10 +72,10 @@ async fn a_stream_is_named_as_the_seed_has_it() {
     );
 }
 
-/// WT-049: a file that is truncated while it is streamed is told of with the reason, and its stream
-/// is reset and not finished.
+/// WT-049: if a file is truncated while it is streamed, the reason is reported and the stream is
+/// reset, not finished.
 #[tokio::test]
-async fn a_truncated_file_is_told_of() {
+async fn a_truncated_file_is_reported() {
     let file = tempfile::NamedTempFile::new().unwrap();
     // More than fits into all buffers on the way.
     file.as_file().set_len(1 << 30).unwrap();
@@ -101,16 +102,16 @@ async fn a_truncated_file_is_told_of() {
     assert!(told["error"].as_str().unwrap().contains("of 1073741824 bytes"), "{told}");
 }
 
-/// C-51: an id belongs to its request until its streams have ended, too.
+/// C-51: an id stays in use until the streams of its request have ended.
 #[tokio::test]
-async fn an_id_is_taken_while_its_stream_is_open() {
+async fn an_id_is_in_use_while_its_stream_is_open() {
     let (_running, mut caller) = ready(&server(Limits::default())).await;
     caller.call_tool(7, "endless").await;
     let stream = caller.stream(7, 1).await;
-    // Behind the client's back, which would let go of the first.
+    // Sent without tracking; the client would otherwise drop the first stream.
     let ping = json!({"jsonrpc": "2.0", "id": 7, "method": "ping"});
     let ping = Encoding::Cbor.encode(&ping).unwrap();
-    caller.client.send_unseen(&ping).await.unwrap();
+    caller.client.send_untracked(&ping).await.unwrap();
     let refused = caller.reply_to(7).await["error"].clone();
     assert_eq!(
         (&refused["code"], &refused["data"]["name"]),
@@ -119,7 +120,7 @@ async fn an_id_is_taken_while_its_stream_is_open() {
     drop(stream);
     let free = async {
         loop {
-            caller.client.send_unseen(&ping).await.unwrap();
+            caller.client.send_untracked(&ping).await.unwrap();
             if caller.reply_to(7).await.get("result").is_some() {
                 return;
             }
@@ -128,7 +129,8 @@ async fn an_id_is_taken_while_its_stream_is_open() {
     crate::support::within(free).await;
 }
 
-/// WT-047, C-60: a stream that names a request in flight, running or streaming, is no injection.
+/// WT-047, C-60: a stream that names a request in flight, running or streaming, is not an
+/// injection.
 #[tokio::test]
 async fn a_stream_for_a_request_in_flight_is_accepted() {
     let (_running, mut caller) = ready(&server(Limits::default())).await;
@@ -148,9 +150,9 @@ async fn a_stream_for_a_request_in_flight_is_accepted() {
     assert!(others.is_empty(), "nothing is reported: {others:?}");
 }
 
-/// `resources/read` streams the same way.
+/// `resources/read` uses streams the same way.
 #[tokio::test]
-async fn a_resource_comes_on_a_stream() {
+async fn resources_are_sent_on_streams() {
     let (_running, mut caller) = ready(&server(Limits::default())).await;
     let reply = caller.call(5, "resources/read", json!({"uri": "x:/large"})).await;
     assert_eq!(
@@ -161,9 +163,9 @@ async fn a_resource_comes_on_a_stream() {
     assert_eq!(read(caller.stream(5, 1).await).await, payload(1));
 }
 
-/// WT-052, WT-053: a transfer without end that nobody reads holds up no message.
+/// WT-052, WT-053: an endless unread stream does not block messages.
 #[tokio::test]
-async fn messages_pass_streams() {
+async fn unread_streams_do_not_block_messages() {
     let (_running, mut caller) = ready(&server(Limits::default())).await;
     for id in 10..14 {
         caller.call_tool(id, "endless").await;
@@ -183,10 +185,10 @@ async fn messages_pass_streams() {
     }
 }
 
-/// WT-049: a source that fails or panics is told of, its stream never looks complete, and its place and
-/// its id are free again.
+/// WT-049: a source that fails or panics is reported, its stream never looks complete, and its
+/// permit and its id are free again.
 #[tokio::test]
-async fn a_broken_source_is_told_of() {
+async fn a_failing_source_is_reported() {
     let (_running, mut caller) = ready(&server(Limits::default())).await;
     for (panics, reason) in
         [(false, "the disk is on fire"), (true, "the source of the stream panicked")]
@@ -204,7 +206,7 @@ async fn a_broken_source_is_told_of() {
     assert_eq!(caller.call(8, "ping", json!({})).await["result"], json!({}));
 }
 
-/// WT-061, C-16: cancelling a call that is answered ends its streams.
+/// WT-061, C-16: cancelling an answered call ends its streams.
 #[tokio::test]
 async fn cancelling_ends_streams() {
     let one = options(|options| options.streams = 1);
@@ -215,14 +217,14 @@ async fn cancelling_ends_streams() {
     caller.notify("$/cancel", json!({"requestId": 7})).await;
     let cut_off = async { while stream.next().await.is_ok_and(|piece| piece.is_some()) {} };
     crate::support::within(cut_off).await;
-    // The only place is free again.
+    // The only permit is free again.
     caller.call_tool(8, "endless").await;
     caller.stream(8, 1).await;
 }
 
-/// A stream that a client does not want ends without a word.
+/// A stream stopped by the client ends without a report.
 #[tokio::test]
-async fn a_dropped_stream_frees_its_place() {
+async fn a_dropped_stream_frees_its_permit() {
     let one = options(|options| options.streams = 1);
     let (_running, mut caller) = ready_with(&server(Limits::default()), one).await;
     for id in 7..10 {
@@ -232,9 +234,9 @@ async fn a_dropped_stream_frees_its_place() {
     assert!(caller.settle().await.is_empty());
 }
 
-/// WT-045, C-02, C-16: at the limit results wait, some of them, and the rest is refused.
+/// WT-045, C-02, C-16: at the limit some results wait, and the rest is rejected.
 #[tokio::test]
-async fn streams_are_limited() {
+async fn open_streams_are_limited() {
     let two = options(|options| (options.streams, options.waiting_streams) = (2, 1));
     let (_running, mut caller) = ready_with(&server(Limits::default()), two).await;
     caller.call_tool(1, "endless").await;
@@ -256,9 +258,9 @@ async fn streams_are_limited() {
     assert_eq!(caller.reply_to(3).await["result"]["content"][0]["streamTag"], 1);
 }
 
-/// WT-045: a result waits for a free stream for so long, and then its caller is told.
+/// WT-045: waiting for a stream permit times out with an error.
 #[tokio::test]
-async fn waiting_for_a_stream_has_an_end() {
+async fn waiting_for_a_stream_times_out() {
     let short = options(|options| {
         (options.streams, options.waiting_time) = (1, Duration::from_millis(200));
     });
@@ -271,10 +273,10 @@ async fn waiting_for_a_stream_has_an_end() {
     assert_eq!(caller.call_tool(3, "endless").await["result"]["content"][0]["streamTag"], 1);
 }
 
-/// C-13, WT-018: a request whose id is no number of 32 bits gets its result inline, or is told why
-/// it gets none.
+/// C-13, WT-018: a request whose id is not a 32-bit number gets its result inline, or an error that
+/// says why not.
 #[tokio::test]
-async fn odd_ids_have_no_streams() {
+async fn ids_beyond_32_bits_have_no_streams() {
     let limits = Limits { result_bytes: 3 * 1024 * 1024, ..Limits::default() };
     let (_running, mut caller) = ready(&server(limits)).await;
     for id in [json!("seven"), json!(0), json!(-1), json!(4_294_967_296_u64), json!(1.5)] {
@@ -287,9 +289,9 @@ async fn odd_ids_have_no_streams() {
     }
 }
 
-/// WT-063, WT-064, WT-065: what is on its way at the end arrives, and nothing new begins.
+/// WT-063, WT-064, WT-065: streams in progress at shutdown finish, and no new ones begin.
 #[tokio::test]
-async fn streams_finish_after_the_goodbye() {
+async fn streams_finish_during_shutdown() {
     let (_running, mut caller) = ready(&server(Limits::default())).await;
     caller.call_tool(7, "three").await;
     let streams = [caller.stream(7, 1).await, caller.stream(7, 2).await, caller.stream(7, 3).await];
@@ -304,9 +306,9 @@ async fn streams_finish_after_the_goodbye() {
     assert!(end.contains("code=0"), "{end}");
 }
 
-/// WT-066: a stream that is not read holds up the end no longer than it may.
+/// WT-066: an unread stream delays the shutdown no longer than the drain limit.
 #[tokio::test]
-async fn the_end_is_not_waited_for_forever() {
+async fn unread_streams_do_not_delay_shutdown() {
     let limits = Limits { drain_time: Duration::from_millis(200), ..Limits::default() };
     let (_running, mut caller) = ready(&server(limits)).await;
     caller.call_tool(7, "endless").await;
@@ -317,10 +319,10 @@ async fn the_end_is_not_waited_for_forever() {
     caller.end().await;
 }
 
-/// WT-017, WT-047, WT-069: streams that a client opens are reset and reported, and a hundred
-/// thousand of them disturb nobody.
+/// WT-017, WT-047, WT-069: streams opened by a client are reset and reported, and a hundred
+/// thousand of them do no harm.
 #[tokio::test]
-async fn injected_streams_are_refused() {
+async fn injected_streams_are_rejected() {
     let (running, mut caller) = ready(&server(Limits::default())).await;
     let session = caller.client.session().clone();
     let mut stream = session.open_uni().await.unwrap();

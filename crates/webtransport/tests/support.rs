@@ -1,21 +1,23 @@
-//! A server on a free port, and a client that is spoken by hand.
+//! A server on a free port, and a low-level client.
 
 pub(crate) mod bulky;
 
 use std::collections::VecDeque;
 
-use mcp_flow_proto::webtransport::{Channel, ClientTransport};
+use mcp_flow_proto::webtransport::{ClientTransport, DatagramChannel};
 use mcp_flow_proto::{Encoding, Raw};
 use mcp_flow_server::Server;
 use mcp_flow_testkit::wait;
 use mcp_flow_tls::Tls;
-use mcp_flow_webtransport::client::{self, Client, Event, Events, IncomingStream, Settings, Trust};
+use mcp_flow_webtransport::client::{
+    self, ConnectSettings, IncomingStream, TransportClient, TransportEvent, TransportEvents, Trust,
+};
 use mcp_flow_webtransport::{Bound, DatagramCounts, Options, bind};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// A server that runs.
+/// A running server.
 pub(crate) struct Running {
     pub(crate) url: String,
     pub(crate) hash: String,
@@ -53,39 +55,39 @@ pub(crate) fn options(change: impl FnOnce(&mut Options)) -> impl FnOnce(Bound) -
 }
 
 impl Running {
-    pub(crate) fn settings(&self) -> Settings {
-        Settings::new(Trust::hash(&self.hash).unwrap())
+    pub(crate) fn settings(&self) -> ConnectSettings {
+        ConnectSettings::new(Trust::hash(&self.hash).unwrap())
     }
 
     pub(crate) async fn connect(&self) -> Caller {
         self.connect_with(self.settings()).await
     }
 
-    pub(crate) async fn connect_with(&self, settings: Settings) -> Caller {
+    pub(crate) async fn connect_with(&self, settings: ConnectSettings) -> Caller {
         let (client, events) = client::connect(&self.url, settings).await.unwrap();
         Caller::new(client, events)
     }
 
-    /// Ends the server and waits for that.
+    /// Stops the server and waits for it.
     pub(crate) async fn stop(self) {
         let _ = self.stop.send(());
         within(self.serving).await.unwrap();
     }
 }
 
-/// A client that is spoken by hand.
+/// A low-level client that keeps unmatched events.
 pub(crate) struct Caller {
-    pub(crate) client: Client,
-    pub(crate) events: Events,
-    kept: VecDeque<Event>,
+    pub(crate) client: TransportClient,
+    pub(crate) events: TransportEvents,
+    kept: VecDeque<TransportEvent>,
 }
 
 impl Caller {
-    pub(crate) fn new(client: Client, events: Events) -> Self {
+    pub(crate) fn new(client: TransportClient, events: TransportEvents) -> Self {
         Self { client, events, kept: VecDeque::new() }
     }
 
-    /// Shakes hands and returns the whole answer.
+    /// Performs the handshake and returns the whole response.
     pub(crate) async fn initialize(&mut self, encodings: &[Encoding]) -> Value {
         let params = json!({
             "protocolVersion": "2025-11-25", "capabilities": {},
@@ -126,14 +128,14 @@ impl Caller {
         self.call(id, "tools/call", json!({"name": name, "arguments": {}})).await
     }
 
-    /// The first message, kept or coming, that is the one wanted.
+    /// Returns the first matching message, kept or new.
     pub(crate) async fn message(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         self.find(|event| match event {
-            Event::Message { encoding, bytes } => {
+            TransportEvent::Message { encoding, bytes } => {
                 let message = decode(&bytes);
                 match is_it(&message) {
                     true => Ok(message),
-                    false => Err(Box::new(Event::Message { encoding, bytes })),
+                    false => Err(Box::new(TransportEvent::Message { encoding, bytes })),
                 }
             }
             event => Err(Box::new(event)),
@@ -152,7 +154,7 @@ impl Caller {
 
     pub(crate) async fn stream(&mut self, request: u32, tag: u32) -> IncomingStream {
         self.find(|event| match event {
-            Event::Stream(stream)
+            TransportEvent::Stream(stream)
                 if (stream.header().request, stream.header().tag) == (request, tag) =>
             {
                 Ok(stream)
@@ -162,9 +164,9 @@ impl Caller {
         .await
     }
 
-    pub(crate) async fn datagram(&mut self) -> (Channel, u32, Vec<u8>) {
+    pub(crate) async fn datagram(&mut self) -> (DatagramChannel, u32, Vec<u8>) {
         self.find(|event| match event {
-            Event::Datagram { channel, request, payload } => {
+            TransportEvent::Datagram { channel, request, payload } => {
                 Ok((channel, request, payload.to_vec()))
             }
             event => Err(Box::new(event)),
@@ -172,19 +174,22 @@ impl Caller {
         .await
     }
 
-    /// Everything that came and was not asked for, after making sure by a ping that all did.
-    pub(crate) async fn settle(&mut self) -> Vec<Event> {
+    /// Returns all unmatched events, after a ping has made sure that all have arrived.
+    pub(crate) async fn settle(&mut self) -> Vec<TransportEvent> {
         self.call("settle", "ping", json!({})).await;
         self.kept.drain(..).collect()
     }
 
-    /// Waits for the end of the session; says its code and reason.
+    /// Waits for the end of the session and returns its code and reason.
     pub(crate) async fn end(&mut self) -> String {
         within(async { while self.events.next().await.is_some() {} }).await;
         within(self.client.closed()).await.to_string()
     }
 
-    async fn find<T>(&mut self, is_it: impl Fn(Event) -> Result<T, Box<Event>>) -> T {
+    async fn find<T>(
+        &mut self,
+        is_it: impl Fn(TransportEvent) -> Result<T, Box<TransportEvent>>,
+    ) -> T {
         for _ in 0..self.kept.len() {
             let event = self.kept.pop_front().unwrap();
             match is_it(event) {
@@ -214,7 +219,7 @@ pub(crate) async fn read(mut stream: IncomingStream) -> Vec<u8> {
     all
 }
 
-/// A message in either encoding.
+/// Decodes a message in either encoding.
 pub(crate) fn decode(message: &[u8]) -> Value {
     match message.first() {
         Some(b'{' | b'[') => serde_json::from_slice(message).unwrap(),
@@ -222,7 +227,7 @@ pub(crate) fn decode(message: &[u8]) -> Value {
     }
 }
 
-/// Waits for something that takes no time; what takes long fails with where it was waited for.
+/// Waits for a future that should complete soon. A timeout reports the caller's location.
 #[track_caller]
 pub(crate) fn within<T>(future: impl Future<Output = T>) -> impl Future<Output = T> {
     let place = std::panic::Location::caller();

@@ -1,6 +1,6 @@
 //! Pages of other sites, and names made to point here (MCP-049, WT-068).
 
-use mcp_flow::webtransport::client::{self, Settings};
+use mcp_flow::webtransport::client::{self, ConnectSettings};
 use mcp_flow_testkit::http::Request;
 use web_transport_quinn::Session;
 use web_transport_quinn::proto::ConnectRequest;
@@ -75,7 +75,7 @@ async fn foreign_sessions_are_refused() {
     let (mut book, port) = (Book::default(), target.address.port());
     for origin in ORIGINS {
         let origin = origin.replace("{port}", &port.to_string());
-        let claiming = Settings { origin: Some(origin.clone()), ..settings(&target, None) };
+        let claiming = ConnectSettings { origin: Some(origin.clone()), ..settings(&target, None) };
         let refused = client::connect(url(&target), claiming).await.err().map(|it| it.to_string());
         let is_refused = refused.as_ref().is_some_and(|refused| refused.contains("403"));
         book.check(format!("CONNECT from {origin:?}"), is_refused, format_args!("{refused:?}"));

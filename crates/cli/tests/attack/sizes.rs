@@ -142,7 +142,7 @@ async fn frames_that_are_too_long_end_the_session() {
         let _ = client.send_bytes(&bytes).await;
         let told = async {
             while let Some(event) = events.next().await {
-                if let client::Event::Message { bytes, .. } = event {
+                if let client::TransportEvent::Message { bytes, .. } = event {
                     return serde_json::from_slice::<Value>(&bytes).unwrap_or_default();
                 }
             }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use mcp_flow::webtransport::client::{self, Client, Event, Settings, Trust};
+use mcp_flow::webtransport::client::{
+    self, ConnectSettings, TransportClient, TransportEvent, Trust,
+};
 use mcp_flow_proto::webtransport::ClientTransport;
 use mcp_flow_proto::{Encoding, Raw};
 use mcp_flow_testkit::Peer;
@@ -15,10 +17,10 @@ use web_transport_quinn::quinn::{ClientConfig, Connection, ConnectionError, Endp
 use crate::attack::target::Target;
 
 /// How a good client reaches the target.
-pub(crate) fn settings(target: &Target, token: Option<&str>) -> Settings {
+pub(crate) fn settings(target: &Target, token: Option<&str>) -> ConnectSettings {
     let hash = target.places["certificateHash"].as_str().unwrap();
     let token = token.map(str::to_owned);
-    Settings { token, datagrams: false, ..Settings::new(Trust::hash(hash).unwrap()) }
+    ConnectSettings { token, datagrams: false, ..ConnectSettings::new(Trust::hash(hash).unwrap()) }
 }
 
 /// Where the target is.
@@ -42,7 +44,7 @@ pub(crate) async fn connect(target: &Target, token: Option<&str>, wanted: Encodi
     });
     tokio::spawn(async move {
         while let Some(event) = events.next().await {
-            if let Event::Message { bytes, .. } = event {
+            if let TransportEvent::Message { bytes, .. } = event {
                 let _ = outgoing.send(decode(&bytes));
             }
         }
@@ -50,10 +52,10 @@ pub(crate) async fn connect(target: &Target, token: Option<&str>, wanted: Encodi
     Peer::new(frames, messages)
 }
 
-async fn send(client: &Client, frame: Vec<u8>, wanted: Encoding) {
+async fn send(client: &TransportClient, frame: Vec<u8>, wanted: Encoding) {
     let Ok(mut value) = serde_json::from_slice::<Value>(&frame) else {
         // A server that has ended takes no more; the test will notice by what does not come.
-        return drop(client.send_unseen(&frame).await);
+        return drop(client.send_untracked(&frame).await);
     };
     if value["method"] == "initialize" && value["params"].is_object() {
         value["params"]["transport"] = json!(ClientTransport::new(&[wanted]));
@@ -65,7 +67,7 @@ async fn send(client: &Client, frame: Vec<u8>, wanted: Encoding) {
         Encoding::Json => frame,
         Encoding::Cbor => Encoding::Cbor.encode(&value).unwrap(),
     };
-    drop(client.send_unseen(&frame).await);
+    drop(client.send_untracked(&frame).await);
 }
 
 fn decode(message: &[u8]) -> Value {

@@ -1,17 +1,17 @@
 //! A peer over the control stream of WebTransport.
 
-use mcp_flow::webtransport::client::{Event, Settings, Trust, connect};
+use mcp_flow::webtransport::client::{ConnectSettings, TransportEvent, Trust, connect};
 use mcp_flow_testkit::Peer;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 /// The usual settings for a program that has said where everything is.
-pub(crate) fn settings(places: &Value) -> Settings {
-    Settings::new(Trust::hash(places["certificateHash"].as_str().unwrap()).unwrap())
+pub(crate) fn settings(places: &Value) -> ConnectSettings {
+    ConnectSettings::new(Trust::hash(places["certificateHash"].as_str().unwrap()).unwrap())
 }
 
 /// Connects to a program that has said where everything is; None if it is not there.
-pub(crate) async fn peer(places: &Value, settings: Settings) -> Option<Peer> {
+pub(crate) async fn peer(places: &Value, settings: ConnectSettings) -> Option<Peer> {
     let url = places["webtransport"].as_str().unwrap();
     let (client, mut events) = connect(url, settings).await.ok()?;
     let (frames, mut to_send) = mpsc::unbounded_channel::<Vec<u8>>();
@@ -25,7 +25,7 @@ pub(crate) async fn peer(places: &Value, settings: Settings) -> Option<Peer> {
                     _ => return client.close(),
                 },
                 event = events.next() => match event {
-                    Some(Event::Message { bytes, .. }) => {
+                    Some(TransportEvent::Message { bytes, .. }) => {
                         let _ = received.send(serde_json::from_slice(&bytes).unwrap());
                     }
                     Some(_) => {}

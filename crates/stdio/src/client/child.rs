@@ -1,21 +1,22 @@
-//! A server that is spawned as a process of its own.
+//! Servers spawned as child processes.
 
 use std::ffi::{OsStr, OsString};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use mcp_flow_client::neutral;
 use mcp_flow_client::transport::{Connector, Inbox, Transport, TransportError};
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
-use super::carry::over;
+use super::io_task::spawn_io_task;
 
-/// A server that is spawned, anew for every connection.
+/// A server program, spawned for every connection.
 ///
 /// ```
 /// use mcp_flow_stdio::client::Program;
@@ -32,20 +33,20 @@ pub struct Program {
     target: String,
 }
 
-/// What becomes of what a server writes to its standard error.
+/// Handling of the server's standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stderr {
-    /// Its last lines are kept, to be told when it fails.
+    /// Keep the last lines and add them to error messages.
     #[default]
     Keep,
-    /// It goes where ours goes.
+    /// Inherit standard error.
     Inherit,
-    /// It is thrown away.
+    /// Discard the output.
     Discard,
 }
 
 impl Program {
-    /// A program, looked for in `PATH`.
+    /// Creates a program that is looked up in `PATH`.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         let program = program.as_ref().to_owned();
         Self {
@@ -69,21 +70,21 @@ impl Program {
         self
     }
 
-    /// Sets a variable of its environment; everything else it has from ours.
+    /// Sets an environment variable; the others are inherited.
     #[must_use]
     pub fn environment(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// Sets the folder it runs in. Defaults to ours.
+    /// Sets the working directory. Inherited by default.
     #[must_use]
     pub fn folder(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
     }
 
-    /// Sets what becomes of its standard error. Defaults to [`Stderr::Keep`].
+    /// Sets the handling of standard error. Defaults to [`Stderr::Keep`].
     #[must_use]
     pub fn stderr(mut self, stderr: Stderr) -> Self {
         self.stderr = stderr;
@@ -102,7 +103,7 @@ impl Program {
                 Stderr::Inherit => Stdio::inherit(),
                 Stderr::Discard => Stdio::null(),
             })
-            // A ctrl-c in a terminal is for us, who then ask the server to leave.
+            // Ctrl-c in a terminal must only reach this process, which then shuts the server down.
             .process_group(0)
             .kill_on_drop(true);
         if let Some(folder) = &self.folder {
@@ -126,98 +127,99 @@ impl Connector for Program {
             let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
                 return Err(TransportError::Lost("the process has no pipes".to_owned()));
             };
-            let last_words = LastWords::default();
-            let listener = child.stderr.take().map(|stderr| last_words.listen(stderr));
-            let owned = Owned { child, last_words, listener };
-            Ok(over("stdio", stdout, stdin, inbox, Some(owned)))
+            let stderr_tail = StderrTail::default();
+            let reader = child.stderr.take().map(|stderr| stderr_tail.spawn_reader(stderr));
+            let child = ChildProcess { child, stderr_tail, reader };
+            Ok(spawn_io_task("stdio", stdout, stdin, inbox, Some(child)))
         })
     }
 }
 
-/// The process behind a connection.
-pub(crate) struct Owned {
+/// The child process of a connection.
+pub(crate) struct ChildProcess {
     child: Child,
-    last_words: LastWords,
-    listener: Option<JoinHandle<()>>,
+    stderr_tail: StderrTail,
+    reader: Option<JoinHandle<()>>,
 }
 
-impl Owned {
-    /// Sees the process off: it has had the end of its input; then it is asked, then made to.
-    pub(crate) async fn end(mut self, why: TransportError) -> TransportError {
-        let mut status = tokio::time::timeout(GRACE, self.child.wait()).await;
+impl ChildProcess {
+    /// Shuts the process down: after the end of its input it gets time to exit, then SIGTERM, then
+    /// SIGKILL.
+    pub(crate) async fn shut_down(mut self, why: TransportError) -> TransportError {
+        let mut status = tokio::time::timeout(STEP_TIMEOUT, self.child.wait()).await;
         for signal in [Signal::TERM, Signal::KILL] {
             if status.is_err() {
                 self.send(signal);
-                status = tokio::time::timeout(GRACE, self.child.wait()).await;
+                status = tokio::time::timeout(STEP_TIMEOUT, self.child.wait()).await;
             }
         }
-        if let Some(listener) = self.listener.take() {
-            let _ = tokio::time::timeout(LAST_READ, listener).await;
+        if let Some(reader) = self.reader.take() {
+            let _ = tokio::time::timeout(STDERR_TIMEOUT, reader).await;
         }
         let TransportError::Lost(what) = why else { return why };
         let how = match status {
             Ok(Ok(status)) if !status.success() => format!("{what} ({status})"),
             _ => what,
         };
-        TransportError::Lost(match self.last_words.text() {
-            Some(words) => format!("{how}; its last words were: {words}"),
+        TransportError::Lost(match self.stderr_tail.text() {
+            Some(tail) => format!("{how}; last stderr output: {tail}"),
             None => how,
         })
     }
 }
 
-impl Owned {
-    /// Signals the process and all it has started: what is spawned is often a script around the
-    /// server. Nothing happens once it has been waited for.
+impl ChildProcess {
+    /// Signals the process group, because the child is often a script around the server. Does
+    /// nothing once the child was waited for.
     fn send(&self, signal: Signal) {
         let group = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(group) = group {
-            // It may have ended this moment.
+            // It may have just exited.
             let _ = kill_process_group(group, signal);
         }
     }
 }
 
-impl Drop for Owned {
-    /// Nobody is left behind by whoever has no time to see the process off.
+impl Drop for ChildProcess {
+    /// Kills the process if there was no time for a shutdown.
     fn drop(&mut self) {
         self.send(Signal::KILL);
     }
 }
 
-/// The end of what a server wrote to its standard error.
+/// The last bytes of a server's standard error.
 #[derive(Clone, Debug, Default)]
-struct LastWords {
-    kept: Arc<Mutex<Vec<u8>>>,
+struct StderrTail {
+    bytes: Arc<Mutex<Vec<u8>>>,
 }
 
-impl LastWords {
-    fn listen(&self, mut stderr: impl AsyncRead + Send + Unpin + 'static) -> JoinHandle<()> {
-        let kept = self.kept.clone();
+impl StderrTail {
+    fn spawn_reader(&self, mut stderr: impl AsyncRead + Send + Unpin + 'static) -> JoinHandle<()> {
+        let bytes = self.bytes.clone();
         tokio::spawn(async move {
             let mut buffer = [0; 4096];
             while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                kept.extend_from_slice(&buffer[..read]);
-                let over = kept.len().saturating_sub(KEPT);
-                kept.drain(..over);
+                let mut bytes = bytes.lock();
+                bytes.extend_from_slice(&buffer[..read]);
+                let over = bytes.len().saturating_sub(TAIL_BYTES);
+                bytes.drain(..over);
             }
         })
     }
 
     fn text(&self) -> Option<String> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&kept);
+        let bytes = self.bytes.lock();
+        let text = String::from_utf8_lossy(&bytes);
         let text = text.trim();
         (!text.is_empty()).then(|| neutral::text(text).into_owned())
     }
 }
 
-/// How long a process gets at each step of being seen off.
-const GRACE: Duration = Duration::from_secs(2);
+/// Time limit for each step of the shutdown.
+const STEP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long what it wrote last is waited for; its own children may keep the pipe open.
-const LAST_READ: Duration = Duration::from_millis(200);
+/// Time limit for reading the last output; grandchildren may keep the pipe open.
+const STDERR_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// How much of its standard error is kept, in bytes.
-const KEPT: usize = 2048;
+/// Maximum length of the tail, in bytes.
+const TAIL_BYTES: usize = 2048;

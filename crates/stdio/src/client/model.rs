@@ -1,4 +1,4 @@
-//! A command that answers like a model.
+//! A model backend that runs a command.
 
 use std::ffi::{OsStr, OsString};
 use std::process::Stdio;
@@ -12,9 +12,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// A command that answers like a model: the request goes to its standard input as JSON, in the
-/// form of `sampling/createMessage`; what it writes to its standard output is the answer, as a
-/// result in the form of the protocol or as plain text.
+/// A model backend that runs a command for each request. The command reads the params of
+/// `sampling/createMessage` as JSON from standard input and writes the result to standard output,
+/// as JSON or as plain text.
 #[derive(Clone, Debug)]
 pub struct CommandModel {
     name: String,
@@ -23,7 +23,7 @@ pub struct CommandModel {
 }
 
 impl CommandModel {
-    /// A program, looked for in `PATH`, which answers under this name.
+    /// Creates a backend from a program, looked up in `PATH`, under this model name.
     pub fn new(name: impl Into<String>, program: impl AsRef<OsStr>) -> Self {
         let program = program.as_ref().to_owned();
         Self { name: name.into(), program, arguments: Vec::new() }
@@ -44,7 +44,7 @@ impl CommandModel {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Whoever stops waiting stops the command.
+            // Dropping the future stops the command.
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| format!("{} cannot be started: {error}", self.program.display()))?;
@@ -52,38 +52,38 @@ impl CommandModel {
         let (Some(mut stdin), Some(stdout), Some(mut stderr)) = pipes else {
             return Err("the command has no pipes".to_owned());
         };
-        let writing = async move {
-            // One that does not read its input may still answer.
+        let write_input = async move {
+            // A command may answer without read_output its input.
             let _ = stdin.write_all(&input).await;
         };
-        let reading = async {
+        let read_output = async {
             let mut output = Vec::new();
-            let read = stdout.take(LONGEST + 1).read_to_end(&mut output).await;
+            let read = stdout.take(RESULT_LIMIT + 1).read_to_end(&mut output).await;
             read.map(|_| output).map_err(|error| error.to_string())
         };
-        // Beside the rest, so that the command is not held up by what it complains of.
-        let complaining = tokio::spawn(async move {
-            let mut complaint = Vec::new();
-            let _ = (&mut stderr).take(LONGEST_COMPLAINT).read_to_end(&mut complaint).await;
+        // Concurrently, so that the command does not block on a full stderr pipe.
+        let stderr_reader = tokio::spawn(async move {
+            let mut captured = Vec::new();
+            let _ = (&mut stderr).take(STDERR_LIMIT).read_to_end(&mut captured).await;
             let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
-            complaint
+            captured
         });
-        let ((), output) = tokio::join!(writing, reading);
+        let ((), output) = tokio::join!(write_input, read_output);
         let output = output?;
-        if output.len() as u64 > LONGEST {
-            return Err(format!("the answer has more than {LONGEST} bytes"));
+        if output.len() as u64 > RESULT_LIMIT {
+            return Err(format!("the result is longer than {RESULT_LIMIT} bytes"));
         }
         let status = child.wait().await.map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(&output);
         if !status.success() {
-            // Something that the command has left running may keep its end open.
-            let complaint = timeout(GRACE, complaining).await.ok().and_then(Result::ok);
-            let complaint = complaint.unwrap_or_default();
-            let complaint = String::from_utf8_lossy(&complaint);
-            let said = [complaint.trim(), text.trim()].into_iter().find(|said| !said.is_empty());
-            let said = said.unwrap_or("it wrote nothing to standard error");
+            // A process the command left running may keep the pipe open.
+            let captured = timeout(STDERR_TIMEOUT, stderr_reader).await.ok().and_then(Result::ok);
+            let captured = captured.unwrap_or_default();
+            let captured = String::from_utf8_lossy(&captured);
+            let shown = [captured.trim(), text.trim()].into_iter().find(|shown| !shown.is_empty());
+            let shown = shown.unwrap_or("it wrote nothing to standard error");
             let program = self.program.display();
-            return Err(format!("{program} failed ({status}): {}", neutral::shorten(said, 200)));
+            return Err(format!("{program} failed ({status}): {}", neutral::shorten(shown, 200)));
         }
         Ok(self.read(text.trim()))
     }
@@ -109,14 +109,14 @@ impl Backend for CommandModel {
     }
 }
 
-/// Limit on the bytes read of a command's stderr; the rest is discarded.
-const LONGEST_COMPLAINT: u64 = 64 << 10;
+/// Maximum length of stderr that is read; the rest is discarded.
+const STDERR_LIMIT: u64 = 64 << 10;
 
-/// Time limit for the stderr of a command that has ended.
-const GRACE: Duration = Duration::from_secs(1);
+/// Time limit for read_output stderr of a command that has exited.
+const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long an answer may be, in bytes.
-const LONGEST: u64 = 4 << 20;
+/// Maximum length of a result in bytes.
+const RESULT_LIMIT: u64 = 4 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -125,17 +125,17 @@ mod tests {
 
     use super::CommandModel;
 
-    /// PAT-055: a command that fails says why.
+    /// PAT-055: the error contains the command's stderr.
     #[tokio::test]
-    async fn what_a_failed_command_complains_of_is_told() {
+    async fn a_failed_command_reports_its_stderr() {
         for (script, words) in [
             ("echo no licence >&2; exit 3", "sh failed (exit status: 3): no licence"),
             ("echo out of paper; exit 1", "out of paper"),
             ("exit 3", "it wrote nothing to standard error"),
         ] {
             let model = CommandModel::new("broken", "sh").arguments(["-c", script]);
-            let told = model.ask(CreateMessage::default()).await.unwrap_err();
-            assert!(told.contains(words), "{told}");
+            let error = model.ask(CreateMessage::default()).await.unwrap_err();
+            assert!(error.contains(words), "{error}");
         }
     }
 }

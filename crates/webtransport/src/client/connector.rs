@@ -1,4 +1,4 @@
-//! A server that is reached by WebTransport, as the client above wants it.
+//! Connector for servers reached by WebTransport.
 
 use std::sync::Arc;
 
@@ -7,28 +7,28 @@ use mcp_flow_client::authorizer::{MOST_REPETITIONS, Refusal};
 use mcp_flow_client::transport::{Connector, Inbox, Transport, TransportError};
 use mcp_flow_proto::Encoding;
 use web_transport_quinn::http::{HeaderValue, StatusCode, header};
-use web_transport_quinn::{ClientError, proto};
+use web_transport_quinn::{ClientError, RecvStream, proto};
 
-use super::carry::WebTransport;
-use super::{Client, ConnectError, Events, Settings, connect};
+use super::transport::WebTransport;
+use super::{ConnectError, ConnectSettings, TransportClient, establish};
 
-/// A server that is reached by WebTransport, as often as it takes.
+/// A connector for a WebTransport server.
 #[derive(Clone, Debug)]
 pub struct WebTransportServer {
     url: String,
-    settings: Settings,
+    settings: ConnectSettings,
     encodings: Vec<Encoding>,
 }
 
-/// Reaches the server at `https://HOST:PORT/mcp-flow`.
+/// Creates a connector for the server at `https://HOST:PORT/mcp-flow`.
 ///
 /// ```no_run
 /// use mcp_flow_client::Client;
-/// use mcp_flow_webtransport::client::{Settings, Trust, server};
+/// use mcp_flow_webtransport::client::{ConnectSettings, Trust, server};
 /// use tokio::io::AsyncReadExt;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let settings = Settings::new(Trust::hash("3ad1…")?);
+/// let settings = ConnectSettings::new(Trust::hash("3ad1…")?);
 /// let server = server("https://localhost:4433/mcp-flow", settings);
 /// let client = Client::builder().connect(server).await?;
 /// let result = client.call_tool("read_file", serde_json::json!({"path": "/big.log"})).raw().await?;
@@ -39,7 +39,7 @@ pub struct WebTransportServer {
 /// # Ok(())
 /// # }
 /// ```
-pub fn server(url: impl Into<String>, settings: Settings) -> WebTransportServer {
+pub fn server(url: impl Into<String>, settings: ConnectSettings) -> WebTransportServer {
     WebTransportServer {
         url: url.into(),
         settings,
@@ -48,16 +48,17 @@ pub fn server(url: impl Into<String>, settings: Settings) -> WebTransportServer 
 }
 
 impl WebTransportServer {
-    /// Offers these encodings, the one liked best first. Defaults to CBOR, then JSON, as in seed 001.
+    /// Sets the encodings to offer in order of preference. Defaults to CBOR, then JSON, as in seed
+    /// 001.
     ///
-    /// Encodings are agreed on in the handshake, so a client that likes another than JSON best speaks
-    /// a revision that has one, unless it is told which to speak (C-61).
+    /// The encoding is negotiated in the handshake. A client that prefers an encoding other than
+    /// JSON therefore uses a handshake revision, unless a revision is set explicitly (C-61).
     ///
     /// ```
     /// use mcp_flow_proto::Encoding;
-    /// use mcp_flow_webtransport::client::{Settings, Trust, server};
+    /// use mcp_flow_webtransport::client::{ConnectSettings, Trust, server};
     ///
-    /// let server = server("https://localhost:4433/mcp-flow", Settings::new(Trust::System));
+    /// let server = server("https://localhost:4433/mcp-flow", ConnectSettings::new(Trust::System));
     /// let server = server.encodings(&[Encoding::Json]);
     /// ```
     #[must_use]
@@ -66,14 +67,17 @@ impl WebTransportServer {
         self
     }
 
-    /// Connects, with the credential of the server where there is one.
-    async fn reach(&self, mut settings: Settings) -> Result<(Client, Events), TransportError> {
-        let is_given =
+    /// Connects with the credential of the authorizer, if there is one.
+    async fn connect_authorized(
+        &self,
+        mut settings: ConnectSettings,
+    ) -> Result<(TransportClient, RecvStream), TransportError> {
+        let has_credential =
             settings.token.is_some() || settings.headers.contains_key(header::AUTHORIZATION);
         let authorizer =
-            settings.authorizer.take().filter(|known| !is_given && known.is_for(&self.url));
+            settings.authorizer.take().filter(|known| !has_credential && known.is_for(&self.url));
         let Some(authorizer) = authorizer else {
-            return connect(&self.url, settings).await.map_err(explain);
+            return establish(&self.url, &settings).await.map_err(transport_error);
         };
         let mut repetitions = 0;
         loop {
@@ -81,20 +85,20 @@ impl WebTransportServer {
             let mut attempt = settings.clone();
             if let Some(credential) = &shown {
                 let value = HeaderValue::from_str(credential.header());
-                let mut value = value.map_err(|_| explain(ConnectError::Header))?;
+                let mut value = value.map_err(|_| transport_error(ConnectError::Header))?;
                 value.set_sensitive(true);
                 attempt.headers.insert(header::AUTHORIZATION, value);
             }
-            let error = match connect(&self.url, attempt).await {
+            let error = match establish(&self.url, &attempt).await {
                 Ok(connected) => return Ok(connected),
-                Err(error) => explain(error),
+                Err(error) => transport_error(error),
             };
             let is_refused = matches!(error, TransportError::Unauthorized { .. });
             if repetitions == MOST_REPETITIONS || !is_refused {
                 return Err(error);
             }
             repetitions += 1;
-            // The library hands out the status alone.
+            // The library exposes only the status.
             let refusal = Refusal { shown, status: 401, challenges: Vec::new() };
             if !authorizer.refused(refusal).await? {
                 return Err(error);
@@ -114,8 +118,8 @@ impl Connector for WebTransportServer {
             let mut settings = self.settings.clone();
             settings.frame = inbox.frame_limit();
             settings.signed = inbox.take_signed();
-            let (client, events) = Box::pin(self.reach(settings)).await?;
-            let transport = WebTransport::begin(client, events, inbox, &self.encodings);
+            let (client, control) = Box::pin(self.connect_authorized(settings)).await?;
+            let transport = WebTransport::spawn(client, control, inbox, &self.encodings);
             Ok(Arc::new(transport) as Arc<dyn Transport>)
         })
     }
@@ -125,8 +129,8 @@ impl Connector for WebTransportServer {
     }
 }
 
-/// What a failure to connect means to the client above.
-fn explain(error: ConnectError) -> TransportError {
+/// Maps a connection failure to a transport error.
+fn transport_error(error: ConnectError) -> TransportError {
     let status = match &error {
         ConnectError::Server(ClientError::HttpError(error)) => status_of(error),
         _ => None,
@@ -138,7 +142,7 @@ fn explain(error: ConnectError) -> TransportError {
         Some(status) => TransportError::Refused { what, status, retry_after: None },
         None => {
             if what.contains("invalid peer certificate") {
-                what += "; a certificate the server made itself is believed by its hash";
+                what += "; trust a self-signed certificate by its fingerprint";
             }
             TransportError::Unreachable { what, source: None }
         }

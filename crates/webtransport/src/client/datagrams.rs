@@ -1,58 +1,58 @@
-//! Datagrams, as what they say.
+//! Decoding of received datagrams.
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use mcp_flow_client::Error;
-use mcp_flow_proto::webtransport::{AudioChunk, Channel};
+use mcp_flow_proto::webtransport::{AudioChunk, DatagramChannel};
 use mcp_flow_proto::{Encoding, Raw, method, write};
 use serde_json::{Map, Value};
 use tokio::sync::broadcast;
 
-use super::carry::WebTransport;
+use super::transport::WebTransport;
 
-/// A piece of sound.
+/// An audio chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sound {
+pub struct ReceivedAudio {
     /// The request it belongs to, as announced by `$/audio`.
     pub request: u32,
-    /// Which piece it is, from 0 on; a gap tells what was lost.
+    /// Sequence number, starting at 0. A gap shows that chunks were lost.
     pub sequence: u32,
-    /// When it begins, in milliseconds from the first.
+    /// Start time in milliseconds, relative to the first chunk.
     pub timestamp: u32,
-    /// The sound, in the codec announced.
+    /// The audio data, in the announced codec.
     pub data: Bytes,
 }
 
-/// The sound that a server sends to this client from now on, until the connection is lost. Whoever
-/// does not listen often enough misses the oldest.
+/// Returns the audio chunks that the server sends from now on, until the connection is lost. A slow
+/// receiver misses the oldest.
 ///
 /// ```no_run
 /// use futures_util::StreamExt;
-/// use mcp_flow_webtransport::client::sounds;
+/// use mcp_flow_webtransport::client::received_audio;
 ///
 /// # async fn example(client: mcp_flow_client::Client) -> Result<(), mcp_flow_client::Error> {
-/// let mut sounds = sounds(&client).await?;
+/// let mut received_audio = received_audio(&client).await?;
 /// let tone = client.call_tool("audio_tone", serde_json::json!({"frequency": 440}));
 /// let playing = tokio::spawn(tone.into_future());
-/// while let Some(sound) = sounds.next().await {
-///     println!("{} ms: {} bytes", sound.timestamp, sound.data.len());
+/// while let Some(chunk) = received_audio.next().await {
+///     println!("{} ms: {} bytes", chunk.timestamp, chunk.data.len());
 /// }
 /// # Ok(())
 /// # }
 /// ```
-pub async fn sounds(
+pub async fn received_audio(
     client: &mcp_flow_client::Client,
-) -> Result<impl Stream<Item = Sound> + Send + Unpin + use<>, Error> {
+) -> Result<impl Stream<Item = ReceivedAudio> + Send + Unpin + use<>, Error> {
     let transport = client.transport().await?;
     let webtransport = transport.as_any().and_then(|any| any.downcast_ref::<WebTransport>());
     let Some(webtransport) = webtransport else {
-        return Err(Error::Usage("only WebTransport carries sound".to_owned()));
+        return Err(Error::Usage("audio needs WebTransport".to_owned()));
     };
-    let receiver = webtransport.sounds();
+    let receiver = webtransport.audio();
     Ok(Box::pin(stream::unfold(receiver, |mut receiver| async move {
         loop {
             match receiver.recv().await {
-                Ok(sound) => return Some((sound, receiver)),
+                Ok(chunk) => return Some((chunk, receiver)),
                 Err(broadcast::error::RecvError::Lagged(_)) => {}
                 Err(broadcast::error::RecvError::Closed) => return None,
             }
@@ -60,27 +60,32 @@ pub async fn sounds(
     })))
 }
 
-/// What a datagram stands for.
-pub(super) enum Meaning {
-    /// A notification, in the encoding of the connection.
+/// The content of a datagram.
+pub(super) enum DatagramContent {
+    /// A notification in the encoding of the connection.
     Notification(Vec<u8>),
-    Sound(Sound),
+    Audio(ReceivedAudio),
 }
 
-/// What a datagram says; `None` if it makes no sense.
-pub(super) fn meaning(
-    channel: Channel,
+/// Decodes a datagram; `None` if it is malformed.
+pub(super) fn decode_datagram(
+    channel: DatagramChannel,
     request: u32,
     payload: &Bytes,
     encoding: Encoding,
-) -> Option<Meaning> {
+) -> Option<DatagramContent> {
     let method = match channel {
-        Channel::Progress => method::PROGRESS,
-        Channel::Log => method::MESSAGE,
-        Channel::Audio => {
+        DatagramChannel::Progress => method::PROGRESS,
+        DatagramChannel::Log => method::MESSAGE,
+        DatagramChannel::Audio => {
             let AudioChunk { sequence, timestamp, data } = AudioChunk::decode(payload)?;
             let data = payload.slice_ref(data);
-            return Some(Meaning::Sound(Sound { request, sequence, timestamp, data }));
+            return Some(DatagramContent::Audio(ReceivedAudio {
+                request,
+                sequence,
+                timestamp,
+                data,
+            }));
         }
     };
     let params: Map<String, Value> = match encoding {
@@ -89,26 +94,26 @@ pub(super) fn meaning(
     };
     let mut frame = Vec::new();
     write::notification(&mut frame, encoding, method, &params).ok()?;
-    Some(Meaning::Notification(frame))
+    Some(DatagramContent::Notification(frame))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Meaning, Sound, meaning};
+    use super::{DatagramContent, ReceivedAudio, decode_datagram};
     use bytes::Bytes;
     use mcp_flow_proto::Encoding;
-    use mcp_flow_proto::webtransport::Channel;
+    use mcp_flow_proto::webtransport::DatagramChannel;
     use serde_json::json;
 
-    /// WT-020, WT-023: a datagram is the notification it stands for, in either encoding; what makes
-    /// no sense is nothing.
+    /// WT-020, WT-023: a datagram is decoded to the notification it stands for, in either encoding;
+    /// malformed ones are dropped.
     #[test]
-    fn datagrams_stand_for_notifications() {
+    fn datagrams_are_decoded_to_notifications() {
         let params = json!({"progressToken": 7, "progress": 1});
         for encoding in Encoding::ALL {
             let payload = Bytes::from(encoding.encode(&params).unwrap());
-            let Some(Meaning::Notification(frame)) =
-                meaning(Channel::Progress, 7, &payload, encoding)
+            let Some(DatagramContent::Notification(frame)) =
+                decode_datagram(DatagramChannel::Progress, 7, &payload, encoding)
             else {
                 panic!("it is one")
             };
@@ -117,21 +122,22 @@ mod tests {
             let expected = encoding.encode(&expected).unwrap();
             assert_eq!(frame.len(), expected.len(), "{encoding:?}");
             for (channel, bad) in [
-                (Channel::Progress, &b"\xff"[..]),
-                (Channel::Log, b""),
-                (Channel::Log, b"[]"),
-                (Channel::Audio, b"\0\0\0\x01\0\0\0"),
+                (DatagramChannel::Progress, &b"\xff"[..]),
+                (DatagramChannel::Log, b""),
+                (DatagramChannel::Log, b"[]"),
+                (DatagramChannel::Audio, b"\0\0\0\x01\0\0\0"),
             ] {
                 let bad = Bytes::from_static(bad);
-                assert!(meaning(channel, 7, &bad, encoding).is_none(), "{bad:?}");
+                assert!(decode_datagram(channel, 7, &bad, encoding).is_none(), "{bad:?}");
             }
         }
         let payload = Bytes::from_static(b"\0\0\0\x03\0\0\0\x3c\x01\x02");
-        let Some(Meaning::Sound(sound)) = meaning(Channel::Audio, 7, &payload, Encoding::Json)
+        let Some(DatagramContent::Audio(chunk)) =
+            decode_datagram(DatagramChannel::Audio, 7, &payload, Encoding::Json)
         else {
             panic!("it is one")
         };
         let data = Bytes::from_static(&[1, 2]);
-        assert_eq!(sound, Sound { request: 7, sequence: 3, timestamp: 60, data });
+        assert_eq!(chunk, ReceivedAudio { request: 7, sequence: 3, timestamp: 60, data });
     }
 }

@@ -1,4 +1,4 @@
-//! Finding a server by its address, and asking it for a session.
+//! Resolves a server's address and establishes a session.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,41 +15,42 @@ use web_transport_quinn::quinn::crypto::rustls::QuicClientConfig;
 use web_transport_quinn::quinn::{ClientConfig, ConnectionError, Endpoint};
 use web_transport_quinn::{ALPN, ClientError, Session};
 
-use super::{ConnectError, Settings};
+use super::{ConnectError, ConnectSettings};
 use crate::quic;
 
-/// A session, and what keeps it going.
-pub(super) type Dialled = (Session, Endpoint);
+/// A session, and the endpoint that drives it.
+pub(super) type Connected = (Session, Endpoint);
 
-/// Asks all addresses of a server for a session, one a moment after the other, since nobody tells
-/// where no one listens. The first to answer is the one, even if it refuses.
-pub(super) async fn dial(url: &str, settings: &Settings) -> Result<Dialled, ConnectError> {
+/// Connects to all addresses of a server, each started a moment after the one before, because an
+/// unused UDP port does not result. The first server to respond wins, even if it rejects the
+/// session.
+pub(super) async fn dial(url: &str, settings: &ConnectSettings) -> Result<Connected, ConnectError> {
     let url = Url::parse(url).map_err(|_| ConnectError::Url)?;
     let host = url.host_str().filter(|_| url.scheme() == "https").ok_or(ConnectError::Url)?;
     let name = host.trim_matches(['[', ']']);
     let port = url.port().unwrap_or(443);
     let (config, request) = (config(settings)?, request(url.clone(), settings)?);
-    let unknown = |source| ConnectError::Lookup { host: name.to_owned(), source };
-    let addresses = lookup_host((name, port)).await.map_err(unknown)?;
+    let lookup_error = |source| ConnectError::Lookup { host: name.to_owned(), source };
+    let addresses = lookup_host((name, port)).await.map_err(lookup_error)?;
     let mut attempts = Vec::new();
-    for (place, address) in (0_u32..).zip(addresses) {
+    for (index, address) in (0_u32..).zip(addresses) {
         let (config, request) = (config.clone(), request.clone());
         attempts.push(Box::pin(async move {
-            sleep(APART * place).await;
+            sleep(ATTEMPT_DELAY * index).await;
             match dial_one(address, name, config, request).await {
-                Err(error) if is_silence(&error) => Err(error),
-                answer => Ok(answer),
+                Err(error) if is_unreachable(&error) => Err(error),
+                result => Ok(result),
             }
         }));
     }
     if attempts.is_empty() {
         return Err(ConnectError::NoAddress(name.to_owned()));
     }
-    let (answer, _) = select_ok(attempts).await?;
-    answer
+    let (result, _) = select_ok(attempts).await?;
+    result
 }
 
-fn config(settings: &Settings) -> Result<ClientConfig, ConnectError> {
+fn config(settings: &ConnectSettings) -> Result<ClientConfig, ConnectError> {
     let tls = settings.trust.client_config(&[&TLS13], &[ALPN])?;
     let tls = QuicClientConfig::try_from(tls).map_err(|_| ConnectError::Cipher)?;
     let mut config = ClientConfig::new(Arc::new(tls));
@@ -59,7 +60,7 @@ fn config(settings: &Settings) -> Result<ClientConfig, ConnectError> {
     Ok(config)
 }
 
-fn request(url: Url, settings: &Settings) -> Result<ConnectRequest, ConnectError> {
+fn request(url: Url, settings: &ConnectSettings) -> Result<ConnectRequest, ConnectError> {
     let mut request = ConnectRequest::new(url).with_headers(settings.headers.clone());
     let token = settings.token.as_ref().map(|token| format!("Bearer {token}"));
     for (name, value) in [(header::AUTHORIZATION, token), (header::ORIGIN, settings.origin.clone())]
@@ -77,7 +78,7 @@ async fn dial_one(
     name: &str,
     config: ClientConfig,
     request: ConnectRequest,
-) -> Result<Dialled, ConnectError> {
+) -> Result<Connected, ConnectError> {
     let any = match address.is_ipv6() {
         true => "[::]:0",
         false => "0.0.0.0:0",
@@ -89,8 +90,8 @@ async fn dial_one(
     Ok((Session::connect(connection, request).await?, endpoint))
 }
 
-/// Whether nobody is there, so that another address may be the right one.
-fn is_silence(error: &ConnectError) -> bool {
+/// Returns whether no server responded, so that another address may.
+fn is_unreachable(error: &ConnectError) -> bool {
     matches!(
         error,
         ConnectError::Socket(_)
@@ -100,5 +101,5 @@ fn is_silence(error: &ConnectError) -> bool {
     )
 }
 
-/// How long the next address waits for the one before it.
-const APART: Duration = Duration::from_millis(300);
+/// Delay between connection attempts.
+const ATTEMPT_DELAY: Duration = Duration::from_millis(300);

@@ -1,4 +1,4 @@
-//! One execution stream, as it is read.
+//! A received execution stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,31 +9,31 @@ use tokio::sync::SetOnce;
 use tokio::time::timeout;
 use web_transport_quinn::{ReadError, RecvStream};
 
-use super::books::Books;
+use super::tracker::StreamTracker;
 
-/// A stream of a call in flight. Dropping it tells the server that it is not wanted.
+/// An execution stream of a request in flight. Dropping it stops the stream at the server.
 #[derive(Debug)]
 pub struct IncomingStream {
     header: StreamHeader,
     stream: RecvStream,
-    /// What came along with the header.
-    begun: Bytes,
-    books: Option<Arc<Books>>,
+    /// Payload that arrived along with the header.
+    buffered: Bytes,
+    tracker: Option<Arc<StreamTracker>>,
     failed: StreamFailure,
-    is_over: bool,
+    is_finished: bool,
 }
 
-/// Reason a stream has failed, once `$/streamError` has named it.
+/// Reason a stream has failed, set by `$/streamError`.
 pub(super) type StreamFailure = Arc<SetOnce<String>>;
 
-/// A stream ended before everything was on it.
+/// A stream ended prematurely.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamEnded {
-    /// The server has given it up and said why, by `$/streamError` (WT-049).
+    /// The server gave it up and reported the reason by `$/streamError` (WT-049).
     #[error("the server gave up the stream: {0}")]
     Failed(String),
-    /// It was cut off, and nobody said why.
+    /// It was reset without a reason.
     #[error("the stream was cut off: {0}")]
     CutOff(#[from] ReadError),
 }
@@ -42,75 +42,75 @@ impl IncomingStream {
     pub(super) fn new(
         header: StreamHeader,
         stream: RecvStream,
-        begun: Bytes,
-        books: Arc<Books>,
+        buffered: Bytes,
+        tracker: Arc<StreamTracker>,
     ) -> Self {
         let failed = StreamFailure::default();
-        Self { header, stream, begun, books: Some(books), failed, is_over: false }
+        Self { header, stream, buffered, tracker: Some(tracker), failed, is_finished: false }
     }
 
-    /// Reason the stream has failed, if it has.
+    /// Returns the slot for the reason of a failure.
     pub(super) fn failure(&self) -> StreamFailure {
         self.failed.clone()
     }
 
-    /// Whose it is, and which.
+    /// Returns the request number and tag of the stream.
     pub fn header(&self) -> StreamHeader {
         self.header
     }
 
-    /// The next piece; `None` at the end. A stream that the server has given up fails at once,
-    /// whatever has come of it.
+    /// Reads the next chunk; `None` at the end. A stream the server has given up fails at once,
+    /// even if data is buffered.
     pub async fn next(&mut self) -> Result<Option<Bytes>, StreamEnded> {
-        let piece = tokio::select! {
+        let chunk = tokio::select! {
             biased;
             reason = self.failed.wait() => return Err(StreamEnded::Failed(reason.clone())),
-            piece = read(&mut self.begun, &mut self.stream) => piece,
+            chunk = read(&mut self.buffered, &mut self.stream) => chunk,
         };
-        if !matches!(piece, Ok(Some(_))) {
-            self.is_over = true;
+        if !matches!(chunk, Ok(Some(_))) {
+            self.is_finished = true;
         }
-        match piece {
+        match chunk {
             Err(error @ (ReadError::Reset(_) | ReadError::InvalidReset(_))) => {
-                // The reason comes by the control stream, perhaps a moment later.
-                match timeout(REASON_TIME, self.failed.wait()).await {
+                // The reason arrives on the control stream, perhaps a moment later.
+                match timeout(REASON_TIMEOUT, self.failed.wait()).await {
                     Ok(reason) => Err(StreamEnded::Failed(reason.clone())),
                     Err(_) => Err(error.into()),
                 }
             }
-            piece => Ok(piece?),
+            chunk => Ok(chunk?),
         }
     }
 
-    /// Ends it without counting it as one that was taken.
-    pub(super) fn refuse(&mut self) {
-        self.books = None;
+    /// Rejects the stream, so that dropping it is not recorded as its end.
+    pub(super) fn reject(&mut self) {
+        self.tracker = None;
     }
 }
 
-async fn read(begun: &mut Bytes, stream: &mut RecvStream) -> Result<Option<Bytes>, ReadError> {
-    if !begun.is_empty() {
-        return Ok(Some(std::mem::take(begun)));
+async fn read(buffered: &mut Bytes, stream: &mut RecvStream) -> Result<Option<Bytes>, ReadError> {
+    if !buffered.is_empty() {
+        return Ok(Some(std::mem::take(buffered)));
     }
-    Ok(stream.read_chunk(PIECE, true).await?.map(|piece| piece.bytes))
+    Ok(stream.read_chunk(CHUNK_SIZE, true).await?.map(|chunk| chunk.bytes))
 }
 
 impl Drop for IncomingStream {
     fn drop(&mut self) {
-        if !self.is_over {
-            let _ = self.stream.stop(NOT_WANTED);
+        if !self.is_finished {
+            let _ = self.stream.stop(UNWANTED);
         }
-        if let Some(books) = &self.books {
-            books.note_end(self.header);
+        if let Some(tracker) = &self.tracker {
+            tracker.record_end(self.header);
         }
     }
 }
 
 /// Time limit for the reason of a reset to arrive.
-const REASON_TIME: Duration = Duration::from_secs(1);
+const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How much is taken at once.
-const PIECE: usize = 256 * 1024;
+/// Maximum size of a chunk, in bytes.
+const CHUNK_SIZE: usize = 256 * 1024;
 
-/// The code that streams nobody reads are stopped with.
-const NOT_WANTED: u32 = 3;
+/// The stop code of streams that are not read.
+const UNWANTED: u32 = 3;

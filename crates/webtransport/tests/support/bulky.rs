@@ -1,11 +1,11 @@
-//! A server whose results are large.
+//! A server with large results.
 
 use mcp_flow_server::{Bulk, Context, Limits, Resource, Server, Tool, ToolOutput};
 use mcp_flow_testkit::fixture::Fixture;
 use serde_json::Value;
 use tokio::io::AsyncReadExt;
 
-/// What it gives is more than fits into a message.
+/// Returns a server whose results are too large for a message.
 pub(crate) fn server(limits: Limits) -> Server {
     let three = Tool::builder("three").handler(async |context: Context, _: Value| {
         let mut output = ToolOutput::default();
@@ -44,10 +44,10 @@ pub(crate) fn server(limits: Limits) -> Server {
     Fixture::with(|builder| builder.limits(limits).tools(tools).resources(large)).server
 }
 
-/// What the parts of `small` say.
+/// The parts of the tool `small`.
 pub(crate) const SMALL: [&str; 3] = ["one", "two", "three"];
 
-/// Two megabytes that tell their tag at every place.
+/// Two megabytes in which every position shows its tag.
 pub(crate) fn payload(tag: u32) -> Vec<u8> {
     let mut payload = Vec::new();
     for place in 0_u32..256 * 1024 {

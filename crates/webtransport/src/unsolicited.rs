@@ -1,8 +1,8 @@
-//! What a client opens or sends that nobody asked for (WT-047, WT-069).
+//! Unsolicited streams and datagrams from a client (WT-047, WT-069).
 //!
-//! A stream that names a request in flight belongs to it: it is read and discarded, since no request
-//! takes anything by a stream (C-60). Any other is reset and reported. How many there are at once
-//! QUIC bounds; reports stop where messages do.
+//! A stream that names a request in flight is read and discarded, since no request takes input by a
+//! stream (C-60). Any other stream is reset and reported. QUIC bounds the number of open streams;
+//! reports are bounded with the other messages.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use tokio::time::timeout;
 use web_transport_quinn::quinn::RecvStream;
 
 use crate::datagrams::SessionDatagrams;
-use crate::http3_session::{Session, code};
+use crate::http3::session::{Session, http3_code};
 use crate::streams::Streams;
 
-/// Deals with it all until the session is over.
-pub(crate) async fn refuse(
+/// Handles unsolicited streams and datagrams until the session ends.
+pub(crate) async fn reject(
     session: &Session,
     connection: &Connection,
     streams: &Streams,
@@ -32,13 +32,13 @@ pub(crate) async fn refuse(
         request != 0 && (connection.has_request(&id) || streams.is_open(&id))
     };
     let mut discarding = FuturesUnordered::new();
-    let mut doubts = MOST_DOUBTS;
+    let mut yields_left = MAX_YIELDS;
     loop {
         tokio::select! {
             stream = session.accept_uni() => match stream {
                 Some(stream) => {
-                    let admitted = admit(stream, connection, is_in_flight, &mut doubts).await;
-                    if let Some((request, stream)) = admitted {
+                    let matched = match_request(stream, connection, is_in_flight, &mut yields_left).await;
+                    if let Some((request, stream)) = matched {
                         discarding.push(discard(stream, move || is_in_flight(request)));
                     }
                 }
@@ -47,33 +47,33 @@ pub(crate) async fn refuse(
             Some(()) = discarding.next() => {}
             stream = session.accept_bi() => match stream {
                 Some((mut send, mut recv)) => {
-                    let _ = send.reset(code(INJECTED));
-                    let _ = recv.stop(code(INJECTED));
-                    let details = "there is one control stream";
-                    let nameless = StreamHeader { request: 0, tag: 0 };
-                    let error = StreamError::fault(nameless, INVALID_REQUEST, details);
+                    let _ = send.reset(http3_code(INJECTED));
+                    let _ = recv.stop(http3_code(INJECTED));
+                    let details = "a session has only one control stream";
+                    let unknown = StreamHeader { request: 0, tag: 0 };
+                    let error = StreamError::of_kind(unknown, INVALID_REQUEST, details);
                     let _ = connection.notify(method::STREAM_ERROR, &error);
                 }
                 None => return,
             },
             datagram = session.read_datagram() => {
                 let Some(datagram) = datagram else { return };
-                // Nothing a client sends as a datagram has a meaning here.
-                if let Ok(Err(fault)) = datagram.map(|datagram| Datagram::decode(&datagram).map(drop)) {
-                    tracing::trace!(%fault, "a datagram was dropped");
+                // Datagrams from a client have no meaning here.
+                if let Ok(Err(error)) = datagram.map(|datagram| Datagram::decode(&datagram).map(drop)) {
+                    tracing::trace!(%error, "datagram dropped");
                 }
-                datagrams.count_unread();
+                datagrams.count_ignored();
             }
         }
     }
 }
 
-/// Reads which request a stream names. Ends it and reports it if that is not in flight.
-async fn admit(
+/// Reads the header of a stream. Stops and reports the stream if its request is not in flight.
+async fn match_request(
     mut stream: RecvStream,
     connection: &Connection,
     is_in_flight: impl Fn(u32) -> bool,
-    doubts: &mut u32,
+    yields_left: &mut u32,
 ) -> Option<(u32, RecvStream)> {
     let mut decoder = HeaderDecoder::default();
     let header = async {
@@ -84,48 +84,48 @@ async fn admit(
             }
         }
     };
-    let header = timeout(HEADER_TIME, header).await.ok().flatten();
-    if *doubts > 0 && header.is_some_and(|header| !is_in_flight(header.request)) {
-        // The request may have come with it, and not have been looked at.
-        *doubts -= 1;
+    let header = timeout(HEADER_TIMEOUT, header).await.ok().flatten();
+    if *yields_left > 0 && header.is_some_and(|header| !is_in_flight(header.request)) {
+        // The request may have arrived along with the stream, and not be decoded yet.
+        *yields_left -= 1;
         tokio::task::yield_now().await;
     }
     if let Some(StreamHeader { request, .. }) = header.filter(|header| is_in_flight(header.request))
     {
         return Some((request, stream));
     }
-    let _ = stream.stop(code(INJECTED));
+    let _ = stream.stop(http3_code(INJECTED));
     let error = match header {
         Some(header) => {
-            StreamError::fault(header, STREAM_INJECTION, "it belongs to no request in flight")
+            StreamError::of_kind(header, STREAM_INJECTION, "it belongs to no request in flight")
         }
         None => {
-            let nameless = StreamHeader { request: 0, tag: 0 };
-            StreamError::fault(nameless, INVALID_REQUEST, "the stream ended within its header")
+            let unknown = StreamHeader { request: 0, tag: 0 };
+            StreamError::of_kind(unknown, INVALID_REQUEST, "the stream ended within its header")
         }
     };
     let _ = connection.notify(method::STREAM_ERROR, &error);
     None
 }
 
-/// Reads a stream to its end, for as long as its request is in flight.
+/// Reads a stream to its end while its request is in flight.
 async fn discard(mut stream: RecvStream, is_in_flight: impl Fn() -> bool) {
     while let Ok(Some(_)) = stream.read_chunk(READ, true).await {
         if !is_in_flight() {
-            let _ = stream.stop(code(INJECTED));
+            let _ = stream.stop(http3_code(INJECTED));
             return;
         }
     }
 }
 
-/// Limit on streams of a client that are given time for their request to be read.
-const MOST_DOUBTS: u32 = 64;
+/// Limit on streams that are given time for their request to be decoded.
+const MAX_YIELDS: u32 = 64;
 
 /// Size of one read, in bytes.
 const READ: usize = 64 * 1024;
 
-/// How long a header may be on its way.
-const HEADER_TIME: Duration = Duration::from_secs(1);
+/// Time limit for a stream header.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The code that streams nobody asked for are stopped with.
+/// The stop code of unsolicited streams.
 const INJECTED: u32 = 3;

@@ -1,7 +1,6 @@
-//! One execution stream on its way: header, payload, end.
+//! Writes one execution stream: header, payload, end.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,60 +8,62 @@ use futures_util::{FutureExt, StreamExt};
 use mcp_flow_proto::webtransport::StreamHeader;
 use mcp_flow_server::Bulk;
 use mcp_flow_server::bulk::BulkReader;
+use parking_lot::Mutex;
 use tokio::sync::SetOnce;
 use tokio::time::{Instant, timeout};
 use web_transport_quinn::quinn::SendStream;
 
-use crate::gate::Gate;
-use crate::http3_session::{Session, code};
+use crate::http3::session::{Session, http3_code};
+use crate::pause::StreamPause;
 
-/// How far a stream has come, and whether it is to end early.
+/// The progress of a stream, and the request to end it early.
 #[derive(Debug)]
-pub(super) struct Writing {
-    /// When the client last took something.
-    moved: Mutex<Instant>,
-    ending: SetOnce<Ending>,
+pub(super) struct StreamWriter {
+    /// Time at which the client last accepted data.
+    last_progress: Mutex<Instant>,
+    ending: SetOnce<EarlyEnd>,
 }
 
-/// Why a stream ends early.
+/// The reason a stream ends early.
 #[derive(Clone, Debug)]
-pub(super) enum Ending {
+pub(super) enum EarlyEnd {
     /// The client does not want it any more.
     Cancelled,
-    /// The server does not go on, and says why.
+    /// The server gives it up for this reason.
     GivenUp(&'static str),
 }
 
-/// What came of writing, if not all of it.
+/// The reason a stream was not written completely.
 enum Failure {
-    /// The client does not want it, or is not there.
+    /// The client does not want it, or is gone.
     Unwanted,
-    /// Something went wrong that the client is to hear of.
+    /// An error to report to the client.
     Failed(String),
 }
 
-impl Default for Writing {
+impl Default for StreamWriter {
     fn default() -> Self {
-        Self { moved: Mutex::new(Instant::now()), ending: SetOnce::new() }
+        Self { last_progress: Mutex::new(Instant::now()), ending: SetOnce::new() }
     }
 }
 
-impl Writing {
-    /// Ends it early. The first reason counts.
-    pub(super) fn end(&self, ending: Ending) {
+impl StreamWriter {
+    /// Ends the stream early. The first reason counts.
+    pub(super) fn end(&self, ending: EarlyEnd) {
         let _ = self.ending.set(ending);
     }
 
-    /// Whether the client has taken nothing for so long.
+    /// Returns whether the client has accepted nothing for `time`.
     pub(super) fn is_stalled(&self, time: Duration) -> bool {
-        self.moved.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= time
+        self.last_progress.lock().elapsed() >= time
     }
 
-    /// Writes everything and waits until the client has it. An error is what it is to be told.
+    /// Writes the whole stream and waits until the client has it. An error is to be reported to the
+    /// client.
     pub(super) async fn write(
         &self,
         session: &Session,
-        gate: &Gate,
+        pause: &StreamPause,
         header: StreamHeader,
         bulk: Bulk,
         unread_time: Duration,
@@ -76,20 +77,21 @@ impl Writing {
             Ok(None) => return Ok(()),
             Err(_) => return Err("the client allows no more streams".to_owned()),
         };
-        // Among streams that could be sent from, messages go first.
+        // Messages have priority over execution streams.
         let _ = send.set_priority(-1);
-        // A source is an author's code. Dropped by a panic in it, the stream would look complete.
-        let pumped = self.pump(&mut send, gate, header, bulk, unread_time);
+        // The source is application code. If it panicked and the stream was dropped, the stream
+        // would look complete.
+        let payload_written = self.write_payload(&mut send, pause, header, bulk, unread_time);
         let failure = tokio::select! {
-            written = AssertUnwindSafe(pumped).catch_unwind() => match written {
+            written = AssertUnwindSafe(payload_written).catch_unwind() => match written {
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(failure)) => failure,
                 Err(_) => Failure::Failed("the source of the stream panicked".to_owned()),
             },
             ending = self.ending.wait() => ending.failure(),
         };
-        // Left alone it would look complete.
-        let _ = send.reset(code(match failure {
+        // Without a reset it would look complete.
+        let _ = send.reset(http3_code(match failure {
             Failure::Unwanted => CANCELLED,
             Failure::Failed(_) => FAILED,
         }));
@@ -99,26 +101,26 @@ impl Writing {
         }
     }
 
-    async fn pump(
+    async fn write_payload(
         &self,
         send: &mut SendStream,
-        gate: &Gate,
+        pause: &StreamPause,
         header: StreamHeader,
         bulk: Bulk,
         unread_time: Duration,
     ) -> Result<(), Failure> {
         let mut reader: BulkReader = bulk.into_reader();
-        let mut piece = Bytes::copy_from_slice(&header.encode());
+        let mut chunk = Bytes::copy_from_slice(&header.encode());
         loop {
-            while !piece.is_empty() {
-                gate.pass().await;
-                let part = piece.split_to(piece.len().min(PIECE));
+            while !chunk.is_empty() {
+                pause.wait().await;
+                let part = chunk.split_to(chunk.len().min(CHUNK_SIZE));
                 let written = timeout(unread_time, send.write_chunk(part)).await;
                 written.map_err(|_| Failure::unread())?.map_err(|_| Failure::Unwanted)?;
-                *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                *self.last_progress.lock() = Instant::now();
             }
             match reader.next().await {
-                Some(Ok(next)) => piece = next,
+                Some(Ok(next)) => chunk = next,
                 Some(Err(error)) => return Err(Failure::Failed(error.to_string())),
                 None => break,
             }
@@ -134,29 +136,29 @@ impl Writing {
 
 impl Failure {
     fn unread() -> Self {
-        Self::Failed("it was not read for too long".to_owned())
+        Self::Failed("it was not read in time".to_owned())
     }
 }
 
-impl Ending {
+impl EarlyEnd {
     fn failure(&self) -> Failure {
         match self {
             Self::Cancelled => Failure::Unwanted,
-            Self::GivenUp(why) => Failure::Failed((*why).to_owned()),
+            Self::GivenUp(reason) => Failure::Failed((*reason).to_owned()),
         }
     }
 
     fn report(&self) -> Result<(), String> {
         match self {
             Self::Cancelled => Ok(()),
-            Self::GivenUp(why) => Err((*why).to_owned()),
+            Self::GivenUp(reason) => Err((*reason).to_owned()),
         }
     }
 }
 
-/// How much is handed over at once: more only makes messages wait longer.
-const PIECE: usize = 64 * 1024;
+/// Size of one write: larger ones would only delay messages.
+const CHUNK_SIZE: usize = 64 * 1024;
 
-/// Codes a stream is reset with.
+/// Reset codes of a stream.
 const CANCELLED: u32 = 1;
 const FAILED: u32 = 2;

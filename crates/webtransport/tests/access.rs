@@ -1,4 +1,4 @@
-//! Who is let in: path, origin, host, token, certificate and version of TLS (WT-009, WT-067, WT-068).
+//! Access control: path, origin, host, token, certificate and TLS version (WT-009, WT-067, WT-068).
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use crate::support::{options, start, start_with};
 use mcp_flow_server::Server;
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_tls::Tls;
-use mcp_flow_webtransport::client::{self, ConnectError, Settings, Trust};
+use mcp_flow_webtransport::client::{self, ConnectError, ConnectSettings, Trust};
 use mcp_flow_webtransport::{Options, bind};
 use rcgen::{CertificateParams, Issuer, KeyPair};
 use serde_json::json;
 use web_transport_quinn::ClientBuilder;
 
-/// WT-009, WT-068: only the right path and no foreign page, and the status says which.
+/// WT-009, WT-068: wrong paths and foreign origins are rejected with different statuses.
 #[tokio::test]
-async fn strangers_are_refused_with_a_status() {
+async fn wrong_paths_and_origins_are_rejected() {
     let listed = options(|options| options.origins = vec!["https://app.example".into()]);
     let running = start_with(&Fixture::new().server, listed);
     let own = format!("https://127.0.0.1:{}", running.port);
@@ -28,7 +28,7 @@ async fn strangers_are_refused_with_a_status() {
         ("/mcp", None, Some("404")),
         ("/mcp-flow/", None, Some("404")),
     ] {
-        let settings = Settings { origin: origin.map(str::to_owned), ..running.settings() };
+        let settings = ConnectSettings { origin: origin.map(str::to_owned), ..running.settings() };
         let url = format!("{own}{path}");
         let connected = client::connect(&url, settings).await;
         let refused = connected.err().map(|error| error.to_string());
@@ -40,9 +40,9 @@ async fn strangers_are_refused_with_a_status() {
     }
 }
 
-/// Both loopback addresses are served, so that `localhost` is found whichever it means.
+/// Both loopback addresses are served, so that `localhost` works whichever it resolves to.
 #[tokio::test]
-async fn localhost_is_found() {
+async fn both_loopback_addresses_are_served() {
     let running = start(&Fixture::new().server);
     for host in ["localhost", "127.0.0.1", "[::1]"] {
         let url = format!("https://{host}:{}/mcp-flow", running.port);
@@ -52,19 +52,20 @@ async fn localhost_is_found() {
     }
 }
 
-/// C-46: where tokens are asked for, only those who have one come in, and calls are theirs.
+/// C-46: if tokens are required, only clients with a valid one connect, and calls run as their
+/// principal.
 #[tokio::test]
-async fn a_token_opens_the_door() {
+async fn only_valid_tokens_are_accepted() {
     let tokens: mcp_flow_server::StaticTokens = "ada:0123456789abcdef".parse().unwrap();
     let verifier = std::sync::Arc::new(tokens);
     let running = start_with(&Fixture::new().server, |bound| bound.verifier(verifier));
     for token in [None, Some("0123456789abcdee")] {
-        let settings = Settings { token: token.map(str::to_owned), ..running.settings() };
+        let settings = ConnectSettings { token: token.map(str::to_owned), ..running.settings() };
         let refused = client::connect(&running.url, settings).await.unwrap_err().to_string();
         assert!(refused.contains("401"), "{refused}");
     }
     let token = Some("0123456789abcdef".to_owned());
-    let mut caller = running.connect_with(Settings { token, ..running.settings() }).await;
+    let mut caller = running.connect_with(ConnectSettings { token, ..running.settings() }).await;
     caller.initialize(&[]).await;
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
     caller.call(2, "initialize", params).await;
@@ -72,15 +73,15 @@ async fn a_token_opens_the_door() {
     assert_eq!(reply["result"]["structuredContent"]["principal"], "ada");
 }
 
-/// C-46, INT-115: a session ends when its token is taken back.
+/// C-46, INT-115: a session ends when its token is revoked.
 #[tokio::test]
-async fn a_session_ends_with_its_token() {
+async fn a_revoked_token_ends_the_session() {
     let tokens: mcp_flow_server::StaticTokens = "ada:0123456789abcdef".parse().unwrap();
     let tokens = std::sync::Arc::new(tokens);
     let verifier = tokens.clone();
     let running = start_with(&Fixture::new().server, |bound| bound.verifier(verifier));
     let token = Some("0123456789abcdef".to_owned());
-    let settings = Settings { token, ..running.settings() };
+    let settings = ConnectSettings { token, ..running.settings() };
     let (client, mut events) = client::connect(&running.url, settings).await.unwrap();
     client.send(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await.unwrap();
     assert!(crate::support::within(events.next()).await.is_some());
@@ -88,16 +89,16 @@ async fn a_session_ends_with_its_token() {
     while crate::support::within(events.next()).await.is_some() {}
 }
 
-/// A server is known by its hash or by who issued its certificate, and a wrong one is not believed.
+/// A server is trusted by its fingerprint or its issuer; an untrusted certificate is rejected.
 #[tokio::test]
-async fn the_right_server_is_believed() {
+async fn untrusted_certificates_are_rejected() {
     let running = start(&Fixture::new().server);
-    let wrong = Settings::new(Trust::hash(&"00".repeat(32)).unwrap());
+    let wrong = ConnectSettings::new(Trust::hash(&"00".repeat(32)).unwrap());
     assert!(matches!(
         client::connect(&running.url, wrong).await.unwrap_err(),
         ConnectError::Server(_)
     ));
-    let system = client::connect(&running.url, Settings::new(Trust::System)).await;
+    let system = client::connect(&running.url, ConnectSettings::new(Trust::System)).await;
     assert!(system.is_err(), "nobody has issued it");
 
     let folder = tempfile::tempdir().unwrap();
@@ -120,12 +121,12 @@ async fn the_right_server_is_believed() {
     let server: Server = Fixture::new().server;
     tokio::spawn(async move { bound.serve(&server, std::future::pending()).await });
     let trust = Trust::Issuers(vec![issuer_certificate.der().clone()]);
-    client::connect(&url, Settings::new(trust)).await.unwrap();
+    client::connect(&url, ConnectSettings::new(trust)).await.unwrap();
 }
 
-/// WT-006: a client that opens no control stream is not waited for.
+/// WT-006: a client that opens no control stream is disconnected.
 #[tokio::test]
-async fn a_silent_client_is_let_go() {
+async fn a_client_without_a_control_stream_is_disconnected() {
     let short = |options: &mut Options| options.handshake_time = Duration::from_millis(500);
     let running = start_with(&Fixture::new().server, options(short));
     let Trust::Hashes(hashes) = running.settings().trust else { panic!("it goes by the hash") };
@@ -136,9 +137,9 @@ async fn a_silent_client_is_let_go() {
     assert!(end.contains("no control stream"), "{end}");
 }
 
-/// Connections past the limit are refused, and there is room again when one has gone.
+/// Connections over the limit are rejected, and accepted again when another one has closed.
 #[tokio::test]
-async fn connections_are_bounded() {
+async fn connections_over_the_limit_are_rejected() {
     let one = |options: &mut Options| options.connections = 2;
     let running = start_with(&Fixture::new().server, options(one));
     let first = running.connect().await;

@@ -1,5 +1,5 @@
-//! MCP-032, MCP-033: the client over WebTransport, as over every other transport, and what only this
-//! one has: streams and datagrams (WT-050 to WT-056, WT-025 to WT-027).
+//! MCP-032, MCP-033: the client suite over WebTransport, and the features only this transport has:
+//! streams and datagrams (WT-050 to WT-056, WT-025 to WT-027).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +16,15 @@ use mcp_flow_server::{Context, Limits, Server, Tool};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_tls::Tls;
 use mcp_flow_webtransport::bind;
-use mcp_flow_webtransport::client::{Settings, Trust, WebTransport, server, sounds};
+use mcp_flow_webtransport::client::{ConnectSettings, Trust, WebTransport, received_audio, server};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::sync::oneshot;
 
-/// Serves until the runtime of the test ends. Without datagrams everything comes in order.
+/// Serves until the runtime of the test ends. Without datagrams everything arrives in order.
 async fn reach(served: Server, encoding: Encoding) -> Arc<dyn Connector> {
     let running = start(&served);
-    let settings = Settings { datagrams: false, ..running.settings() };
+    let settings = ConnectSettings { datagrams: false, ..running.settings() };
     let connector = server(&running.url, settings).encodings(&[encoding]);
     std::mem::forget(running);
     Arc::new(connector)
@@ -38,9 +38,9 @@ mod cbor {
     mcp_flow_testkit::client_suite!(handshake; |served| super::reach(served, super::Encoding::Cbor));
 }
 
-/// WT-036: what is agreed on is spoken, and in JSON nothing keeps the newest revision away.
+/// WT-036: the negotiated encoding is used; with JSON the newest revision is used too.
 #[tokio::test]
-async fn the_encoding_agreed_on_is_spoken() {
+async fn the_negotiated_encoding_is_used() {
     for (encoding, revision) in
         [(Encoding::Json, Revision::V2026_07_28), (Encoding::Cbor, Revision::V2025_11_25)]
     {
@@ -50,10 +50,10 @@ async fn the_encoding_agreed_on_is_spoken() {
     }
 }
 
-/// WT-050, WT-054, WT-056: whatever names a stream can be opened, in any order, once; and what is
-/// opened is read at the reader's pace.
+/// WT-050, WT-054, WT-056: every stream that a result names can be opened once, in any order, and
+/// is read at the reader's pace.
 #[tokio::test]
-async fn streams_are_opened_by_what_names_them() {
+async fn streams_are_opened_by_their_content_item() {
     for encoding in Encoding::ALL {
         let (_running, client) = connect(&bulky::server(Limits::default()), &[encoding]).await;
         let (first, second) = tokio::join!(
@@ -77,9 +77,9 @@ async fn streams_are_opened_by_what_names_them() {
     }
 }
 
-/// WT-049: a stream that breaks off is an error to its reader, with the reason, and not an end.
+/// WT-049: a truncated stream is an error for its reader, with the reason, not an end of file.
 #[tokio::test]
-async fn a_stream_that_breaks_off_is_an_error() {
+async fn a_truncated_stream_is_an_error() {
     let (_running, client) = connect(&bulky::server(Limits::default()), &[Encoding::Json]).await;
     let result = client.call_tool("broken", json!({})).raw().await.unwrap();
     let mut opened = client.open(&result["content"][0]).await.unwrap();
@@ -98,9 +98,9 @@ async fn a_stream_that_breaks_off_is_an_error() {
     client.ping().await.unwrap();
 }
 
-/// What nobody reads is stopped when it is dropped, and its place is free for others.
+/// Dropping a stream stops it at the server and frees its permit.
 #[tokio::test]
-async fn a_stream_that_is_dropped_ends_at_the_server() {
+async fn dropping_a_stream_stops_it_at_the_server() {
     let (_running, client) = connect(&bulky::server(Limits::default()), &[Encoding::Json]).await;
     // More than may be open at once.
     for _ in 0..70 {
@@ -110,15 +110,15 @@ async fn a_stream_that_is_dropped_ends_at_the_server() {
     }
 }
 
-/// WT-025, WT-027, C-45: progress and log lines that come as datagrams are what they always are.
+/// WT-025, WT-027, C-45: progress and log messages sent as datagrams are delivered like any other.
 #[tokio::test]
-async fn datagrams_are_progress_and_log_lines() {
+async fn datagrams_are_delivered_as_notifications() {
     for encoding in Encoding::ALL {
         let (_running, client) = connect(&chatty(), &[encoding]).await;
         let mut events = client.events();
         client.set_log_level(LogLevel::Info).await.unwrap();
         let mut call = client.call_tool("steps", json!({})).start();
-        // It goes on when this much of it has come.
+        // The call continues once this progress has arrived.
         assert_eq!(within(call.next()).await.unwrap().progress, 1.0, "{encoding:?}");
         let logged = async {
             loop {
@@ -134,26 +134,26 @@ async fn datagrams_are_progress_and_log_lines() {
     }
 }
 
-/// WT-026: sound has an access of its own, over this transport and no other.
+/// WT-026: audio has an API of its own, on this transport only.
 #[tokio::test]
-async fn sound_is_listened_to() {
+async fn audio_is_received() {
     let (_running, client) = connect(&chatty(), &[Encoding::Json]).await;
-    let mut sounds = sounds(&client).await.unwrap();
+    let mut received_audio = received_audio(&client).await.unwrap();
     let call = tokio::spawn(client.call_tool("sound", json!({})).into_future());
-    let first = within(sounds.next()).await.unwrap();
+    let first = within(received_audio.next()).await.unwrap();
     assert_eq!((first.sequence, first.timestamp, first.data.len()), (0, 0, 320));
     client.call_tool("go_on", json!({})).await.unwrap();
     within(call).await.unwrap().unwrap();
     let other = mcp_flow_stdio::client::in_process(&Fixture::new().server);
     let other = Client::builder().connect(other).await.unwrap();
-    let refused = mcp_flow_webtransport::client::sounds(&other).await.err().unwrap();
+    let refused = mcp_flow_webtransport::client::received_audio(&other).await.err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::Usage);
 }
 
-/// MCP-069, PAT-042: a server that has gone is found again when it is back, by the certificate of
-/// its issuer in a file, and what only reads is repeated.
+/// MCP-069, PAT-042: the client reconnects to a restarted server, trusts it by an issuer
+/// certificate from a file, and repeats read-only requests.
 #[tokio::test]
-async fn a_lost_server_is_reached_again() {
+async fn the_client_reconnects_to_a_restarted_server() {
     let folder = tempfile::tempdir().unwrap();
     let (certificate, key) = (folder.path().join("c.pem"), folder.path().join("k.pem"));
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -175,7 +175,7 @@ async fn a_lost_server_is_reached_again() {
     };
     let (port, stop, serving) = serve("127.0.0.1:0");
     let url = format!("https://localhost:{port}/mcp-flow");
-    let connector = server(url, Settings::new(Trust::File(certificate.clone())));
+    let connector = server(url, ConnectSettings::new(Trust::File(certificate.clone())));
     let client = Client::builder().connect(connector).await.unwrap();
     let mut events = client.events();
     client.ping().await.unwrap();
@@ -189,13 +189,14 @@ async fn a_lost_server_is_reached_again() {
     assert!(tools.iter().any(|tool| tool.name == "math.add"));
 }
 
-/// WT-068, MCP-070: who has no token, or comes to another path, is told so by what kind of error.
+/// WT-068, MCP-070: a missing token and a wrong path are different kinds of errors.
 #[tokio::test]
-async fn a_refusal_is_told_apart() {
+async fn rejections_are_distinguished() {
     let tokens: mcp_flow_server::StaticTokens = "ada:0123456789abcdef".parse().unwrap();
     let verifier = std::sync::Arc::new(tokens);
     let running = start_with(&Fixture::new().server, |bound| bound.verifier(verifier));
-    let token = |token: &str| Settings { token: Some(token.to_owned()), ..running.settings() };
+    let token =
+        |token: &str| ConnectSettings { token: Some(token.to_owned()), ..running.settings() };
     let elsewhere = running.url.replace("/mcp-flow", "/elsewhere");
     for (url, settings, part) in [
         (&running.url, running.settings(), "401"),
@@ -210,9 +211,9 @@ async fn a_refusal_is_told_apart() {
     Client::builder().connect(admitted).await.unwrap().ping().await.unwrap();
 }
 
-/// WT-062: taking leave is said, and the server ends the session by that.
+/// WT-062: closing the client sends `$/shutdown`, and the server then closes the session.
 #[tokio::test]
-async fn taking_leave_is_said() {
+async fn closing_sends_shutdown() {
     let (running, client) = connect(&Fixture::new().server, &[Encoding::Cbor]).await;
     let transport = client.transport().await.unwrap();
     client.close().await;
@@ -229,7 +230,7 @@ async fn connect(served: &Server, encodings: &[Encoding]) -> (Running, Client) {
     (running, client)
 }
 
-/// A server whose tools say something on the way, and wait until it has come.
+/// A server whose tools send notifications, and wait until they have arrived.
 fn chatty() -> Server {
     let go_on = Arc::new(tokio::sync::Notify::new());
     let waiting = go_on.clone();

@@ -1,4 +1,4 @@
-//! One WebTransport session of an HTTP/3 connection, at the server's end.
+//! The server side of one WebTransport session on an HTTP/3 connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,29 +13,29 @@ use web_transport_quinn::proto::{
 };
 use web_transport_quinn::quinn::{self, Connection, RecvStream, SendStream};
 
-use crate::http3::{Arrivals, BothWays, OneWay, SessionRequest};
+use crate::http3::{Arrivals, BidiStream, SessionRequest, UniStream};
 
-/// A session whose request was accepted. Clones are the same.
+/// An accepted session. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Session {
     connection: Connection,
-    /// The stream id of its request.
+    /// The stream id of the CONNECT request.
     id: VarInt,
-    arrivals: Arc<Arrived>,
-    /// The answer to its request, which goes on until the session is closed.
-    answer: Arc<Mutex<SendStream>>,
+    arrivals: Arc<SessionStreams>,
+    /// The response stream of the CONNECT request, open until the session is closed.
+    response: Arc<Mutex<SendStream>>,
 }
 
-struct Arrived {
-    one_way: Mutex<mpsc::Receiver<OneWay>>,
-    both_ways: Mutex<mpsc::Receiver<BothWays>>,
+struct SessionStreams {
+    uni: Mutex<mpsc::Receiver<UniStream>>,
+    bidi: Mutex<mpsc::Receiver<BidiStream>>,
 }
 
-/// Capsules a client sends on its request stream, once it is accepted.
+/// The capsules a client sends on the CONNECT stream.
 pub(crate) struct Capsules(RecvStream);
 
 impl Session {
-    /// Accepts a request.
+    /// Accepts a CONNECT request.
     pub(crate) async fn accept(
         connection: Connection,
         request: Box<SessionRequest>,
@@ -44,13 +44,13 @@ impl Session {
         let SessionRequest { mut send, recv, .. } = *request;
         let id = VarInt::from_u64(quinn::VarInt::from(send.id()).into_inner()).ok()?;
         ConnectResponse::from(StatusCode::OK).write(&mut send).await.ok()?;
-        let Arrivals { one_way, both_ways, .. } = arrivals;
-        let arrivals = Arrived { one_way: Mutex::new(one_way), both_ways: Mutex::new(both_ways) };
-        let answer = Arc::new(Mutex::new(send));
-        Some((Self { connection, id, arrivals: Arc::new(arrivals), answer }, Capsules(recv)))
+        let Arrivals { uni, bidi, .. } = arrivals;
+        let arrivals = SessionStreams { uni: Mutex::new(uni), bidi: Mutex::new(bidi) };
+        let response = Arc::new(Mutex::new(send));
+        Some((Self { connection, id, arrivals: Arc::new(arrivals), response }, Capsules(recv)))
     }
 
-    /// Opens a stream to the client.
+    /// Opens a unidirectional stream to the client.
     pub(crate) async fn open_uni(&self) -> Option<SendStream> {
         let mut send = self.connection.open_uni().await.ok()?;
         let mut head = Vec::new();
@@ -60,61 +60,61 @@ impl Session {
         Some(send)
     }
 
-    /// Waits for a stream that the client only writes on; `None` once there will be none.
+    /// Accepts a unidirectional stream; `None` once the connection is closed.
     pub(crate) async fn accept_uni(&self) -> Option<RecvStream> {
-        let mut arrivals = self.arrivals.one_way.lock().await;
+        let mut arrivals = self.arrivals.uni.lock().await;
         loop {
             match arrivals.recv().await? {
                 (id, stream) if id == self.id => return Some(*stream),
-                (_, mut stream) => _ = stream.stop(NO_SUCH_SESSION),
+                (_, mut stream) => _ = stream.stop(UNKNOWN_SESSION),
             }
         }
     }
 
-    /// Waits for a stream that goes both ways; `None` once there will be none.
+    /// Accepts a bidirectional stream; `None` once the connection is closed.
     pub(crate) async fn accept_bi(&self) -> Option<(SendStream, RecvStream)> {
-        let mut arrivals = self.arrivals.both_ways.lock().await;
+        let mut arrivals = self.arrivals.bidi.lock().await;
         loop {
             match arrivals.recv().await? {
                 (id, streams) if id == self.id => return Some(*streams),
                 (_, streams) => {
                     let (mut send, mut recv) = *streams;
-                    let _ = send.reset(NO_SUCH_SESSION);
-                    let _ = recv.stop(NO_SUCH_SESSION);
+                    let _ = send.reset(UNKNOWN_SESSION);
+                    let _ = recv.stop(UNKNOWN_SESSION);
                 }
             }
         }
     }
 
-    /// Waits for a datagram; an error is one of no session, and `None` the end.
-    pub(crate) async fn read_datagram(&self) -> Option<Result<Bytes, NotOurs>> {
+    /// Waits for a datagram; an error is a datagram of another session, `None` the end.
+    pub(crate) async fn read_datagram(&self) -> Option<Result<Bytes, ForeignDatagram>> {
         let mut datagram = self.connection.read_datagram().await.ok()?;
         Some(match VarInt::decode(&mut datagram) {
-            Ok(id) if id == self.quarter() => Ok(datagram),
-            _ => Err(NotOurs),
+            Ok(id) if id == self.quarter_stream_id() => Ok(datagram),
+            _ => Err(ForeignDatagram),
         })
     }
 
     pub(crate) fn send_datagram(&self, payload: &[u8]) -> Result<(), quinn::SendDatagramError> {
-        let quarter = self.quarter();
-        let mut datagram = BytesMut::with_capacity(quarter.size() + payload.len());
-        quarter.encode(&mut datagram);
+        let quarter_stream_id = self.quarter_stream_id();
+        let mut datagram = BytesMut::with_capacity(quarter_stream_id.size() + payload.len());
+        quarter_stream_id.encode(&mut datagram);
         datagram.put_slice(payload);
         self.connection.send_datagram(datagram.freeze())
     }
 
-    /// The longest datagram that can be sent; 0 if the client takes none.
+    /// Returns the maximum size of a datagram; 0 if the client accepts none.
     pub(crate) fn max_datagram_size(&self) -> usize {
         let longest = self.connection.max_datagram_size().unwrap_or_default();
-        longest.saturating_sub(self.quarter().size())
+        longest.saturating_sub(self.quarter_stream_id().size())
     }
 
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// Closes the session by a capsule, which browsers tell their pages of, and the connection once
-    /// the client has it, or could have had it.
+    /// Closes the session with a capsule, which browsers report to the page, then closes the
+    /// connection once the client has received it or had the time to.
     pub(crate) async fn close(&self, number: u32, reason: &str) {
         let capsule = Capsule::CloseWebTransportSession { code: number, reason: reason.to_owned() };
         let (mut body, mut frame) = (Vec::new(), Vec::new());
@@ -124,25 +124,25 @@ impl Session {
             length.encode(&mut frame);
             frame.extend_from_slice(&body);
         }
-        let told = async {
-            let mut answer = self.answer.lock().await;
-            if answer.write_all(&frame).await.is_ok() && answer.finish().is_ok() {
+        let closed = async {
+            let mut response = self.response.lock().await;
+            if response.write_all(&frame).await.is_ok() && response.finish().is_ok() {
                 self.connection.closed().await;
             }
         };
-        let patience = (self.connection.rtt() * 3).max(CLOSING);
-        let _ = timeout(patience, told).await;
-        self.connection.close(code(number), reason.as_bytes());
+        let limit = (self.connection.rtt() * 3).max(MIN_CLOSE_TIME);
+        let _ = timeout(limit, closed).await;
+        self.connection.close(http3_code(number), reason.as_bytes());
     }
 
-    /// Prefix of the session's datagrams: a quarter of its id (RFC 9297).
-    fn quarter(&self) -> VarInt {
-        VarInt::from_u64(self.id.into_inner() / 4).expect("less than what is one")
+    /// Returns the prefix of the session's datagrams: a quarter_stream_id of its id (RFC 9297).
+    fn quarter_stream_id(&self) -> VarInt {
+        VarInt::from_u64(self.id.into_inner() / 4).expect("smaller than a valid id")
     }
 }
 
 impl Capsules {
-    /// Waits until the client closes the session, and says with which code.
+    /// Waits until the client closes the session, and returns the close code.
     pub(crate) async fn closed(self) -> u32 {
         let mut capsules = Http3CapsuleReader::new(self.0);
         loop {
@@ -157,11 +157,11 @@ impl Capsules {
 
 /// A datagram that belongs to no session of this connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct NotOurs;
+pub(crate) struct ForeignDatagram;
 
-/// A code of WebTransport as a code of HTTP/3.
-pub(crate) fn code(number: u32) -> quinn::VarInt {
-    quinn::VarInt::from_u64(error_to_http3(number)).expect("codes of HTTP/3 are numbers of QUIC")
+/// Maps a WebTransport error code to an HTTP/3 error code.
+pub(crate) fn http3_code(number: u32) -> quinn::VarInt {
+    quinn::VarInt::from_u64(error_to_http3(number)).expect("HTTP/3 codes fit a varint")
 }
 
 impl fmt::Debug for Session {
@@ -170,8 +170,8 @@ impl fmt::Debug for Session {
     }
 }
 
-/// The code of HTTP/3 that streams of no session are stopped with.
-const NO_SUCH_SESSION: quinn::VarInt = quinn::VarInt::from_u32(0x3994_bd84);
+/// The HTTP/3 error code for streams of unknown sessions.
+const UNKNOWN_SESSION: quinn::VarInt = quinn::VarInt::from_u32(0x3994_bd84);
 
-/// Least time a client has to read that the session is closed.
-const CLOSING: Duration = Duration::from_millis(100);
+/// Minimum time for a client to receive the close capsule.
+const MIN_CLOSE_TIME: Duration = Duration::from_millis(100);

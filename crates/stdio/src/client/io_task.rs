@@ -1,4 +1,4 @@
-//! Carries the messages of one connection over a pair of streams.
+//! I/O task of one client connection over a pair of byte streams.
 
 use std::io;
 use std::sync::Arc;
@@ -8,51 +8,51 @@ use mcp_flow_client::transport::{Inbox, Outbox, Transport, TransportError, carri
 use mcp_flow_proto::frame::{Line, LineDecoder};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::child::Owned;
+use super::child::ChildProcess;
 
-/// Carries messages over a pair of streams. `child` is the process at the other end, if it is ours.
-pub(crate) fn over(
+/// Spawns the I/O task of a connection. `child` is the server process, if it was spawned here.
+pub(crate) fn spawn_io_task(
     name: &'static str,
     reader: impl AsyncRead + Send + Unpin + 'static,
     writer: impl AsyncWrite + Send + Unpin + 'static,
     inbox: Inbox,
-    child: Option<Owned>,
+    child: Option<ChildProcess>,
 ) -> Arc<dyn Transport> {
-    carried(name, PATIENCE, |outbox| async move {
-        let carrier = Carrier { outbox, inbox: inbox.clone(), reader, writer };
-        let (why, writer) = carrier.run().await;
-        // The end of its input is how a server over pipes is asked to leave.
+    carried(name, CLOSE_TIMEOUT, |outbox| async move {
+        let task = IoTask { outbox, inbox: inbox.clone(), reader, writer };
+        let (reason, writer) = task.run().await;
+        // A server over pipes exits at the end of its input.
         drop(writer);
-        let why = match child {
-            Some(child) => child.end(why).await,
-            None => why,
+        let reason = match child {
+            Some(child) => child.shut_down(reason).await,
+            None => reason,
         };
-        inbox.closed(why);
+        inbox.closed(reason);
     })
 }
 
-struct Carrier<R, W> {
+struct IoTask<R, W> {
     outbox: Arc<Outbox>,
     inbox: Inbox,
     reader: R,
     writer: W,
 }
 
-impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Carrier<R, W> {
-    /// Carries until either end is gone, and says why.
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> IoTask<R, W> {
+    /// Runs until either side closes, and returns the reason.
     async fn run(mut self) -> (TransportError, W) {
-        let why = match self.carry().await {
-            Ok(why) => why,
-            // The same as reading its end, only that writing has met it first.
+        let reason = match self.run_io().await {
+            Ok(reason) => reason,
+            // Same as end of file, noticed by a write first.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 TransportError::Lost(SERVER_CLOSED.to_owned())
             }
-            Err(error) => TransportError::Lost(format!("the connection broke: {error}")),
+            Err(error) => TransportError::Lost(format!("connection error: {error}")),
         };
-        (why, self.writer)
+        (reason, self.writer)
     }
 
-    async fn carry(&mut self) -> io::Result<TransportError> {
+    async fn run_io(&mut self) -> io::Result<TransportError> {
         let mut decoder = LineDecoder::new(self.inbox.frame_limit());
         let mut input = vec![0; READ_SIZE];
         let mut sending: Vec<u8> = Vec::new();
@@ -72,12 +72,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Carrier<R, W> {
                     sending.push(b'\n');
                 }
             }
-            // In no fixed order, so that neither direction can starve the other.
+            // Unbiased, so that neither direction can starve the other.
             tokio::select! {
                 read = self.reader.read(&mut input) => {
                     let read = read?;
                     decoder.buffer().extend_from_slice(&input[..read]);
-                    if !self.hand_over(&mut decoder, read == 0) {
+                    if !self.receive_lines(&mut decoder, read == 0) {
                         let limit = self.inbox.frame_limit();
                         let what = format!("the server sent a message of more than {limit} bytes");
                         return Ok(TransportError::Garbage(what));
@@ -100,8 +100,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Carrier<R, W> {
         }
     }
 
-    /// Hands over the complete lines; false if one was too long.
-    fn hand_over(&self, decoder: &mut LineDecoder, at_end: bool) -> bool {
+    /// Passes on the complete lines. Returns `false` if a line was too long.
+    fn receive_lines(&self, decoder: &mut LineDecoder, at_end: bool) -> bool {
         loop {
             match decoder.next_line() {
                 Some(Line::Frame(frame)) => self.inbox.receive(frame),
@@ -122,8 +122,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Carrier<R, W> {
 
 const SERVER_CLOSED: &str = "the server closed the connection";
 
-/// How much is read at once: what a pipe holds.
+/// Read buffer size: the capacity of a pipe.
 const READ_SIZE: usize = 64 * 1024;
 
-/// How long closing may take, more than a process gets to end by itself.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// Time limit for closing; longer than the shutdown of a child process takes.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);

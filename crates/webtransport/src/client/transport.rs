@@ -1,62 +1,79 @@
-//! One session as a transport: messages both ways, streams for whoever opens them, datagrams as the
-//! notifications they stand for.
+//! The client transport over one session: messages in both directions, streams for callers that
+//! open them, and datagrams delivered as the notifications they stand for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
 use mcp_flow_client::transport::{
     Inbox, Opened, Outgoing, OutgoingKind, Transport, TransportError,
 };
-use mcp_flow_proto::webtransport::{ClientTransport, StreamError, StreamHeader};
-use mcp_flow_proto::{Encoding, Raw, method, write};
+use mcp_flow_proto::webtransport::{ClientTransport, DatagramChannel, StreamError, StreamHeader};
+use mcp_flow_proto::{Encoding, Incoming, InvalidMessage, Raw, method, write};
 use serde_json::{Map, Value, json};
 use tokio::sync::{broadcast, mpsc};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
+use web_transport_quinn::RecvStream;
 
-use super::datagrams::{Meaning, Sound, meaning};
-use super::unread::Unread;
-use super::{Client, Event, Events, StreamEnded};
+use super::TransportClient;
+use super::datagrams::{DatagramContent, ReceivedAudio, decode_datagram};
+use super::receive::{Sink, spawn_receive_tasks};
+use super::stream::{IncomingStream, StreamEnded};
+use super::tracker::STREAM_TYPE;
+use super::unopened::UnopenedStreams;
 
-/// A session that carries a client's messages.
+/// A client transport over a WebTransport session.
 #[derive(Debug)]
 pub struct WebTransport {
-    client: Client,
+    client: TransportClient,
     encodings: Vec<Encoding>,
     outgoing: mpsc::UnboundedSender<Outgoing>,
-    /// How many bytes wait that answer requests of the server, which can ask without reading.
-    answers: Arc<AtomicUsize>,
-    unread: Arc<Unread>,
-    sounds: broadcast::Sender<Sound>,
+    /// Bytes of queued responses. Bounded, because a server can send requests without reading.
+    response_bytes: Arc<AtomicUsize>,
+    unopened: Arc<UnopenedStreams>,
+    audio: broadcast::Sender<ReceivedAudio>,
+    /// Aborts the receive tasks on drop.
+    _tasks: JoinSet<()>,
 }
 
 impl WebTransport {
-    pub(super) fn begin(
-        client: Client,
-        events: Events,
+    pub(super) fn spawn(
+        client: TransportClient,
+        control: RecvStream,
         inbox: Inbox,
         encodings: &[Encoding],
     ) -> Self {
         let (outgoing, waiting) = mpsc::unbounded_channel();
-        let answers = Arc::new(AtomicUsize::new(0));
-        let unread = Arc::new(Unread::default());
-        let sounds = broadcast::Sender::new(SOUNDS);
-        tokio::spawn(send(client.clone(), waiting, answers.clone()));
-        let receiving = Receiving { inbox, unread: unread.clone(), sounds: sounds.clone() };
-        tokio::spawn(receiving.run(client.clone(), events));
-        Self { client, encodings: encodings.to_vec(), outgoing, answers, unread, sounds }
+        let response_bytes = Arc::new(AtomicUsize::new(0));
+        let unopened = Arc::new(UnopenedStreams::default());
+        let audio = broadcast::Sender::new(AUDIO_CAPACITY);
+        tokio::spawn(send_queued(client.clone(), waiting, response_bytes.clone()));
+        let sink = InboxSink {
+            inbox,
+            client: client.clone(),
+            unopened: unopened.clone(),
+            audio: audio.clone(),
+        };
+        let frame_limit = sink.inbox.frame_limit();
+        let mut tasks = spawn_receive_tasks(&client, control, frame_limit, sink);
+        let expiring = unopened.clone();
+        tasks.spawn(async move { expiring.expire().await });
+        let encodings = encodings.to_vec();
+        Self { client, encodings, outgoing, response_bytes, unopened, audio, _tasks: tasks }
     }
 
-    /// The session below, for what is not offered here.
-    pub fn client(&self) -> &Client {
+    /// Returns the underlying session.
+    pub fn client(&self) -> &TransportClient {
         &self.client
     }
 
-    pub(super) fn sounds(&self) -> broadcast::Receiver<Sound> {
-        self.sounds.subscribe()
+    pub(super) fn audio(&self) -> broadcast::Receiver<ReceivedAudio> {
+        self.audio.subscribe()
     }
 }
 
@@ -71,16 +88,16 @@ impl Transport for WebTransport {
 
     fn send(&self, message: Outgoing) {
         if matches!(message.kind, OutgoingKind::Response) {
-            let waiting = self.answers.fetch_add(message.frame.len(), Ordering::Relaxed);
-            if waiting > MOST_ANSWERS {
-                self.client.session().close(UNREAD, b"the server asks and does not read");
+            let waiting = self.response_bytes.fetch_add(message.frame.len(), Ordering::Relaxed);
+            if waiting > MAX_RESPONSE_BYTES {
+                self.client.session().close(CLOSE_UNREAD, b"the server does not read responses");
             }
         }
-        // Once the session is over the inbox has been told so.
+        // If the session is closed, the inbox has been notified already.
         let _ = self.outgoing.send(message);
     }
 
-    /// Cancels as seed 001 has it, which every server of this transport understands (C-12).
+    /// Cancels by `$/cancel` (seed 001), which every server of this transport supports (C-12).
     fn cancel(&self, request: i64) -> bool {
         let mut frame = Vec::new();
         let params = json!({"requestId": request, "reason": "no longer wanted"});
@@ -104,7 +121,7 @@ impl Transport for WebTransport {
 
     fn open(&self, content: &Value) -> Option<BoxFuture<'_, Result<Opened, TransportError>>> {
         let number = |name: &str| u32::try_from(content[name].as_u64()?).ok();
-        if content["type"] != STREAM {
+        if content["type"] != STREAM_TYPE {
             return None;
         }
         let header = StreamHeader { request: number(REQUEST)?, tag: number("streamTag")? };
@@ -112,12 +129,12 @@ impl Transport for WebTransport {
         let size = content["_meta"][DOWNLOAD]["size"].as_u64();
         Some(Box::pin(async move {
             let taken = tokio::select! {
-                taken = timeout(ARRIVAL, self.unread.take(header)) => taken.ok(),
+                taken = timeout(ARRIVAL_TIMEOUT, self.unopened.take(header)) => taken.ok(),
                 _ = self.client.closed() => None,
             };
             let lost = TransportError::Lost;
             let stream = taken
-                .ok_or_else(|| lost("the stream has not come, or was opened before".to_owned()))?
+                .ok_or_else(|| lost("the stream has not arrived, or was opened before".to_owned()))?
                 .map_err(|error| lost(error.to_string()))?;
             let bytes = unfold(Some((stream, 0)), move |reading| async move {
                 let (mut stream, received) = reading?;
@@ -126,7 +143,7 @@ impl Transport for WebTransport {
                         let received = received + piece.len() as u64;
                         Some((Ok(piece), Some((stream, received))))
                     }
-                    // What looks complete may still be a part.
+                    // A stream that ended cleanly may still be truncated.
                     Ok(None) => {
                         let size = size.filter(|size| *size != received)?;
                         let what = format!("the stream ended after {received} of {size} bytes");
@@ -139,7 +156,7 @@ impl Transport for WebTransport {
         }))
     }
 
-    /// The books look into messages, and some are written anew before they leave.
+    /// Messages are tracked, and some are transcoded, before they are signed.
     fn signs(&self) -> bool {
         true
     }
@@ -155,7 +172,7 @@ impl Transport for WebTransport {
             if write::notification(&mut frame, encoding, name, &()).is_ok() {
                 let kind = OutgoingKind::Notification { method: name.into() };
                 let _ = self.outgoing.send(Outgoing { frame, kind });
-                let _ = timeout(GOODBYE, self.client.closed()).await;
+                let _ = timeout(CLOSE_TIMEOUT, self.client.closed()).await;
             }
             self.client.close();
         })
@@ -168,21 +185,21 @@ impl Drop for WebTransport {
     }
 }
 
-/// Sends messages in order, as many at once as there are.
-async fn send(
-    client: Client,
+/// Sends queued messages in order, in batches.
+async fn send_queued(
+    client: TransportClient,
     mut waiting: mpsc::UnboundedReceiver<Outgoing>,
-    answers: Arc<AtomicUsize>,
+    response_bytes: Arc<AtomicUsize>,
 ) {
     let (mut messages, mut frames) = (Vec::new(), Vec::new());
-    while waiting.recv_many(&mut messages, AT_ONCE).await > 0 {
-        let mut answered = 0;
+    while waiting.recv_many(&mut messages, MAX_BATCH).await > 0 {
+        let mut sent_bytes = 0;
         for Outgoing { frame, kind } in messages.drain(..) {
             if matches!(kind, OutgoingKind::Response) {
-                answered += frame.len();
+                sent_bytes += frame.len();
             }
-            let frame = in_encoding(client.encoding(), frame);
-            client.note(&frame);
+            let frame = transcode(client.encoding(), frame);
+            client.track_outgoing(&kind, &frame);
             match u32::try_from(frame.len()) {
                 Ok(_) => frames.push(frame),
                 Err(_) => tracing::error!("a message is too long to be sent"),
@@ -191,13 +208,12 @@ async fn send(
         if client.send_frames(frames.drain(..)).await.is_err() {
             return;
         }
-        answers.fetch_sub(answered, Ordering::Relaxed);
+        response_bytes.fetch_sub(sent_bytes, Ordering::Relaxed);
     }
 }
 
-/// A message in the encoding of the moment: one that was written before another was agreed on is
-/// written anew.
-fn in_encoding(encoding: Encoding, frame: Vec<u8>) -> Vec<u8> {
+/// Transcodes a message that was encoded before another encoding was negotiated.
+fn transcode(encoding: Encoding, frame: Vec<u8>) -> Vec<u8> {
     let is_json = matches!(frame.first(), Some(b'{' | b'['));
     if !is_json || encoding == Encoding::Json {
         return frame;
@@ -206,62 +222,60 @@ fn in_encoding(encoding: Encoding, frame: Vec<u8>) -> Vec<u8> {
     value.and_then(|value| encoding.encode(&value).ok()).unwrap_or(frame)
 }
 
-struct Receiving {
+/// Delivers what arrives to the client's inbox.
+#[derive(Clone)]
+struct InboxSink {
     inbox: Inbox,
-    unread: Arc<Unread>,
-    sounds: broadcast::Sender<Sound>,
+    client: TransportClient,
+    unopened: Arc<UnopenedStreams>,
+    audio: broadcast::Sender<ReceivedAudio>,
 }
 
-impl Receiving {
-    async fn run(self, client: Client, mut events: Events) {
-        let mut tidying = std::pin::pin!(self.unread.tidy());
-        loop {
-            let event = tokio::select! {
-                event = events.next() => event,
-                () = &mut tidying => continue,
-            };
-            match event {
-                None => break,
-                Some(Event::Untrusted(error)) => {
-                    self.inbox.closed(error);
-                    client.close();
-                }
-                Some(Event::Message { encoding, bytes }) => self.message(encoding, &bytes),
-                Some(Event::Stream(stream)) => self.unread.put(stream.header(), Ok(stream)),
-                Some(Event::StreamFailed(StreamError { stream, error, .. })) => {
-                    self.unread.put(stream, Err(StreamEnded::Failed(error)));
-                }
-                Some(Event::Datagram { channel, request, payload }) => {
-                    let encoding = client.encoding();
-                    match meaning(channel, request, &payload, encoding) {
-                        // Datagrams are not signed, so where messages are they say nothing.
-                        Some(Meaning::Notification(_)) if client.signed.is_some() => {
-                            client.books.count_dropped();
-                        }
-                        Some(Meaning::Notification(frame)) => {
-                            self.inbox.receive_in(encoding, &frame);
-                        }
-                        // Nobody may be listening.
-                        Some(Meaning::Sound(sound)) => drop(self.sounds.send(sound)),
-                        None => client.books.count_dropped(),
-                    }
-                }
-            }
+impl Sink for InboxSink {
+    async fn message(
+        &self,
+        encoding: Encoding,
+        message: &[u8],
+        decoded: Result<Incoming<'_>, InvalidMessage>,
+        names_streams: bool,
+    ) -> bool {
+        match names_streams.then(|| add_request_ids(encoding, message)).flatten() {
+            Some(with_ids) => self.inbox.receive_in(encoding, &with_ids),
+            None => self.inbox.receive_decoded(encoding, message, decoded),
         }
-        let why = client.closed().await;
-        self.inbox.closed(TransportError::Lost(format!("the session is over: {why}")));
+        true
     }
 
-    fn message(&self, encoding: Encoding, message: &[u8]) {
-        let names_streams = message.windows(STREAM.len()).any(|window| window == STREAM.as_bytes());
-        let numbered = names_streams.then(|| number_streams(encoding, message)).flatten();
-        self.inbox.receive_in(encoding, numbered.as_deref().unwrap_or(message));
+    async fn stream(&self, stream: IncomingStream) {
+        self.unopened.insert(stream.header(), Ok(stream));
+    }
+
+    async fn stream_failed(&self, StreamError { stream, error, .. }: StreamError) {
+        self.unopened.insert(stream, Err(StreamEnded::Failed(error)));
+    }
+
+    fn datagram(&self, channel: DatagramChannel, request: u32, payload: Bytes) -> bool {
+        let encoding = self.client.encoding();
+        match decode_datagram(channel, request, &payload, encoding) {
+            // Datagrams are not signed, so they are ignored where messages are.
+            Some(DatagramContent::Notification(frame)) if self.client.signed.is_none() => {
+                self.inbox.receive_in(encoding, &frame);
+            }
+            // There may be no receiver.
+            Some(DatagramContent::Audio(chunk)) => drop(self.audio.send(chunk)),
+            Some(DatagramContent::Notification(_)) | None => return false,
+        }
+        true
+    }
+
+    async fn closed(&self, reason: TransportError) {
+        self.inbox.closed(reason);
     }
 }
 
-/// Adds to every piece of content that names a stream the request it belongs to, which alone tells
-/// whose stream it is. `None` if it is no answer.
-fn number_streams(encoding: Encoding, message: &[u8]) -> Option<Vec<u8>> {
+/// Adds the request id to every content item that names a stream, because a tag alone is ambiguous.
+/// Returns `None` if the message is not a result.
+fn add_request_ids(encoding: Encoding, message: &[u8]) -> Option<Vec<u8>> {
     let mut value: Value = match encoding {
         Encoding::Json => serde_json::from_slice(message).ok()?,
         Encoding::Cbor => Raw::Cbor(message).decode().ok()?,
@@ -270,40 +284,39 @@ fn number_streams(encoding: Encoding, message: &[u8]) -> Option<Vec<u8>> {
     let result = value.get_mut("result")?;
     for list in ["content", "contents"] {
         let Some(items) = result.get_mut(list).and_then(Value::as_array_mut) else { continue };
-        for item in items.iter_mut().filter(|item| item["type"] == STREAM) {
+        for item in items.iter_mut().filter(|item| item["type"] == STREAM_TYPE) {
             item[REQUEST] = id.clone();
         }
     }
     encoding.encode(&value).ok()
 }
 
-/// The type of content that names a stream, and what tells whose it is.
-const STREAM: &str = "ref/stream";
+/// The member of a content item that identifies the request of its stream.
 const REQUEST: &str = "requestId";
 
 /// Key in `_meta` of the length of a stream (C-59).
 const DOWNLOAD: &str = "mcp-flow/download";
 
-/// How many messages are sent at once.
-const AT_ONCE: usize = 64;
+/// Maximum number of messages in a batch.
+const MAX_BATCH: usize = 64;
 
-/// How many bytes of answers may wait for a server that asks without reading, and the code a
-/// session is closed with where there are more.
-const MOST_ANSWERS: usize = 4 << 20;
-const UNREAD: u32 = 1;
+/// Maximum bytes of queued responses for a server that sends requests without reading, and the
+/// close code if there are more.
+const MAX_RESPONSE_BYTES: usize = 4 << 20;
+const CLOSE_UNREAD: u32 = 1;
 
-/// How many pieces of sound are kept for a listener that does not listen.
-const SOUNDS: usize = 256;
+/// Number of audio chunks buffered for a slow receiver.
+const AUDIO_CAPACITY: usize = 256;
 
-/// How long a stream may take to come after it is named.
-const ARRIVAL: Duration = Duration::from_secs(10);
+/// Time limit for a named stream to arrive.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long taking leave may last.
-const GOODBYE: Duration = Duration::from_secs(5);
+/// Time limit for a graceful close.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
-    use super::{Encoding, Value, in_encoding, number_streams};
+    use super::{Encoding, Value, add_request_ids, transcode};
     use serde_json::json;
 
     fn decode(encoding: Encoding, bytes: &[u8]) -> Value {
@@ -313,9 +326,9 @@ mod tests {
         }
     }
 
-    /// WT-052: whose stream it is, is the client's word and not the server's.
+    /// WT-052: the request id of a stream is set by the client, not by the server.
     #[test]
-    fn streams_get_the_number_of_their_request() {
+    fn streams_get_the_id_of_their_request() {
         let stream = |request: Value| {
             let mut item = json!({"type": "ref/stream", "streamTag": 1});
             if !request.is_null() {
@@ -331,27 +344,27 @@ mod tests {
             for list in ["content", "contents"] {
                 for said in [Value::Null, json!(9)] {
                     let message = encoding.encode(&answer(list, stream(said))).unwrap();
-                    let numbered = number_streams(encoding, &message).unwrap();
-                    assert_eq!(decode(encoding, &numbered), answer(list, stream(json!(7))));
+                    let with_ids = add_request_ids(encoding, &message).unwrap();
+                    assert_eq!(decode(encoding, &with_ids), answer(list, stream(json!(7))));
                 }
             }
             let notice = encoding.encode(&json!({"method": "ref/stream"})).unwrap();
-            assert!(number_streams(encoding, &notice).is_none());
+            assert!(add_request_ids(encoding, &notice).is_none());
         }
     }
 
-    /// WT-036: nothing is sent in another encoding than the one agreed on.
+    /// WT-036: messages are only sent in the negotiated encoding.
     #[test]
-    fn messages_are_written_in_the_encoding_of_the_moment() {
+    fn messages_are_transcoded_to_the_current_encoding() {
         let message = json!({"id": 1, "method": "ping"});
         for before in Encoding::ALL {
             let written = before.encode(&message).unwrap();
             assert_eq!(
-                decode(Encoding::Cbor, &in_encoding(Encoding::Cbor, written.clone())),
+                decode(Encoding::Cbor, &transcode(Encoding::Cbor, written.clone())),
                 message
             );
         }
         let json = Encoding::Json.encode(&message).unwrap();
-        assert_eq!(in_encoding(Encoding::Json, json.clone()), json);
+        assert_eq!(transcode(Encoding::Json, json.clone()), json);
     }
 }
