@@ -8,7 +8,7 @@ use hyper::Request;
 use hyper::header::LOCATION;
 use mcp_flow::client::HttpOptions;
 use mcp_flow::http::client::Fetch;
-use mcp_flow::oauth::{Account, OAuthError, Settings, Tokens, Visitor};
+use mcp_flow::oauth::{Account, LoginSettings, OAuthError, TokenStore, UserAgent};
 use serde_json::Value;
 use url::Url;
 
@@ -16,22 +16,22 @@ use url::Url;
 pub(crate) fn account(server: &str, context: &Value) -> Result<Account, OAuthError> {
     let member = |name: &str| context.get(name).and_then(Value::as_str).map(str::to_owned);
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
-    let mut settings = Settings::default();
-    settings.visitor = Some(std::sync::Arc::new(Follower));
+    let mut settings = LoginSettings::default();
+    settings.user_agent = Some(std::sync::Arc::new(Follower));
     settings.identity.client_id = member("client_id");
     settings.identity.client_secret = member("client_secret");
     settings.identity.client_key = member("private_key_pem");
     settings.identity.issuer = member("issuer");
     settings.identity.metadata_url = Some(DOCUMENT.to_owned());
-    settings.identity.is_program = scenario.starts_with("auth/client-credentials");
-    Account::new(server, Tokens::memory(), settings)
+    settings.identity.uses_client_credentials = scenario.starts_with("auth/client-credentials");
+    Account::new(server, TokenStore::memory(), settings)
 }
 
 /// Follows where the page leads, and stops before going there.
 #[derive(Debug)]
 struct Follower;
 
-impl Visitor for Follower {
+impl UserAgent for Follower {
     fn redirect_uri(&self) -> String {
         "http://127.0.0.1:3000/callback".to_owned()
     }

@@ -6,23 +6,23 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use mcp_flow::client::Trust;
-use mcp_flow::identity::{self, Gate, IssuerSettings, KeySource, Settings};
+use mcp_flow::identity::{self, IssuerSettings, KeySource, TokenVerifier, VerifierSettings};
 use mcp_flow::permissions::{AccessRule, Names};
 use mcp_flow::{Permissions, Principal, StaticTokens, TokenHash};
 
 use crate::configuration::{Algorithm, File, IssuerEntry, PermissionRule, Problems, TokenEntry};
 use crate::exit::{Exit, Failure};
 
-/// A gate, where credentials are asked for.
-pub(crate) fn gate(file: &File) -> anyhow::Result<Option<Arc<Gate>>> {
+/// Returns the token verifier, if the configuration requires tokens.
+pub(crate) fn token_verifier(file: &File) -> anyhow::Result<Option<Arc<TokenVerifier>>> {
     if !file.identity.is_configured() {
         return Ok(None);
     }
-    Ok(Some(Arc::new(Gate::new(settings(file)?)?)))
+    Ok(Some(Arc::new(TokenVerifier::new(settings(file)?)?)))
 }
 
 /// Who is let in, with all secrets that files and variables hold, as hashes.
-pub(crate) fn settings(file: &File) -> anyhow::Result<Settings> {
+pub(crate) fn settings(file: &File) -> anyhow::Result<VerifierSettings> {
     let identity = &file.identity;
     let mut tokens = match &identity.token_file {
         Some(path) => StaticTokens::read(path)?,
@@ -35,7 +35,7 @@ pub(crate) fn settings(file: &File) -> anyhow::Result<Settings> {
     }
     let issuers = identity.issuers.iter().map(|(name, entry)| issuer(name, entry));
     let scopes = file.permissions.iter().flat_map(|rule| rule.scopes.iter().cloned());
-    Ok(Settings {
+    Ok(VerifierSettings {
         tokens,
         issuers: issuers.collect(),
         denied: Names::new(&identity.denied),
@@ -136,11 +136,13 @@ fn usage(name: &str, problem: &str) -> Failure {
 /// Without one it is whoever runs it. A wrong one makes nobody of it, and every request is refused.
 pub(crate) fn by_environment(file: &File) -> anyhow::Result<Principal> {
     let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
-    let (Some(token), Some(gate)) = (token, gate(file)?) else { return Ok(Principal::local()) };
+    let (Some(token), Some(verifier)) = (token, token_verifier(file)?) else {
+        return Ok(Principal::local());
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let verdict = runtime.block_on(async {
         use mcp_flow::Verifier as _;
-        gate.verify(token.trim()).result().await
+        verifier.verify(token.trim()).result().await
     });
     Ok(verdict.unwrap_or_else(|refused| {
         tracing::error!(%refused, "the token in {TOKEN} is not good");
@@ -160,7 +162,7 @@ pub(crate) fn check(file: &File, problems: &mut Problems<'_>) {
             problems.add(&["identity", "tokens", &index.to_string()], problem);
         }
     }
-    if tokens_are_good && let Err(error) = gate(file) {
+    if tokens_are_good && let Err(error) = token_verifier(file) {
         problems.add(&["identity"], format!("{error:#}"));
     }
     if let Err(error) = file.signing.keys().context("signing") {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use mcp_flow::client::Trust;
-use mcp_flow::oauth::{Account, OAuthError, Settings, Tokens};
+use mcp_flow::oauth::{Account, LoginSettings, OAuthError, TokenStore};
 
 use crate::exit::{Exit, Failure};
 
@@ -19,9 +19,9 @@ pub(crate) struct Logins {
 
 impl Logins {
     /// What is kept, if there is a place for it.
-    pub(crate) fn tokens(&self) -> Option<Tokens> {
-        let file = self.logins.clone().or_else(Tokens::usual_file);
-        file.map(Tokens::file)
+    pub(crate) fn tokens(&self) -> Option<TokenStore> {
+        let file = self.logins.clone().or_else(TokenStore::default_file);
+        file.map(TokenStore::file)
     }
 
     /// The account at a server, if it is at an address that one can log in to.
@@ -30,7 +30,7 @@ impl Logins {
             url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
         });
         let Some(tokens) = self.tokens().filter(|_| is_web) else { return Ok(None) };
-        let mut settings = Settings::default();
+        let mut settings = LoginSettings::default();
         settings.trust = trust;
         Ok(Some(Account::new(url, tokens, settings).map_err(explain)?))
     }
@@ -39,10 +39,10 @@ impl Logins {
 /// An error about logins, with its exit code.
 pub(crate) fn explain(error: OAuthError) -> anyhow::Error {
     let exit = match &error {
-        OAuthError::BadServer(_) | OAuthError::Key(_) => Exit::Usage,
+        OAuthError::InvalidServer(_) | OAuthError::Key(_) => Exit::Usage,
         OAuthError::Failed(_) => Exit::Unreachable,
         OAuthError::File { .. } => Exit::Failed,
-        OAuthError::NoLogin(_) => Exit::Protocol,
+        OAuthError::NoAuthorizationServer(_) => Exit::Protocol,
         _ => Exit::Denied,
     };
     Failure::new(exit, error.to_string()).into()

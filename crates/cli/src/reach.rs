@@ -151,7 +151,7 @@ pub(crate) struct Trusted {
 
 impl Trusted {
     pub(crate) fn trust(&self) -> Trust {
-        let hash = self.certificate_hash.as_deref().and_then(|hash| Trust::hash(hash).ok());
+        let hash = self.certificate_hash.as_deref().and_then(|hash| Trust::fingerprint(hash).ok());
         hash.or_else(|| self.ca_file.clone().map(Trust::File)).unwrap_or_default()
     }
 
@@ -283,7 +283,7 @@ fn revision(name: &str) -> Result<Revision, String> {
 }
 
 fn certificate_hash(text: &str) -> Result<String, String> {
-    Trust::hash(text).map(|_| text.to_owned()).map_err(|bad| bad.to_string())
+    Trust::fingerprint(text).map(|_| text.to_owned()).map_err(|bad| bad.to_string())
 }
 
 fn header(text: &str) -> Result<(String, String), String> {

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mcp_flow::identity::Gate;
+use mcp_flow::identity::TokenVerifier;
 use mcp_flow::observability::audit::Audit;
 use mcp_flow::{Limits, Permissions, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -30,7 +30,7 @@ pub(crate) struct Reload {
     pub(crate) log: LogOptions,
     pub(crate) token_file: Option<PathBuf>,
     pub(crate) limits: Box<dyn Fn(&File) -> Limits + Send + Sync>,
-    pub(crate) gate: Option<Arc<Gate>>,
+    pub(crate) verifier: Option<Arc<TokenVerifier>>,
     pub(crate) permissions: Option<Permissions>,
     pub(crate) audit: Option<Audit>,
     pub(crate) server: Server,
@@ -65,8 +65,8 @@ impl Reload {
                 "signing cannot be switched on or off while running; restart for that"
             ),
         };
-        match (&self.gate, file.identity.is_configured()) {
-            (Some(gate), true) => gate.replace(guarded::settings(&file)?)?,
+        match (&self.verifier, file.identity.is_configured()) {
+            (Some(verifier), true) => verifier.replace(guarded::settings(&file)?)?,
             (None, false) => {}
             (Some(_), false) => {
                 anyhow::bail!("identity cannot be switched off while running; restart for that")

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::town::{Answer, CLIENT_SECRET, CODE, Town};
+use crate::support::test_server::{CLIENT_SECRET, CODE, Reply, TestServer};
 use mcp_flow_testkit::wait::{Deadline, end};
 use serde_json::Value;
 use url::Url;
@@ -17,9 +17,9 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 /// secret is on the screen or in the log, however much is logged.
 #[test]
 fn a_login_serves_all_commands() {
-    let town = Town::honest();
+    let test_server = TestServer::new();
     let folder = tempfile::tempdir().unwrap();
-    let server = town.server();
+    let server = test_server.url();
     let (out, err, code) = run(folder.path(), &["tools", &server], "");
     assert_eq!(code, 5, "{out} {err}");
     assert!(err.contains(&format!("mcp-flow login {server}")), "{err}");
@@ -38,10 +38,10 @@ fn a_login_serves_all_commands() {
     let said: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&said["server"], &said["isRenewed"]), (&server.as_str().into(), &true.into()));
 
-    town.books().good.clear();
+    test_server.state().valid_tokens.clear();
     let listed = run(folder.path(), &["tools", &server, "--log-level", "trace"], "");
     assert!(listed.2 == 0 && listed.0.contains("greet"), "{listed:?}");
-    assert_eq!(town.grants("refresh_token").len(), 1);
+    assert_eq!(test_server.grants("refresh_token").len(), 1);
     for text in [&out, &err, &listed.0, &listed.1] {
         for secret in ["t0ken-", "r3fresh-", CODE, CLIENT_SECRET] {
             assert!(!text.contains(secret), "{secret} is in {text}");
@@ -62,9 +62,9 @@ fn a_login_serves_all_commands() {
 /// is asked for again.
 #[test]
 fn a_login_can_be_pasted() {
-    let town = Town::honest();
+    let test_server = TestServer::new();
     let folder = tempfile::tempdir().unwrap();
-    let mut login = spawn(folder.path(), &["login", &town.server(), "--no-browser"]);
+    let mut login = spawn(folder.path(), &["login", &test_server.url(), "--no-browser"]);
     let _deadline = Deadline::of(&login);
     let mut told = BufReader::new(login.stderr.take().unwrap());
     let (page, _) = page(&mut told);
@@ -75,24 +75,24 @@ fn a_login_can_be_pasted() {
     told.read_to_string(&mut err).unwrap();
     assert_eq!(login.wait().unwrap().code(), Some(0), "{err}");
     assert!(err.contains("paste all of it"), "{err}");
-    assert_eq!(run(folder.path(), &["ping", &town.server()], "").2, 0);
+    assert_eq!(run(folder.path(), &["ping", &test_server.url()], "").2, 0);
 }
 
 /// What cannot come of a login is told, with its exit code.
 #[test]
 fn a_login_that_fails_says_why() {
-    let town = Town::honest();
-    let open = Town::ruled(|_, asked| match asked.path() {
-        "/mcp" => Some(Answer::json(200, &serde_json::json!({}))),
-        _ => Some(Answer::json(404, &serde_json::json!({}))),
+    let test_server = TestServer::new();
+    let open = TestServer::with_rule(|_, request| match request.path() {
+        "/mcp" => Some(Reply::json(200, &serde_json::json!({}))),
+        _ => Some(Reply::json(404, &serde_json::json!({}))),
     });
     let folder = tempfile::tempdir().unwrap();
-    let server = town.server();
+    let server = test_server.url();
     let wrong = "http://127.0.0.1:1/callback?code=x&state=wrong\n";
     for (words, input, expected, part) in [
         (&["login", &server, "--time-limit", "1"][..], "", 3, "nobody came back"),
         (&["login", &server], wrong, 5, "another login"),
-        (&["login", &open.server()], "", 4, "asks for no login"),
+        (&["login", &open.url()], "", 4, "requires no login"),
         (&["login", "http://mcp.example/mcp"], "", 5, "https"),
         (&["login", "tcp://127.0.0.1:1"], "", 2, "wss"),
         (&["login", "nobody-has-this-name"], "", 2, "nobody-has-this-name"),
@@ -116,17 +116,17 @@ fn a_login_that_fails_says_why() {
 /// is given goes before one that is kept.
 #[test]
 fn a_program_logs_in_by_a_secret_in_a_file() {
-    let town = Town::honest();
+    let test_server = TestServer::new();
     let folder = tempfile::tempdir().unwrap();
     let (file, kept) = (folder.path().join("secret"), folder.path().join("kept.json"));
     std::fs::write(&file, "s3cret\n").unwrap();
-    let server = town.server();
+    let server = test_server.url();
     let kept = ["--logins", kept.to_str().unwrap()];
     let login = ["login", &server, "--client-credentials", "--client-id", "robot"];
     let secret = ["--client-secret-file", file.to_str().unwrap()];
     let (out, err, code) = run(folder.path(), &[&login[..], &secret, &kept].concat(), "");
     assert!(code == 0 && out.contains("logged in to") && !out.contains("s3cret"), "{out} {err}");
-    let grants = town.grants("client_credentials");
+    let grants = test_server.grants("client_credentials");
     assert_eq!(grants[0].field("client_secret").as_deref(), Some("s3cret"));
     assert_eq!(run(folder.path(), &[&["ping", &server][..], &kept].concat(), "").2, 0);
     assert_eq!(run(folder.path(), &["ping", &server], "").2, 5);

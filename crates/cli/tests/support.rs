@@ -2,6 +2,6 @@
 
 pub(crate) mod control_stream;
 pub(crate) mod served;
-#[path = "../../oauth/tests/support/town.rs"]
+#[path = "../../oauth/tests/support/test_server.rs"]
 #[allow(dead_code, reason = "logging in from the terminal needs no more")]
-pub(crate) mod town;
+pub(crate) mod test_server;

@@ -1,12 +1,12 @@
-//! What is too large for a message, at `/download/TOKEN` until it expires.
+//! Downloads at `/download/TOKEN`: bulk content too large for a message, until it expires.
 //!
-//! A token cannot be guessed, and is good for the principal it was made for only. What can be read
-//! from any place can be fetched again and in parts; anything else is there once.
+//! StaticTokens are random, and valid only for the principal they were created for. Seekable content can be
+//! fetched repeatedly and by range; a stream can be fetched once.
 
 mod range;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::{
@@ -20,27 +20,28 @@ use mcp_flow_server::Principal;
 use mcp_flow_server::bulk::{
     Bulk, BulkReader, DeliveryFuture, DeliveryRequest, Location, SideChannel,
 };
+use parking_lot::Mutex;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
-use crate::answer::{Answer, bulk, empty, refusal, wrong_method};
-use crate::sessions::new_id;
-use range::Wanted;
+use crate::response::{HttpResponse, bulk, empty, method_not_allowed, rejection};
+use crate::transport::sessions::new_id;
+use range::RequestedRange;
 
-/// Where downloads are.
+/// Path prefix of downloads.
 pub(crate) const PATH: &str = "/download/";
 
-/// What waits to be fetched.
+/// Pending downloads by token.
 #[derive(Debug)]
 pub(crate) struct Downloads {
-    open: Mutex<Open>,
-    /// For one principal.
-    most: usize,
-    life: Duration,
+    pending: Mutex<Pending>,
+    /// Limit for each principal.
+    limit: usize,
+    lifetime: Duration,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct Pending {
     by_token: HashMap<String, Download>,
     last: u64,
 }
@@ -54,71 +55,73 @@ struct Download {
 }
 
 impl Downloads {
-    pub(crate) fn new(most: usize, life: Duration) -> Arc<Self> {
-        Arc::new(Self { open: Mutex::default(), most, life })
+    pub(crate) fn new(limit: usize, lifetime: Duration) -> Arc<Self> {
+        Arc::new(Self { pending: Mutex::default(), limit, lifetime })
     }
 
-    /// Keeps something to be fetched, and returns its token. If there is too much, the oldest of
-    /// the same principal goes, or of all.
+    /// Adds a download and returns its token. At a limit, the oldest download of the principal, or
+    /// of all, is evicted.
     fn add(&self, principal: &Principal, bulk: Bulk) -> String {
         let token = new_id();
-        let mut open = self.open();
-        open.last += 1;
-        let number = open.last;
-        let own = open.oldest(self.most, |download| download.principal == *principal);
-        let any = open.oldest(MOST, |_| true);
-        let evicted = own.or(any).and_then(|token| open.by_token.remove(&token));
-        let expires = Instant::now() + self.life;
+        let mut pending = self.pending.lock();
+        pending.last += 1;
+        let number = pending.last;
+        let own = pending.oldest(self.limit, |download| download.principal == *principal);
+        let any = pending.oldest(TOTAL_LIMIT, |_| true);
+        let evicted = own.or(any).and_then(|token| pending.by_token.remove(&token));
+        let expires = Instant::now() + self.lifetime;
         let download = Download { principal: principal.clone(), bulk, expires, number };
-        open.by_token.insert(token.clone(), download);
-        drop(open);
+        pending.by_token.insert(token.clone(), download);
+        drop(pending);
         drop(evicted);
         token
     }
 
-    /// Forgets what has expired.
+    /// Removes expired downloads.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
+        let mut pending = self.pending.lock();
         let expired: Vec<_> =
-            self.open().by_token.extract_if(|_, download| download.expires <= now).collect();
+            pending.by_token.extract_if(|_, download| download.expires <= now).collect();
+        drop(pending);
         drop(expired);
     }
 
-    /// Answers a request for a download.
-    pub(crate) fn answer(
+    /// Serves a request for a download.
+    pub(crate) fn serve(
         &self,
         method: &Method,
         token: &str,
         headers: &HeaderMap,
         principal: &Principal,
-    ) -> Answer {
+    ) -> HttpResponse {
         if ![Method::GET, Method::HEAD].contains(method) {
-            return wrong_method("GET, HEAD");
+            return method_not_allowed("GET, HEAD");
         }
-        let mut open = self.open();
+        let mut pending = self.pending.lock();
         let is_theirs = |download: &&Download| {
             download.principal == *principal && download.expires > Instant::now()
         };
-        let Some(download) = open.by_token.get(token).filter(is_theirs) else {
+        let Some(download) = pending.by_token.get(token).filter(is_theirs) else {
             let details = "there is no such download, or no more; ask for it again";
-            return refusal(StatusCode::NOT_FOUND, &RpcError::invalid_request(details));
+            return rejection(StatusCode::NOT_FOUND, &RpcError::invalid_request(details));
         };
         let size = download.bulk.size().filter(|_| download.bulk.is_seekable());
-        // There is nothing to compare an If-Range with, so it never holds.
+        // Downloads have no validator, so If-Range never matches.
         let range = headers.get(RANGE).filter(|_| !headers.contains_key(IF_RANGE));
-        let wanted = match (size, range.and_then(|range| range.to_str().ok())) {
-            (Some(size), Some(range)) => Wanted::parse(range, size),
-            _ => Wanted::All,
+        let requested = match (size, range.and_then(|range| range.to_str().ok())) {
+            (Some(size), Some(range)) => RequestedRange::parse(range, size),
+            _ => RequestedRange::All,
         };
         let head = Head::of(&download.bulk);
-        let (status, reader, length, part) = match (wanted, size) {
-            (Wanted::Nothing, Some(size)) => {
-                let mut answer = empty(StatusCode::RANGE_NOT_SATISFIABLE);
+        let (status, reader, length, part) = match (requested, size) {
+            (RequestedRange::Unsatisfiable, Some(size)) => {
+                let mut response = empty(StatusCode::RANGE_NOT_SATISFIABLE);
                 let range = HeaderValue::from_str(&format!("bytes */{size}"));
-                answer.headers_mut().extend(range.ok().map(|range| (CONTENT_RANGE, range)));
-                return answer;
+                response.headers_mut().extend(range.ok().map(|range| (CONTENT_RANGE, range)));
+                return response;
             }
-            (Wanted::Part(range), Some(size)) => {
+            (RequestedRange::Part(range), Some(size)) => {
                 let part = format!("bytes {}-{}/{size}", range.start, range.end - 1);
                 let length = range.end - range.start;
                 let reader = download.bulk.read_range(range);
@@ -131,30 +134,26 @@ impl Downloads {
         };
         let reader = match reader {
             _ if method == Method::HEAD => None,
-            None => open.by_token.remove(token).map(|download| download.bulk.into_reader()),
+            None => pending.by_token.remove(token).map(|download| download.bulk.into_reader()),
             reader => reader,
         };
-        drop(open);
-        head.answer(status, reader, length, part)
-    }
-
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        drop(pending);
+        head.into_response(status, reader, length, part)
     }
 }
 
-impl Open {
-    /// The oldest of some, if there are at least so many.
-    fn oldest(&self, most: usize, is_one: impl Fn(&Download) -> bool) -> Option<String> {
-        let some = || self.by_token.iter().filter(|(_, download)| is_one(download));
-        if some().count() < most {
+impl Pending {
+    /// Returns the token of the oldest matching download, if at least `limit` match.
+    fn oldest(&self, limit: usize, matches: impl Fn(&Download) -> bool) -> Option<String> {
+        let matching = || self.by_token.iter().filter(|(_, download)| matches(download));
+        if matching().count() < limit {
             return None;
         }
-        some().min_by_key(|(_, download)| download.number).map(|(token, _)| token.clone())
+        matching().min_by_key(|(_, download)| download.number).map(|(token, _)| token.clone())
     }
 }
 
-/// What is said of a download before it comes.
+/// Header values derived from the content.
 struct Head {
     kind: HeaderValue,
     disposition: HeaderValue,
@@ -173,26 +172,26 @@ impl Head {
         }
     }
 
-    fn answer(
+    fn into_response(
         self,
         status: StatusCode,
         reader: Option<BulkReader>,
         length: Option<u64>,
         part: Option<String>,
-    ) -> Answer {
-        let mut answer = match reader {
+    ) -> HttpResponse {
+        let mut response = match reader {
             Some(reader) => bulk(reader, length),
             None => empty(status),
         };
-        *answer.status_mut() = status;
-        let headers = answer.headers_mut();
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, self.kind);
         headers.insert(CONTENT_DISPOSITION, self.disposition);
         let ranges = if self.is_seekable { "bytes" } else { "none" };
         let fixed: [(HeaderName, &'static str); 4] = [
             (ACCEPT_RANGES, ranges),
             (CACHE_CONTROL, "private, no-store"),
-            // Whatever it is, no browser is to run it as a page of this server.
+            // Keeps browsers from running the content as a page of this server.
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),
             (CONTENT_SECURITY_POLICY, "sandbox"),
         ];
@@ -200,11 +199,11 @@ impl Head {
         headers.extend(length.map(|length| (CONTENT_LENGTH, HeaderValue::from(length))));
         let part = part.and_then(|part| HeaderValue::from_str(&part).ok());
         headers.extend(part.map(|part| (CONTENT_RANGE, part)));
-        answer
+        response
     }
 }
 
-/// Makes links for clients that reach this server by one address.
+/// Creates download links below one base URL.
 #[derive(Debug)]
 pub(crate) struct Links {
     downloads: Arc<Downloads>,
@@ -229,8 +228,9 @@ impl SideChannel for Links {
     }
 }
 
-/// What a file name may not hold as it is in a header.
+/// Characters to escape in a file name (RFC 5987).
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// For all principals: each may hold a file open, of which a process has a thousand by default.
-const MOST: usize = 512;
+/// Limit for all principals together: each download may hold a file open, and processes have about
+/// a thousand file descriptors by default.
+const TOTAL_LIMIT: usize = 512;

@@ -1,47 +1,37 @@
-//! The HTTP transports, all on one port: Streamable HTTP at `/mcp`, legacy HTTP+SSE at `/sse` and
-//! `/messages`, WebSocket at `/ws`, and what operators ask for.
+//! The HTTP server transports, all on one port: Streamable HTTP at `/mcp`, legacy HTTP+SSE at `/sse`
+//! and `/messages`, WebSocket at `/ws`, downloads, and the operator endpoints.
 //!
-//! The path of a request: `listen` accepts a connection and bounds it, `service` finds the room for
-//! a request that `framing` finds clear and `guard` has let in, `streamable` and `legacy` turn bodies into frames for a
-//! [`Connection`](mcp_flow_server::Connection) and its output into answers. `sessions` keeps what
-//! outlives a request, `stream` what can be read again after a broken connection, `downloads` what
-//! is too large for a message. [`client`] is the other end.
+//! A request passes these stages: [`bind`]'s listener accepts the connection (`listen`); `service`
+//! checks the head (`head`), the host and the origin (`origin`), authenticates the caller
+//! (`authentication`) and routes the request to its endpoint: a `transport`, `downloads` or an
+//! `operator` endpoint. `limits` bounds what one client can hold: time, memory and connections.
+//!
+//! The transports feed frames to a [`Connection`](mcp_flow_server::Connection) and write its output
+//! as responses; MCP itself is not known here. The client is the crate `mcp-flow-http-client`.
 
 #![allow(
     clippy::result_large_err,
-    reason = "a refusal is the answer itself, handed up a few calls and sent"
+    reason = "a rejection is the response itself, passed up a few calls and sent"
 )]
 
-mod answer;
-mod body;
-#[cfg(feature = "client")]
-pub mod client;
-mod cors;
-mod departures;
+mod authentication;
 mod downloads;
-mod framing;
-mod guard;
-mod held;
-mod legacy;
+mod head;
+mod limits;
 mod listen;
-mod metadata;
-mod metrics;
+mod operator;
 mod options;
-mod pages;
-mod patience;
-mod rooms;
+mod origin;
+mod resource_metadata;
+mod response;
 mod service;
-mod session;
-mod sessions;
-mod sse;
-mod stream;
-mod streamable;
-mod streams;
 mod tls;
-mod websocket;
+mod transport;
 
 pub use listen::{BindError, Bound, bind};
+#[cfg(feature = "client")]
+pub use mcp_flow_http_client as client;
 pub use mcp_flow_server::{StaticTokens, TokenError, Verifier};
 pub use mcp_flow_tls::{Tls, TlsError};
+pub use operator::pages::{Page, Pages};
 pub use options::Options;
-pub use pages::{Page, Pages};

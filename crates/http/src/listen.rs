@@ -1,4 +1,4 @@
-//! Accepting connections, and ending them.
+//! The listener: binds a port, accepts connections, and runs hyper on each until shutdown.
 
 use std::convert::Infallible;
 use std::io;
@@ -17,16 +17,16 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use crate::metrics::Connected;
+use crate::limits::http2_idle::{CloseReason, StreamTracker};
+use crate::limits::write_timeout::WriteTimeout;
+use crate::operator::metrics::HttpConnection;
+use crate::operator::pages::Pages;
+use crate::operator::{Callback, OperatorEndpoints};
 use crate::options::Options;
-use crate::pages::Pages;
-use crate::patience::Patient;
-use crate::rooms::{Question, Rooms};
 use crate::service::Service;
-use crate::streams::{Over, Streams};
 use crate::tls::{self, Acceptor};
 
-/// A port that is taken and not served yet.
+/// A bound listener that does not accept connections yet.
 #[derive(Debug)]
 pub struct Bound {
     listener: TcpListener,
@@ -34,10 +34,10 @@ pub struct Bound {
     options: Options,
     verifier: Option<Arc<dyn Verifier>>,
     tls: Option<(Arc<Tls>, Acceptor)>,
-    rooms: Rooms,
+    operator: OperatorEndpoints,
 }
 
-/// Takes a port; port 0 means any that is free.
+/// Binds a TCP port; port 0 picks a free one.
 ///
 /// ```
 /// # use mcp_flow_server::Server;
@@ -56,32 +56,33 @@ pub async fn bind(address: SocketAddr) -> Result<Bound, BindError> {
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let options = Options::default();
-    let rooms = Rooms::default();
-    Ok(Bound { listener, address, options, verifier: None, tls: None, rooms })
+    let operator = OperatorEndpoints::default();
+    Ok(Bound { listener, address, options, verifier: None, tls: None, operator })
 }
 
 impl Bound {
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Sets bounds and habits. Those of [`Options::default`] are safe on an open network.
+    /// Sets limits, timeouts and access rules. Defaults to [`Options::default`], which is safe on an
+    /// open network.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
-    /// Lets only those in whose token this knows, such as [`StaticTokens`](mcp_flow_server::StaticTokens).
-    /// Without, everyone who reaches the port is `local`.
+    /// Requires a bearer token that this verifier accepts, such as
+    /// [`StaticTokens`](mcp_flow_server::StaticTokens). Without one, every caller is the principal `local`.
     #[must_use]
     pub fn verifier(mut self, verifier: Arc<dyn Verifier>) -> Self {
         self.verifier = Some(verifier);
         self
     }
 
-    /// Speaks TLS only.
+    /// Serves TLS only.
     pub fn tls(mut self, tls: impl Into<Arc<Tls>>) -> Result<Self, TlsError> {
         let tls = tls.into();
         let acceptor = Acceptor::new(&tls)?;
@@ -89,62 +90,64 @@ impl Bound {
         Ok(self)
     }
 
-    /// Serves pages for people as well, to anyone who asks.
+    /// Adds web pages, served without authentication.
     #[must_use]
     pub fn pages(mut self, pages: impl Pages) -> Self {
-        self.rooms.pages = Some(Box::new(pages));
+        self.operator.pages = Some(Box::new(pages));
         self
     }
 
-    /// Adds figures to those at `/metrics`, in the text format of Prometheus: whole lines, the last
-    /// one too.
+    /// Adds metrics to `/metrics`: complete lines in the Prometheus text format, each ended by a
+    /// newline.
     #[must_use]
-    pub fn figures<F>(mut self, figures: impl Fn() -> F + Send + Sync + 'static) -> Self
+    pub fn metrics<F>(mut self, metrics: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = String> + Send + 'static,
     {
-        self.rooms.figures.push(Question::new(figures));
+        self.operator.metrics.push(Callback::new(metrics));
         self
     }
 
-    /// Asks this at `/readyz` whether what the server depends on works; the error says in a few words
-    /// what does not.
+    /// Sets the readiness check behind `/readyz`. Its error names the dependency that fails, in a few
+    /// words.
     #[must_use]
     pub fn readiness<F>(mut self, ready: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<(), String>> + Send + 'static,
     {
-        self.rooms.readiness = Some(Question::new(ready));
+        self.operator.readiness = Some(Callback::new(ready));
         self
     }
 
-    /// Serves clients until `stop` completes, then lets what is running finish within its time.
+    /// Serves clients until `stop` completes, then drains: running calls may finish within the drain
+    /// time of the server's limits.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
         let (hosts, origins) = (self.options.hosts.clone(), self.options.origins.clone());
-        let guard =
+        let access =
             AccessPolicy::new(self.address.ip().is_loopback(), hosts, origins, self.verifier);
         let is_encrypted = self.tls.is_some();
-        let service = Service::new(server.clone(), self.options, guard, is_encrypted, self.rooms);
+        let service =
+            Service::new(server.clone(), self.options, access, is_encrypted, self.operator);
         if let Some((tls, _)) = &self.tls {
-            let (watching, ending) = (tls.clone().watch(), service.ending.clone());
+            let (watching, draining) = (tls.clone().watch(), service.draining.clone());
             service.spawn(async move {
-                ending.run_until_cancelled(watching).await;
+                draining.run_until_cancelled(watching).await;
             });
         }
         let acceptor = self.tls.as_ref().map(|(_, acceptor)| acceptor);
         accept_until(&self.listener, &service, acceptor, stop).await;
         drop(self.listener);
-        service.end(server.limits().drain_time + LAST_ANSWERS).await;
+        service.drain(server.limits().drain_time + LAST_RESPONSES).await;
     }
 }
 
-/// Why clients could not be served.
+/// The port could not be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}")]
 pub struct BindError {
-    /// Where.
+    /// The address that was asked for.
     pub address: SocketAddr,
-    /// Why.
+    /// Error of the operating system.
     #[source]
     pub source: io::Error,
 }
@@ -155,7 +158,7 @@ async fn accept_until(
     tls: Option<&Acceptor>,
     stop: impl Future<Output = ()>,
 ) {
-    let idle = service.options.session_idle;
+    let idle = service.options.session_idle_timeout;
     let shortest = Duration::from_millis(10);
     let mut sweep = tokio::time::interval((idle / 10).clamp(shortest, Duration::from_secs(60)));
     let mut stop = pin!(stop);
@@ -164,8 +167,8 @@ async fn accept_until(
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => accept(service, tls, stream, peer),
                 Err(error) => {
-                    // Most often too many open files; some will be closed in a moment.
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    // Usually too many open files; some are closed in a moment.
+                    tracing::warn!(%error, "cannot accept a connection; retrying");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             },
@@ -178,18 +181,18 @@ async fn accept_until(
     }
 }
 
-/// Serves one connection in a task of its own, unless there are too many.
+/// Serves one connection in a task of its own, or closes it if the limit is reached.
 fn accept(service: &Arc<Service>, tls: Option<&Acceptor>, stream: TcpStream, peer: SocketAddr) {
-    let Some(connected) = service.metrics.connect(peer, service.options.connections) else {
+    let Some(connected) = service.metrics.connect(peer, service.options.max_connections) else {
         if service.server.denied("http", Some(peer), "too many connections") {
-            tracing::warn!("connections are refused: too many are open");
+            tracing::warn!("connection limit reached; refusing new connections");
         }
         return;
     };
-    // Small messages must not wait for more to come.
+    // Disables Nagle's algorithm: small messages must not wait.
     let _ = stream.set_nodelay(true);
-    let stream = Patient::new(stream, service.options.unread_time)
-        .reporting_to(connected.departures.clone());
+    let stream = WriteTimeout::new(stream, service.options.write_timeout)
+        .on_flush(connected.follow_ups.clone());
     match tls {
         None => service.spawn(serve_http1(service.clone(), stream, connected)),
         Some(tls) => service.spawn(serve_tls(service.clone(), tls.clone(), stream, connected)),
@@ -199,54 +202,54 @@ fn accept(service: &Arc<Service>, tls: Option<&Acceptor>, stream: TcpStream, pee
 async fn serve_tls(
     service: Arc<Service>,
     tls: Acceptor,
-    stream: Patient<TcpStream>,
-    connected: Arc<Connected>,
+    stream: WriteTimeout<TcpStream>,
+    connected: Arc<HttpConnection>,
 ) {
-    let handshake = timeout(service.options.head_time, tls.accept(stream));
-    let Some(shaken) = service.ending.run_until_cancelled(handshake).await else { return };
-    match shaken {
+    let handshake = timeout(service.options.head_timeout, tls.accept(stream));
+    let Some(accepted) = service.draining.run_until_cancelled(handshake).await else { return };
+    match accepted {
         Ok(Ok(stream)) if tls::speaks_http2(&stream) => {
             Box::pin(serve_http2(service, stream, connected)).await;
         }
         Ok(Ok(stream)) => Box::pin(serve_http1(service, stream, connected)).await,
-        Ok(Err(error)) => tracing::debug!(%error, "a client did not shake hands"),
-        Err(_) => tracing::debug!("a client did not shake hands in time"),
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => tracing::debug!("TLS handshake timed out"),
     }
 }
 
 async fn serve_http1(
     service: Arc<Service>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    connected: Arc<Connected>,
+    connected: Arc<HttpConnection>,
 ) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(service.options.head_time)
+        .header_read_timeout(service.options.head_timeout)
         .max_buf_size(64 * 1024)
         .half_close(false);
-    let answering = service.clone();
-    // In a box of its own, or a connection that only reads events would keep the room.
-    let answer = service_fn(move |request| {
-        let (service, connected) = (answering.clone(), connected.clone());
-        Box::pin(async move { Ok::<_, Infallible>(service.answer(request, connected).await) })
+    let handling = service.clone();
+    // Boxed, or a connection that only reads events would keep the memory of the whole future.
+    let handler = service_fn(move |request| {
+        let (service, connected) = (handling.clone(), connected.clone());
+        Box::pin(async move { Ok::<_, Infallible>(service.handle(request, connected).await) })
     });
     let mut connection =
-        pin!(builder.serve_connection(TokioIo::new(stream), answer).with_upgrades());
+        pin!(builder.serve_connection(TokioIo::new(stream), handler).with_upgrades());
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = service.ending.cancelled() => {
+        () = service.draining.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
-    note_end(ended);
+    log_error(ended);
 }
 
 async fn serve_http2(
     service: Arc<Service>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    connected: Arc<Connected>,
+    connected: Arc<HttpConnection>,
 ) {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
@@ -254,41 +257,41 @@ async fn serve_http2(
         .keep_alive_interval(service.options.keep_alive)
         .max_concurrent_streams(128)
         .max_header_list_size(64 * 1024);
-    let (answering, streams) = (service.clone(), Streams::new());
-    let opening = streams.clone();
-    let answer = service_fn(move |request| {
-        let (service, connected) = (answering.clone(), connected.clone());
-        let open = opening.open();
+    let (handling, tracker) = (service.clone(), StreamTracker::new());
+    let tracking = tracker.clone();
+    let handler = service_fn(move |request| {
+        let (service, connected) = (handling.clone(), connected.clone());
+        let open = tracking.open();
         async move {
-            let answer = service.clone().answer(request, connected).await;
-            Ok::<_, Infallible>(open.answer(answer, &service.options))
+            let response = service.clone().handle(request, connected).await;
+            Ok::<_, Infallible>(open.track(response, &service.options))
         }
     });
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), handler));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        over = streams.over(&service.options) => {
-            tracing::debug!(?over, "a connection was of no use any more");
-            if over == Over::Quiet {
+        reason = tracker.expired(&service.options) => {
+            tracing::debug!(?reason, "closing an HTTP/2 connection");
+            if reason == CloseReason::Idle {
                 connection.as_mut().graceful_shutdown();
-                // What was asked for meanwhile is answered.
-                let _ = timeout(service.options.unread_time, connection).await;
+                // Requests that arrived meanwhile are still handled.
+                let _ = timeout(service.options.write_timeout, connection).await;
             }
             return;
         }
-        () = service.ending.cancelled() => {
+        () = service.draining.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
-    note_end(ended);
+    log_error(ended);
 }
 
-fn note_end(ended: hyper::Result<()>) {
+fn log_error(ended: hyper::Result<()>) {
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended in the middle");
+        tracing::debug!(%error, "connection closed with an error");
     }
 }
 
-/// How long clients may take to read the last answers.
-const LAST_ANSWERS: Duration = Duration::from_secs(5);
+/// Time for clients to read the last responses, on top of the drain time.
+const LAST_RESPONSES: Duration = Duration::from_secs(5);

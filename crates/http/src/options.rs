@@ -1,54 +1,55 @@
-//! How the HTTP transports behave.
+//! Configuration of the HTTP listener.
 
 use std::time::Duration;
 
-/// Bounds and habits of the HTTP transports. The defaults are safe on an open network.
+/// Limits, timeouts and access rules of the HTTP transports. The defaults are safe on an open
+/// network.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Connections open at the same time; more are refused. 20,000.
-    pub connections: usize,
-    /// Sessions open at the same time; past it the longest idle one is given up. 10,000.
-    pub sessions: usize,
-    /// How long a session without an open stream may be idle. 30 minutes (C-47).
-    pub session_idle: Duration,
-    /// How long a client may take to send the head of a request. 10 seconds.
-    pub head_time: Duration,
-    /// How long a client may take to send the next piece of a body. 30 seconds.
-    pub body_time: Duration,
-    /// How long a client may leave unread what is sent to it. 1 minute.
-    pub unread_time: Duration,
-    /// How often a quiet stream shows that it is alive. 15 seconds.
+    /// Limit on open connections; more are refused. 20,000.
+    pub max_connections: usize,
+    /// Limit on open sessions; past it the longest idle one is evicted. 10,000.
+    pub max_sessions: usize,
+    /// Idle time after which a session without an open stream ends. 30 minutes (C-47).
+    pub session_idle_timeout: Duration,
+    /// Time limit for receiving the head of a request. 10 seconds.
+    pub head_timeout: Duration,
+    /// Time limit for receiving the next chunk of a request body. 30 seconds.
+    pub body_timeout: Duration,
+    /// Time after which a client that reads nothing is disconnected. 1 minute.
+    pub write_timeout: Duration,
+    /// Interval of keep-alive comments on quiet event streams, and of pings. 15 seconds.
     pub keep_alive: Duration,
-    /// Bytes of a session's streams that are kept to be read again. 1 MiB.
+    /// Bytes of events kept per session for SSE resumption. 1 MiB.
     pub replay_bytes: usize,
-    /// Downloads that wait to be fetched, for one principal; past it the oldest is given up. 64.
-    pub downloads: usize,
-    /// How long a download may wait to be fetched. 10 minutes.
-    pub download_life: Duration,
-    /// Where clients find the server, such as `https://flow.example/tools`, if that is not the host
-    /// they name: for links to downloads behind a proxy.
+    /// Limit on pending downloads per principal; past it the oldest is evicted. 64.
+    pub max_downloads: usize,
+    /// Time until a pending download expires. 10 minutes.
+    pub download_lifetime: Duration,
+    /// URL under which clients reach the server, such as `https://flow.example/tools`, if a proxy
+    /// changes the host or path: used in download links and metadata.
     pub public_url: Option<String>,
-    /// Host names the server answers to besides those of its own machine. Empty means any, unless
-    /// the server listens on a loopback address.
+    /// Allowed values of the Host header, besides the names of the local machine. Empty allows any,
+    /// unless the server listens on a loopback address.
     pub hosts: Vec<String>,
-    /// Origins, such as `https://app.example`, whose pages may speak to the server from a browser.
-    /// Pages the server could have served itself always may, all others may not.
+    /// Allowed origins of browser pages, such as `https://app.example`. Same-origin pages are always
+    /// allowed, all others are rejected.
     pub origins: Vec<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
-            connections: 20_000,
-            sessions: 10_000,
-            session_idle: Duration::from_secs(30 * 60),
-            head_time: Duration::from_secs(10),
-            body_time: Duration::from_secs(30),
-            unread_time: Duration::from_secs(60),
+            max_connections: 20_000,
+            max_sessions: 10_000,
+            session_idle_timeout: Duration::from_secs(30 * 60),
+            head_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(60),
             keep_alive: Duration::from_secs(15),
             replay_bytes: 1024 * 1024,
-            downloads: 64,
-            download_life: Duration::from_secs(10 * 60),
+            max_downloads: 64,
+            download_lifetime: Duration::from_secs(10 * 60),
             public_url: None,
             hosts: Vec::new(),
             origins: Vec::new(),

@@ -1,6 +1,8 @@
-//! Which room a request goes to, and what all of them share.
+//! The stages of a request: check the head, check the origin, authenticate, route to the endpoint.
+//!
+//! [`Service`] also owns what the endpoints share, and drains it on shutdown.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -11,247 +13,243 @@ use mcp_flow_proto::error::ACCESS_DENIED;
 use mcp_flow_server::access::AccessPolicy;
 use mcp_flow_server::bulk::SideChannel;
 use mcp_flow_server::{Connection, ConnectionInfo, Principal, Server};
+use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::answer::{Answer, AnswerBody, refusal, text, wrong_method};
-use crate::body;
+use crate::authentication;
 use crate::downloads::{self, Downloads, Links};
-use crate::framing;
-use crate::guard;
-use crate::held;
-use crate::legacy::{self, LegacySession};
-use crate::metadata;
-use crate::metrics::{Connected, Metrics};
+use crate::head::check_head;
+use crate::limits::counted_body;
+use crate::limits::request_body::discard;
+use crate::operator::metrics::{HttpConnection, Metrics};
+use crate::operator::{OperatorEndpoints, health, pages};
 use crate::options::Options;
-use crate::pages;
-use crate::rooms::Rooms;
-use crate::session::Session;
-use crate::sessions::Sessions;
-use crate::{cors, streamable, websocket};
+use crate::origin::{self, check_origin};
+use crate::resource_metadata;
+use crate::response::{HttpResponse, ResponseBody, method_not_allowed, rejection, text};
+use crate::transport::legacy_sse::{self, LegacySession};
+use crate::transport::session::HttpSession;
+use crate::transport::sessions::Sessions;
+use crate::transport::{streamable, websocket};
 
-/// What all requests share.
+/// State shared by all requests of one listener.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) server: Server,
     pub(crate) options: Options,
-    pub(crate) sessions: Sessions<Session>,
+    pub(crate) sessions: Sessions<HttpSession>,
     pub(crate) legacy_sessions: Sessions<LegacySession>,
     pub(crate) downloads: Arc<Downloads>,
-    /// Of the address that was used last, which is nearly always the one used next.
+    /// Links for the host that was named last, which nearly always is the one named next.
     links: RwLock<Arc<Links>>,
     scheme: &'static str,
     pub(crate) metrics: Arc<Metrics>,
-    /// No more is begun, and what runs may finish.
-    pub(crate) ending: CancellationToken,
-    /// Nothing is waited for any more.
-    given_up: CancellationToken,
+    /// Cancelled when draining starts: no new work, running calls may finish.
+    pub(crate) draining: CancellationToken,
+    /// Cancelled when the drain time is over: everything is dropped.
+    aborted: CancellationToken,
     tasks: TaskTracker,
-    guard: AccessPolicy,
-    rooms: Rooms,
+    access: AccessPolicy,
+    operator: OperatorEndpoints,
 }
 
 impl Service {
     pub(crate) fn new(
         server: Server,
         options: Options,
-        guard: AccessPolicy,
+        access: AccessPolicy,
         is_encrypted: bool,
-        rooms: Rooms,
+        operator: OperatorEndpoints,
     ) -> Arc<Self> {
-        let downloads = Downloads::new(options.downloads, options.download_life);
+        let downloads = Downloads::new(options.max_downloads, options.download_lifetime);
         let base = options.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         Arc::new(Self {
             links: RwLock::new(Arc::new(Links::new(downloads.clone(), base.to_owned()))),
             downloads,
             scheme: if is_encrypted { "https" } else { "http" },
             server,
-            sessions: Sessions::new(options.sessions),
-            legacy_sessions: Sessions::new(options.sessions),
+            sessions: Sessions::new(options.max_sessions),
+            legacy_sessions: Sessions::new(options.max_sessions),
             options,
             metrics: Arc::default(),
-            ending: CancellationToken::new(),
-            given_up: CancellationToken::new(),
+            draining: CancellationToken::new(),
+            aborted: CancellationToken::new(),
             tasks: TaskTracker::new(),
-            guard,
-            rooms,
+            access,
+            operator,
         })
     }
 
-    /// Answers one request.
-    pub(crate) async fn answer(
+    /// Handles one request; the response is counted in metrics and memory until it is sent.
+    pub(crate) async fn handle(
         self: Arc<Self>,
         request: Request<Incoming>,
-        connected: Arc<Connected>,
-    ) -> Answer {
-        let mut answer = self.route(request, connected.clone()).await;
-        self.metrics.answered(answer.status());
-        held::count(&mut answer, self.server.load());
-        if let AnswerBody::Keeping(_, keeping) = answer.body_mut() {
-            keeping.leave_by(connected);
+        connection: Arc<HttpConnection>,
+    ) -> HttpResponse {
+        let mut response = match check_head(request.headers(), request.uri()) {
+            Ok(()) => self.handle_checked(request, connection.clone()).await,
+            Err(rejection) => rejection,
+        };
+        self.metrics.count_response(response.status());
+        counted_body::count(&mut response, self.server.load());
+        if let ResponseBody::WithFollowUps(_, follow_ups) = response.body_mut() {
+            follow_ups.send_after_flush_of(connection);
         }
-        answer
+        response
     }
 
-    async fn route(
+    /// Handles a request whose head is unambiguous: health probes, then the origin check.
+    async fn handle_checked(
         self: &Arc<Self>,
         mut request: Request<Incoming>,
-        connected: Arc<Connected>,
-    ) -> Answer {
-        if let Err(refusal) = framing::check(request.headers(), request.uri()) {
-            return refusal;
+        connection: Arc<HttpConnection>,
+    ) -> HttpResponse {
+        let (path, readiness) = (request.uri().path(), self.operator.readiness.as_ref());
+        if let Some(response) = health::serve(path, self.draining.is_cancelled(), readiness).await {
+            return response;
         }
-        // Watchdogs ask by address and have no token.
-        match request.uri().path() {
-            "/healthz" => return text(StatusCode::OK, "ok\n"),
-            "/readyz" if self.ending.is_cancelled() => {
-                return text(StatusCode::SERVICE_UNAVAILABLE, "ending\n");
-            }
-            "/readyz" => return self.readiness().await,
-            _ => {}
-        }
-        // HTTP/2 names the host in the address; everything behind here looks in one place.
+        // HTTP/2 names the host in the URI; the stages behind read it from the header.
         if !request.headers().contains_key(HOST)
             && let Some(authority) = request.uri().authority()
             && let Ok(host) = HeaderValue::from_str(authority.as_str())
         {
             request.headers_mut().insert(HOST, host);
         }
-        let page = match guard::check_origin(&self.guard, request.headers(), request.uri()) {
-            Ok(page) => page.cloned(),
-            Err(refusal) => {
-                self.server.denied("http", Some(connected.peer), "host or origin");
-                body::discard(self, request.into_body());
-                return refusal;
+        let allowed_origin = match check_origin(&self.access, request.headers(), request.uri()) {
+            Ok(origin) => origin.cloned(),
+            Err(rejection) => {
+                self.server.denied("http", Some(connection.peer), "host or origin");
+                discard(self, request.into_body());
+                return rejection;
             }
         };
-        let Some(page) = page else { return self.admit(request, connected).await };
-        let mut answer = if cors::is_preflight(request.method(), request.headers()) {
-            cors::preflight(request.headers())
-        } else {
-            self.admit(request, connected).await
+        let Some(allowed_origin) = allowed_origin else {
+            return self.authenticate(request, connection).await;
         };
-        cors::allow(&mut answer, page);
-        answer
+        let mut response = if origin::is_preflight(request.method(), request.headers()) {
+            origin::preflight(request.headers())
+        } else {
+            self.authenticate(request, connection).await
+        };
+        origin::allow_origin(&mut response, allowed_origin);
+        response
     }
 
-    async fn admit(
+    /// Serves the public endpoints, authenticates every other request, and routes it.
+    async fn authenticate(
         self: &Arc<Self>,
         request: Request<Incoming>,
-        connected: Arc<Connected>,
-    ) -> Answer {
-        // A page is what asks for a token, so it needs none itself.
+        connection: Arc<HttpConnection>,
+    ) -> HttpResponse {
         let (method, path) = (request.method(), request.uri().path());
-        if let Some(pages) = self.rooms.pages.as_deref()
-            && let Some(page) = pages::answer(pages, method, path, request.headers())
+        // Pages are public: a page is what asks the user for a token.
+        if let Some(pages) = self.operator.pages.as_deref()
+            && let Some(page) = pages::serve(pages, method, path, request.headers())
         {
             return page;
         }
-        if let Some(endpoint) = metadata::at(path)
-            && let Some(terms) =
-                self.guard.token_requirements().filter(|terms| metadata::is_offered(terms))
-            && let Some(base) = self.base(request.headers())
+        if let Some(endpoint) = resource_metadata::endpoint_of(path)
+            && let Some(terms) = self
+                .access
+                .token_requirements()
+                .filter(|terms| resource_metadata::is_published(terms))
+            && let Some(base) = self.base_url(request.headers())
         {
-            let answer = metadata::answer(method, &terms, &base, endpoint);
-            body::discard(self, request.into_body());
-            return answer;
+            let response = resource_metadata::serve(method, &terms, &base, endpoint);
+            discard(self, request.into_body());
+            return response;
         }
-        let metadata = || Some(metadata::url(&self.base(request.headers())?, path));
-        match guard::admit(&self.guard, request.headers(), &connected.caller, metadata).await {
+        let metadata_url =
+            || Some(resource_metadata::url(&self.base_url(request.headers())?, path));
+        let (headers, last_caller) = (request.headers(), &connection.last_caller);
+        match authentication::authenticate(&self.access, headers, last_caller, metadata_url).await {
             Ok(principal) => {
-                let lapsing = self.guard.requires_token().then(|| principal.clone());
-                let mut answer = self.enter(request, principal, connected).await;
-                if let Some(principal) = lapsing {
-                    answer.body_mut().end_when(async move { principal.invalidated().await });
+                let expiring = self.access.requires_token().then(|| principal.clone());
+                let mut response = self.route(request, principal, connection).await;
+                if let Some(principal) = expiring {
+                    response.body_mut().end_when(async move { principal.invalidated().await });
                 }
-                answer
+                response
             }
-            Err(refusal) => {
-                let reason = match refusal.status() {
+            Err(rejection) => {
+                let reason = match rejection.status() {
                     StatusCode::UNAUTHORIZED => "token",
                     StatusCode::FORBIDDEN => "scope",
                     _ => "identity cannot be checked",
                 };
-                self.server.denied("http", Some(connected.peer), reason);
-                body::discard(self, request.into_body());
-                refusal
+                self.server.denied("http", Some(connection.peer), reason);
+                discard(self, request.into_body());
+                rejection
             }
         }
     }
 
-    async fn enter(
+    /// Routes an authenticated request to its endpoint.
+    async fn route(
         self: &Arc<Self>,
         request: Request<Incoming>,
         principal: Principal,
-        connected: Arc<Connected>,
-    ) -> Answer {
+        connection: Arc<HttpConnection>,
+    ) -> HttpResponse {
         let path = request.uri().path();
         match (path, request.method()) {
-            ("/mcp", _) => streamable::answer(self, request, principal).await,
-            ("/ws", &Method::GET) => websocket::answer(self, request, principal, connected),
-            ("/ws", _) => wrong_method("GET"),
-            ("/metrics", _) if !self.may_see_figures(&principal) => nothing_at(path),
+            ("/mcp", _) => streamable::handle(self, request, principal).await,
+            ("/ws", &Method::GET) => websocket::upgrade(self, request, principal, connection),
+            ("/ws", _) => method_not_allowed("GET"),
+            ("/metrics", _) if !self.may_read_metrics(&principal) => not_found(path),
             ("/metrics", &Method::GET) => {
                 let sessions =
                     [("streamable", self.sessions.count()), ("sse", self.legacy_sessions.count())];
-                let mut figures = self.metrics.text(&sessions);
-                for more in &self.rooms.figures {
-                    figures += &more.ask().await;
+                let mut metrics = self.metrics.text(&sessions);
+                for more in &self.operator.metrics {
+                    metrics += &more.call().await;
                 }
-                text(StatusCode::OK, figures)
+                text(StatusCode::OK, metrics)
             }
-            ("/metrics", _) => wrong_method("GET"),
+            ("/metrics", _) => method_not_allowed("GET"),
             (path, method) if path.starts_with(downloads::PATH) => {
                 let token = &path[downloads::PATH.len()..];
-                self.downloads.answer(method, token, request.headers(), &principal)
+                self.downloads.serve(method, token, request.headers(), &principal)
             }
-            (path, _) if legacy::is_at(path) => legacy::answer(self, request, principal).await,
+            (path, _) if legacy_sse::is_endpoint(path) => {
+                legacy_sse::handle(self, request, principal).await
+            }
             (path, _) => {
-                let answer = nothing_at(path);
-                body::discard(self, request.into_body());
-                answer
+                let response = not_found(path);
+                discard(self, request.into_body());
+                response
             }
         }
     }
 
-    /// Figures tell of everyone, so where there are rules one of them has to give them.
-    fn may_see_figures(&self, principal: &Principal) -> bool {
+    /// Returns whether a principal may read metrics, which reveal the activity of everyone.
+    fn may_read_metrics(&self, principal: &Principal) -> bool {
         self.server.permissions().is_none_or(|rules| rules.of(principal).metrics())
     }
 
-    /// Whether work can be done here: what everything depends on is asked, and has little time.
-    async fn readiness(&self) -> Answer {
-        let Some(ready) = &self.rooms.readiness else {
-            return text(StatusCode::OK, "ready\n");
-        };
-        match tokio::time::timeout(READY_TIME, ready.ask()).await {
-            Ok(Ok(())) => text(StatusCode::OK, "ready\n"),
-            Ok(Err(problem)) => text(StatusCode::SERVICE_UNAVAILABLE, problem + "\n"),
-            Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "no answer in time\n"),
-        }
-    }
-
-    /// Opens a connection of the server's, unless a hook refuses it.
+    /// Opens a connection to the server, unless a connection hook vetoes it.
     pub(crate) fn connect(
         &self,
         transport: &'static str,
         principal: Principal,
         headers: &HeaderMap,
-    ) -> Result<Connection, Answer> {
+    ) -> Result<Connection, HttpResponse> {
         let side_channel: Arc<dyn SideChannel> = self.links(headers);
         let side_channel = Some(side_channel);
-        // What is posted may overtake what was posted before.
+        // Concurrent POSTs may overtake one another.
         let in_order = transport == "websocket";
         let info =
             ConnectionInfo { principal, side_channel, in_order, ..ConnectionInfo::new(transport) };
         self.server.connect(info).map_err(|veto| {
             let error = RpcError::new(ACCESS_DENIED).details(veto.to_string());
-            refusal(StatusCode::FORBIDDEN, &error)
+            rejection(StatusCode::FORBIDDEN, &error)
         })
     }
 
-    /// Where a client finds the server, if it has named a host that can be repeated to it.
-    fn base(&self, headers: &HeaderMap) -> Option<String> {
+    /// Returns the URL under which the client reaches the server: the public URL of the options, or
+    /// the Host header if it is safe to repeat.
+    fn base_url(&self, headers: &HeaderMap) -> Option<String> {
         if let Some(url) = &self.options.public_url {
             return Some(url.trim_end_matches('/').to_owned());
         }
@@ -260,9 +258,9 @@ impl Service {
         host.bytes().all(is_plain).then(|| format!("{}://{host}", self.scheme))
     }
 
-    /// Links that lead back to where a client has come.
+    /// Returns the maker of download links for the host that the client has named.
     fn links(&self, headers: &HeaderMap) -> Arc<Links> {
-        let known = self.links.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.links.read().clone();
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let is_same = |base: &str| {
             let base = base.strip_prefix(self.scheme).and_then(|base| base.strip_prefix("://"));
@@ -273,44 +271,41 @@ impl Service {
         }
         let base = format!("{}://{host}", self.scheme);
         let links = Arc::new(Links::new(self.downloads.clone(), base));
-        *self.links.write().unwrap_or_else(PoisonError::into_inner) = links.clone();
+        *self.links.write() = links.clone();
         links
     }
 
-    /// Runs something that the service waits for when it ends, as long as it waits at all.
+    /// Spawns a task that [`drain`](Self::drain) waits for, and aborts when the time is over.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let given_up = self.given_up.clone();
-        // A future that is moved into another keeps its room in both; a box has only one.
+        let aborted = self.aborted.clone();
+        // Moving a future into another doubles its size; a box has one size.
         let task = Box::pin(task);
         self.tasks.spawn(async move {
             tokio::select! {
                 () = task => {}
-                () = given_up.cancelled() => {}
+                () = aborted.cancelled() => {}
             }
         });
     }
 
-    /// Ends all sessions when what runs is done, and waits for that up to a limit.
-    pub(crate) async fn end(&self, limit: Duration) {
-        self.ending.cancel();
+    /// Ends all sessions once their running calls are done, and waits for that up to a limit.
+    pub(crate) async fn drain(&self, limit: Duration) {
+        self.draining.cancel();
         self.sessions.end_all();
         self.legacy_sessions.end_all();
         self.tasks.close();
         if tokio::time::timeout(limit, self.tasks.wait()).await.is_err() {
-            tracing::warn!("connections were still open when the time to drain ended");
-            self.given_up.cancel();
+            tracing::warn!("the drain time is over; closing connections that are still open");
+            self.aborted.cancel();
             self.tasks.wait().await;
         }
     }
 }
 
-/// How long what is depended on may take to say that it works.
-const READY_TIME: Duration = Duration::from_secs(5);
-
-/// 404, with what is where.
-pub(crate) fn nothing_at(path: &str) -> Answer {
+/// Builds a 404 response that lists the endpoints.
+pub(crate) fn not_found(path: &str) -> HttpResponse {
     let details = format!(
         "nothing is at {path}; MCP is at /mcp, the older transport at /sse, WebSocket at /ws"
     );
-    refusal(StatusCode::NOT_FOUND, &RpcError::invalid_request(&details))
+    rejection(StatusCode::NOT_FOUND, &RpcError::invalid_request(&details))
 }

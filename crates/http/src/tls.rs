@@ -1,4 +1,4 @@
-//! Shaking hands over TLS.
+//! TLS handshakes of the listener.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::server::TlsStream;
 
-/// Speaks TLS 1.3 with clients, and HTTP of the version they like best (WT-067).
+/// Accepts TLS 1.3 and negotiates HTTP/2 or HTTP/1.1 by ALPN (WT-067).
 #[derive(Clone)]
 pub(crate) struct Acceptor(TlsAcceptor);
 
@@ -19,7 +19,7 @@ impl Acceptor {
         Ok(Self(TlsAcceptor::from(Arc::new(config))))
     }
 
-    /// Shakes hands with a client.
+    /// Performs the handshake with a client.
     pub(crate) async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Acceptor {
     }
 }
 
-/// Whether the client and the server have agreed on HTTP/2.
+/// Returns whether ALPN negotiated HTTP/2.
 pub(crate) fn speaks_http2<S>(stream: &TlsStream<S>) -> bool {
     stream.get_ref().1.alpn_protocol() == Some(b"h2")
 }

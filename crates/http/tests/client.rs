@@ -1,4 +1,4 @@
-//! MCP-031, MCP-033, PAT-003: the client over every transport here, against a real server.
+//! MCP-031, MCP-033, PAT-003: the client suite over every HTTP transport, against a real server.
 
 use std::sync::Arc;
 

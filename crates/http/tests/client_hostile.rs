@@ -1,4 +1,4 @@
-//! Servers over HTTP that are not what they should be, that go away, or that nobody should trust.
+//! The client against servers that are not MCP servers, disconnect, or are hostile.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// Answers every request with the same bytes.
+/// Starts a server that answers every request with the same bytes.
 async fn always(answer: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -40,9 +40,9 @@ async fn connect(address: SocketAddr, path: &str) -> Result<Client, Error> {
     builder.connect(server(&url, &HttpOptions::new()).unwrap()).await
 }
 
-/// MCP-035: whatever is there instead of a server is told in words that help.
+/// MCP-035: an endpoint that is not an MCP server yields a helpful error.
 #[tokio::test]
-async fn what_is_no_server_is_told() {
+async fn endpoints_without_mcp_are_reported() {
     let cases: [(&[u8], &str); 6] = [
         (
             b"HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer\r\ncontent-length: 0\r\n\r\n",
@@ -71,9 +71,9 @@ async fn what_is_no_server_is_told() {
     assert!(error.to_string().contains("refused"), "{error}");
 }
 
-/// A stream of events that is garbage, or never ends a line, is bounded and told.
+/// Garbage on an event stream, or a line without end, is bounded and reported.
 #[tokio::test]
-async fn garbage_on_a_stream_is_bounded() {
+async fn garbage_on_an_event_stream_is_bounded() {
     const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
     let endless: &'static str = Box::leak(format!("{HEAD}data: {}", "x".repeat(1 << 20)).into());
     for path in ["/mcp", "/sse"] {
@@ -83,13 +83,13 @@ async fn garbage_on_a_stream_is_bounded() {
     let elsewhere: &'static str =
         Box::leak(format!("{HEAD}event: endpoint\ndata: http://b.example/m\n\n").into());
     let error = connect(always(elsewhere.as_bytes()).await, "/sse").await.unwrap_err();
-    assert!(error.to_string().contains("elsewhere"), "{error}");
+    assert!(error.to_string().contains("another origin"), "{error}");
 }
 
-/// MCP-034: a server that is restarted does not know the session; the client shakes hands again
-/// and the next call is answered.
+/// MCP-034: after a restart the server does not know the session; the client opens another one and
+/// the next call succeeds.
 #[tokio::test]
-async fn a_restarted_server_is_found_again() {
+async fn the_client_reconnects_to_a_restarted_server() {
     for (revision, path) in [
         (Revision::V2025_11_25, "/mcp"),
         (Revision::V2026_07_28, "/mcp"),
@@ -111,9 +111,9 @@ async fn a_restarted_server_is_found_again() {
     }
 }
 
-/// MCP-069: a server that is full when it is first asked is asked again, and told of if it stays so.
+/// MCP-069: a connection to a busy server is retried, and reported if the server stays busy.
 #[tokio::test]
-async fn a_busy_server_is_asked_again() {
+async fn connecting_to_a_busy_server_is_retried() {
     const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\
         connection: close\r\n\r\nfull";
     for (path, revision) in [("/sse", Revision::V2024_11_05), ("/mcp", Revision::V2026_07_28)] {
@@ -150,7 +150,7 @@ async fn a_busy_server_is_asked_again() {
     }
 }
 
-/// PAT-060: whoever listens learns that the server has gone for good, and does not wait for ever.
+/// PAT-060: a subscription ends when its server is gone.
 #[tokio::test]
 async fn a_subscription_ends_with_its_server() {
     let running = crate::support::start(&Fixture::new().server).await;
@@ -173,14 +173,14 @@ async fn a_subscription_ends_with_its_server() {
     assert_eq!(error.kind(), ErrorKind::Connect, "{error}");
 }
 
-/// A link of a result is opened only at the server's own address.
+/// Links of results are opened only at the server's own origin.
 #[tokio::test]
-async fn links_lead_nowhere_else() {
+async fn links_to_other_origins_are_rejected() {
     let running = crate::support::start(&Fixture::new().server).await;
     let client = connect(running.address, "/mcp").await.unwrap();
     let elsewhere = json!({"type": "resource_link", "uri": "http://b.example/secret"});
     let error = client.open(&elsewhere).await.unwrap_err();
-    assert!(error.to_string().contains("own address"), "{error}");
+    assert!(error.to_string().contains("own origin"), "{error}");
     let file = json!({"type": "resource_link", "uri": "file:///etc/passwd"});
     assert_eq!(client.open(&file).await.unwrap_err().kind(), ErrorKind::Usage);
 }

@@ -1,9 +1,11 @@
-//! What is too large for a message, fetched by its link.
+//! Downloads of bulk content.
 
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::{Running, alone, call, in_session, start, start_with, start_with_options};
+use crate::support::{
+    Running, call, in_session, start, start_with, start_with_options, stateless_post,
+};
 use mcp_flow_files::{Roots, ServeFiles};
 use mcp_flow_http::Options;
 use mcp_flow_server::{Bulk, Context, Server, Tool};
@@ -13,10 +15,9 @@ use serde_json::{Value, json};
 
 const SIZE: usize = 3 * 1024 * 1024 + 5;
 
-/// C-50: WebTransport's encodings and its `ref/stream` stay there. Whoever asks for them elsewhere is
-/// served as everyone else.
+/// C-50: the encodings and `ref/stream` of WebTransport have no effect over HTTP.
 #[tokio::test]
-async fn what_belongs_to_webtransport_stays_there() {
+async fn webtransport_features_have_no_effect() {
     let large = Tool::builder("large")
         .handler(async |_: Context, _: Value| Bulk::bytes("large", "x".repeat(SIZE)));
     let server = Server::builder("bulky", "1.0.0").tools(large).build().unwrap();
@@ -41,8 +42,7 @@ async fn what_belongs_to_webtransport_stays_there() {
     }
 }
 
-/// MCP-079: a large resource is read by a link, whole or in part, as often as wanted; the link says
-/// what it leads to.
+/// MCP-079: a large resource is downloaded by a link, whole or by range, repeatedly.
 #[tokio::test]
 async fn a_large_resource_is_downloaded() {
     let (folder, server) = files();
@@ -50,7 +50,7 @@ async fn a_large_resource_is_downloaded() {
     let uri = format!("file://{}/large.bin", folder.path().canonicalize().unwrap().display());
     let params = json!({"uri": uri});
     let contents =
-        running.send(alone("resources/read", params)).await.json().await["result"]["contents"]
+        running.send(stateless_post("resources/read", params)).await.json().await["result"]["contents"]
             .clone();
     let entry = &contents[0];
     assert_eq!((&entry["uri"], &entry["mimeType"]), (&json!(uri), &json!("text/uri-list")));
@@ -103,15 +103,14 @@ async fn a_large_resource_is_downloaded() {
     assert_eq!(running.send(Request::new("GET", "/download/0123")).await.status, 404);
 }
 
-/// MCP-079: a file that has become shorter than announced breaks its connection off, whole or in
-/// part.
+/// MCP-079: a file that is shorter than announced aborts the connection.
 #[tokio::test]
-async fn a_truncated_file_breaks_off() {
+async fn a_truncated_file_aborts_the_download() {
     let (folder, server) = files();
     let running = start(&server).await;
     let path = folder.path().canonicalize().unwrap().join("large.bin");
     let params = json!({"uri": format!("file://{}", path.display())});
-    let read = running.send(alone("resources/read", params)).await.json().await;
+    let read = running.send(stateless_post("resources/read", params)).await.json().await;
     let url = &read["result"]["contents"][0]["_meta"]["mcp-flow/download"]["url"];
     let path_of_link = path_of(url.as_str().unwrap());
     std::fs::File::options().write(true).open(&path).unwrap().set_len(2_000_000).unwrap();
@@ -124,7 +123,7 @@ async fn a_truncated_file_breaks_off() {
     }
 }
 
-/// MCP-079, C-26: a reader is there once; where a revision has no links, its text has the address.
+/// MCP-079, C-26: a stream is downloaded once; in revisions without links, the text has the URL.
 #[tokio::test]
 async fn a_reader_is_downloaded_once() {
     let (_folder, server) = files();
@@ -142,7 +141,7 @@ async fn a_reader_is_downloaded_once() {
     assert_eq!(running.send(Request::new("GET", &path)).await.status, 404);
 }
 
-/// C-53: a link is good for whom it was made for.
+/// C-53: a link is valid only for the principal it was created for.
 #[tokio::test]
 async fn a_link_belongs_to_its_principal() {
     let (_folder, server) = files();
@@ -159,11 +158,11 @@ async fn a_link_belongs_to_its_principal() {
     }
 }
 
-/// PAT-024: so many links wait at once, for so long.
+/// PAT-024: pending links are limited in number and time.
 #[tokio::test]
 async fn links_are_bounded_and_expire() {
     let (_folder, server) = files();
-    let options = Options { downloads: 2, ..Options::default() };
+    let options = Options { max_downloads: 2, ..Options::default() };
     let running = start_with_options(&server, options).await;
     let mut paths = Vec::new();
     for _ in 0..3 {
@@ -172,15 +171,15 @@ async fn links_are_bounded_and_expire() {
     for (path, status) in paths.iter().zip([404, 200, 200]) {
         assert_eq!(running.send(Request::new("HEAD", path)).await.status, status);
     }
-    let options = Options { download_life: Duration::ZERO, ..Options::default() };
+    let options = Options { download_lifetime: Duration::ZERO, ..Options::default() };
     let running = start_with_options(&server, options).await;
     let path = link(&running, tool("large")).await;
     assert_eq!(running.send(Request::new("GET", &path)).await.status, 404);
 }
 
-/// Behind a proxy, links lead to where the server says it is.
+/// Behind a proxy, links use the public URL.
 #[tokio::test]
-async fn links_lead_where_the_server_says_it_is() {
+async fn links_use_the_public_url() {
     let (_folder, server) = files();
     let public_url = Some("https://flow.example/tools/".to_owned());
     let options = Options { public_url, ..Options::default() };
@@ -189,10 +188,10 @@ async fn links_lead_where_the_server_says_it_is() {
     assert!(url.starts_with("https://flow.example/tools/download/"), "{url}");
 }
 
-/// A file that becomes shorter while it is downloaded breaks off, so that nobody takes a part for
+/// A file that shrinks during its download aborts the connection, so that a part is not mistaken for
 /// the whole.
 #[tokio::test]
-async fn what_ends_too_early_is_not_taken_for_the_whole() {
+async fn a_partial_download_is_an_error() {
     let (folder, server) = files();
     let running = start(&server).await;
     let path = link(&running, tool("large")).await;
@@ -200,17 +199,16 @@ async fn what_ends_too_early_is_not_taken_for_the_whole() {
     file.unwrap().set_len(10).unwrap();
     let mut connection = Connection::open(running.address).await;
     connection.write(&Request::new("GET", &path).bytes()).await;
-    // The end may be noticed before the head has left.
+    // The error may occur before the head is sent.
     if let Some(mut broken) = connection.try_response().await {
         assert_eq!(broken.header("content-length"), Some(&*SIZE.to_string()));
         assert!(broken.bytes().await.len() < SIZE);
     }
 }
 
-/// MCP-079: a client that does not read holds up its own download and nothing else, and costs no
-/// more than what is on its way.
+/// MCP-079: a client that does not read blocks only its own download, and costs bounded memory.
 #[tokio::test]
-async fn a_client_that_does_not_read_holds_up_nothing() {
+async fn a_client_that_does_not_read_blocks_only_its_download() {
     let endless = Tool::builder("endless")
         .handler(async |_: Context, _: Value| Bulk::reader("endless", tokio::io::repeat(b'x')));
     let server = Server::builder("test", "1").tools(endless).build().unwrap();
@@ -242,7 +240,7 @@ fn bytes() -> Vec<u8> {
 }
 
 fn tool(name: &str) -> Request {
-    alone("tools/call", json!({"name": name, "arguments": {}}))
+    stateless_post("tools/call", json!({"name": name, "arguments": {}}))
 }
 
 async fn link_url(running: &Running, request: Request) -> String {

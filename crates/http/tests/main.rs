@@ -1,18 +1,18 @@
-//! Integration tests, in one binary: every binary more would link the whole crate again.
+//! Integration tests, in one binary: each further binary would link the whole crate again.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod authentication;
 mod client;
 mod client_hostile;
 mod downloads;
-mod identity;
-mod legacy;
+mod legacy_sse;
+mod operator;
 mod origins;
-mod refusals;
+mod rejections;
 mod scenarios;
 mod sessions;
 mod stateless;
 mod support;
 mod tls;
-mod watched;
 mod websocket;

@@ -1,4 +1,4 @@
-//! Pages that speak to the server from a browser.
+//! CORS and the origin policy.
 
 use crate::support::{Running, initialize, start_with};
 use mcp_flow_http::{Options, StaticTokens};
@@ -7,9 +7,10 @@ use mcp_flow_testkit::http::Request;
 
 const PAGE: &str = "https://app.example";
 
-/// MCP-049: a page that is let in is told so, before it asks and with every answer, refusals too.
+/// MCP-049: pages of allowed origins get CORS headers on preflights and on every response, including
+/// rejections.
 #[tokio::test]
-async fn an_allowed_page_can_read_answers() {
+async fn allowed_origins_can_read_responses() {
     let running = start().await;
     let hello = initialize("2025-11-25").header("authorization", &format!("Bearer {TOKEN}"));
     for (request, status) in [
@@ -28,13 +29,13 @@ async fn an_allowed_page_can_read_answers() {
     assert_eq!(answer.header("access-control-allow-origin"), None, "nobody has to be told");
 }
 
-/// MCP-049: what a page may send is what MCP has, and it is told without a token.
+/// MCP-049: preflights list the allowed headers, without authentication.
 #[tokio::test]
-async fn an_allowed_page_is_told_what_it_may_send() {
+async fn preflights_list_the_allowed_headers() {
     let running = start().await;
     let wanted = "content-type, mcp-session-id,Mcp-Param-City, x-other";
     for path in ["/mcp", "/sse", "/messages?sessionId=x"] {
-        let asked = ask(path).header("access-control-request-headers", wanted);
+        let asked = preflight(path).header("access-control-request-headers", wanted);
         let answer = running.send(asked).await;
         assert_eq!(answer.status, 204, "{path}");
         assert_eq!(answer.header("access-control-allow-origin"), Some(PAGE));
@@ -42,16 +43,15 @@ async fn an_allowed_page_is_told_what_it_may_send() {
         let allowed = answer.header("access-control-allow-headers");
         assert_eq!(allowed, Some("content-type, mcp-session-id, Mcp-Param-City"));
     }
-    assert_eq!(running.send(ask("/mcp")).await.header("access-control-allow-headers"), None);
+    assert_eq!(running.send(preflight("/mcp")).await.header("access-control-allow-headers"), None);
 }
 
-/// MCP-049: a page of another origin is refused, whatever it asks; another port of this machine is
-/// another origin.
+/// MCP-049: other origins are rejected; another port of the local machine is another origin.
 #[tokio::test]
-async fn other_pages_are_refused() {
+async fn other_origins_are_rejected() {
     let running = start().await;
     for origin in ["https://evil.example", "http://localhost:1", "http://app.example", "null"] {
-        for request in [ask("/mcp"), initialize("2025-11-25")] {
+        for request in [preflight("/mcp"), initialize("2025-11-25")] {
             let answer = running.send(request.header("origin", origin)).await;
             assert_eq!(answer.status, 403, "{origin}");
             assert_eq!(answer.header("access-control-allow-origin"), None, "{origin}");
@@ -59,8 +59,8 @@ async fn other_pages_are_refused() {
     }
 }
 
-/// What a browser asks before it sends what a page wants to send.
-fn ask(path: &str) -> Request {
+/// Builds a CORS preflight.
+fn preflight(path: &str) -> Request {
     Request::new("OPTIONS", path)
         .header("origin", PAGE)
         .header("access-control-request-method", "POST")

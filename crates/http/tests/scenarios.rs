@@ -1,7 +1,7 @@
-//! PAT-003, MCP-005: the scenario suite over every transport here, with the very handlers that the
-//! memory transport has, over real sockets.
+//! PAT-003, MCP-005: the scenario suite over every HTTP transport, with the same handlers as over
+//! the memory transport.
 
-/// Each message is a POST of its own, so what came first is not for the server to say.
+/// Each message is a POST of its own, so the order of messages is undefined.
 mod streamable {
     mcp_flow_testkit::suite!(apart: |server| async move {
         let running = crate::support::start(&server).await;
@@ -9,7 +9,7 @@ mod streamable {
     });
 }
 
-/// What is unreadable is answered by the POST it came in, ahead of what waits (MCP-048).
+/// Malformed messages are rejected by the response to their POST, ahead of queued replies (MCP-048).
 mod legacy {
     mcp_flow_testkit::suite!(apart: |server| async move {
         let running = crate::support::start(&server).await;

@@ -1,4 +1,4 @@
-//! Sessions of the handshake revisions: how they begin, are found again, and end.
+//! Sessions of Streamable HTTP: ids, expiry, eviction, resumption, draining.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use mcp_flow_testkit::wait::within;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-/// MCP-021: ids are long, and no two are the same.
+/// MCP-021: session ids are long and unique.
 #[tokio::test]
-async fn ids_are_unique_and_cannot_be_guessed() {
+async fn session_ids_are_long_and_unique() {
     let running = start(&Fixture::new().server).await;
     let mut seen = HashSet::new();
     for _ in 0..100 {
@@ -26,9 +26,9 @@ async fn ids_are_unique_and_cannot_be_guessed() {
     }
 }
 
-/// A DELETE ends a session, and everything that belongs to it.
+/// A DELETE ends a session and its streams.
 #[tokio::test]
-async fn a_deleted_session_is_gone_with_its_streams() {
+async fn deleting_a_session_ends_its_streams() {
     let fixture = Fixture::new();
     let running = start(&fixture.server).await;
     let id = running.open_session("2025-11-25").await;
@@ -51,9 +51,9 @@ async fn a_deleted_session_is_gone_with_its_streams() {
     running.until_metric("mcp_flow_sessions{kind=\"streamable\"}", 0).await;
 }
 
-/// C-20: a session that its client shuts down is gone when that is answered.
+/// C-20: a session is removed once its shutdown request is answered.
 #[tokio::test]
-async fn a_session_that_is_shut_down_is_gone() {
+async fn shutdown_removes_the_session() {
     let running = start(&Fixture::new().server).await;
     let id = running.open_session("2025-11-25").await;
     let shutdown = json!({"jsonrpc": "2.0", "id": 1, "method": "shutdown"});
@@ -63,12 +63,11 @@ async fn a_session_that_is_shut_down_is_gone() {
     assert_eq!(running.send(in_session(&id, shutdown)).await.status, 404);
 }
 
-/// MCP-009, C-47: a session that nobody uses is given up; one with an open stream or a running call
-/// is not.
+/// MCP-009, C-47: an idle session expires; one with an open stream or a running call does not.
 #[tokio::test]
-async fn an_idle_session_expires() {
+async fn idle_sessions_expire() {
     let fixture = Fixture::new();
-    let options = Options { session_idle: Duration::from_millis(50), ..Options::default() };
+    let options = Options { session_idle_timeout: Duration::from_millis(50), ..Options::default() };
     let running = start_with_options(&fixture.server, options).await;
     let open = running.open_session("2025-11-25").await;
     let mut listening = running.send(Request::get("/mcp").header("mcp-session-id", &open)).await;
@@ -91,11 +90,11 @@ async fn an_idle_session_expires() {
     assert_eq!(listening.event().await, None);
 }
 
-/// At the cap the session that was idle longest makes room, and where none is idle none is opened.
+/// At the limit the longest idle session is evicted; if none is idle, no session is opened.
 #[tokio::test]
-async fn too_many_sessions_make_room() {
+async fn the_longest_idle_session_is_evicted() {
     let fixture = Fixture::new();
-    let options = Options { sessions: 2, ..Options::default() };
+    let options = Options { max_sessions: 2, ..Options::default() };
     let running = start_with_options(&fixture.server, options).await;
     let first = running.open_session("2025-11-25").await;
     let _first_stream = running.send(Request::get("/mcp").header("mcp-session-id", &first)).await;
@@ -110,12 +109,12 @@ async fn too_many_sessions_make_room() {
     assert!(refused.json().await.to_string().contains("too many sessions"));
 }
 
-/// PAT-020: whoever opens too many loses their own, however long those of others have been idle.
+/// PAT-020: a principal with too many sessions evicts its own, not those of others.
 #[tokio::test]
-async fn others_keep_their_sessions() {
+async fn sessions_of_other_principals_are_not_evicted() {
     let tokens: StaticTokens =
         "ada:ada-0123456789abcdef\nbob:bob-0123456789abcdef".parse().unwrap();
-    let options = Options { sessions: 3, ..Options::default() };
+    let options = Options { max_sessions: 3, ..Options::default() };
     let running = start_with(&Fixture::new().server, |bound| {
         bound.options(options).verifier(Arc::new(tokens))
     })
@@ -137,7 +136,7 @@ async fn others_keep_their_sessions() {
     for (session, status) in bobs.iter().zip([404, 404, 404, 200, 200]) {
         assert_eq!(running.send(by("bob", in_session(session, ping.clone()))).await.status, status);
     }
-    // Nor does it help to keep them busy.
+    // Busy sessions make no difference.
     let delete = Request::new("DELETE", "/mcp").header("mcp-session-id", &ada);
     assert_eq!(running.send(by("ada", delete)).await.status, 204);
     bobs.push(open("bob").await);
@@ -158,10 +157,10 @@ async fn others_keep_their_sessions() {
     running.stop().await;
 }
 
-/// MCP-030: 10,000 sessions that nobody ends leave nothing behind.
+/// MCP-030: 10,000 abandoned sessions are cleaned up.
 #[tokio::test]
-async fn abandoned_sessions_leave_nothing_behind() {
-    let options = Options { session_idle: Duration::from_secs(1), ..Options::default() };
+async fn abandoned_sessions_are_cleaned_up() {
+    let options = Options { session_idle_timeout: Duration::from_secs(1), ..Options::default() };
     let running = start_with_options(&Fixture::new().server, options).await;
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     running.metric("mcp_flow_http_connections").await;
@@ -176,7 +175,7 @@ async fn abandoned_sessions_leave_nothing_behind() {
     }
     drop(connection);
     running.until_metric("mcp_flow_sessions{kind=\"streamable\"}", 0).await;
-    // The one that asks is the one that is left.
+    // The remaining connection is the one that reads the metrics.
     running.until_metric("mcp_flow_http_connections", 1).await;
     let settled = async {
         while tasks() > tasks_before {
@@ -187,9 +186,9 @@ async fn abandoned_sessions_leave_nothing_behind() {
     assert!(settled.is_ok(), "{tasks_before} tasks became {}", tasks());
 }
 
-/// A stream that broke off goes on where it was, its result included, and can be read twice.
+/// An interrupted stream is resumed after the last event, including the result, repeatedly.
 #[tokio::test]
-async fn a_broken_stream_is_resumed() {
+async fn an_interrupted_stream_is_resumed() {
     let running = start(&Fixture::with(|builder| builder.tools(talkative())).server).await;
     let id = running.open_session("2025-11-25").await;
     let mut first = running.send(in_session(&id, call("x", "talk", json!({"times": 5})))).await;
@@ -211,10 +210,10 @@ async fn a_broken_stream_is_resumed() {
     }
 }
 
-/// A tool may close its stream and run on: the client is told when to come back, and finds the rest
-/// then. Whoever does not know such streams keeps the one it has.
+/// A tool may close its stream and keep running: the client reconnects and reads the rest. In
+/// revisions without priming events the stream stays open.
 #[tokio::test]
-async fn a_call_lets_its_stream_go() {
+async fn a_call_can_close_its_stream() {
     let gate = Arc::new(Notify::new());
     let fixture = Fixture::with(|builder| builder.tools(leaving(&gate)));
     let running = start(&fixture.server).await;
@@ -242,7 +241,7 @@ async fn a_call_lets_its_stream_go() {
     assert_eq!(only.message().await.unwrap()["result"]["content"][0]["text"], "back");
 }
 
-/// Older revisions do not know events without data.
+/// Older revisions have no priming events.
 #[tokio::test]
 async fn older_streams_are_not_primed() {
     let running = start(&Fixture::with(|builder| builder.tools(talkative())).server).await;
@@ -253,7 +252,7 @@ async fn older_streams_are_not_primed() {
     }
 }
 
-/// What is kept for those who come back is bounded.
+/// Events kept for resumption are bounded.
 #[tokio::test]
 async fn replay_is_bounded() {
     let options = Options { replay_bytes: 1000, ..Options::default() };
@@ -268,7 +267,7 @@ async fn replay_is_bounded() {
     assert_eq!(messages.last().unwrap()["id"], 1, "the newest are kept");
 }
 
-/// C-47: a stream that is quiet shows that it is alive, and an answer that takes long becomes one.
+/// C-47: quiet streams carry keep-alives, and a slow reply becomes an event stream.
 #[tokio::test]
 async fn quiet_streams_are_kept_alive() {
     let fixture = Fixture::new();
@@ -283,9 +282,9 @@ async fn quiet_streams_are_kept_alive() {
     assert_eq!(slow.raw_event().await, None);
 }
 
-/// The server ends when it is told to, after what runs is answered.
+/// Draining waits for running calls.
 #[tokio::test]
-async fn ending_waits_for_what_runs() {
+async fn draining_waits_for_running_calls() {
     let fixture = Fixture::new();
     let running = start(&fixture.server).await;
     let id = running.open_session("2025-11-25").await;
@@ -307,9 +306,9 @@ async fn ending_waits_for_what_runs() {
     stopping.await.unwrap();
 }
 
-/// Connections on which nothing happens do not keep the server from ending.
+/// Draining does not wait for idle connections.
 #[tokio::test]
-async fn ending_does_not_wait_for_silent_connections() {
+async fn draining_does_not_wait_for_idle_connections() {
     let running = start(&Fixture::new().server).await;
     let _fresh = mcp_flow_testkit::http::Connection::open(running.address).await;
     let mut used = running.send(Request::get("/healthz")).await;
@@ -334,7 +333,7 @@ async fn all(response: &mut Response) -> Vec<Value> {
     messages
 }
 
-/// A tool that says something as often as it is told to, and then is done.
+/// Tool that sends a number of notifications before its result.
 fn talkative() -> Tool {
     let tool = Tool::builder("talk").handler(async |context: Context, arguments: Value| {
         for number in 0..arguments["times"].as_u64().unwrap_or_default() {
@@ -347,7 +346,7 @@ fn talkative() -> Tool {
     tool.expect("the tool is good")
 }
 
-/// A tool that closes its stream, perhaps after it has said something, and is done when let.
+/// Tool that closes its stream, perhaps after a notification, and waits to be released.
 fn leaving(gate: &Arc<Notify>) -> Tool {
     let gate = gate.clone();
     let tool = Tool::builder("leave").handler(move |context: Context, arguments: Value| {

@@ -1,26 +1,26 @@
-//! Requests of 2026-07-28, each on its own.
+//! Stateless requests of 2026-07-28.
 
-use crate::support::{alone, start};
+use crate::support::{start, stateless_post};
 use mcp_flow_server::{Context, Tool};
 use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::Request;
 use mcp_flow_testkit::scenario::stateless;
 use serde_json::{Value, json};
 
-/// Headers must say what the body says; what they miss or contradict is -32020 with 400.
+/// Headers that are missing or differ from the body yield -32020 with 400.
 #[tokio::test]
-async fn headers_repeat_the_body() {
+async fn headers_must_match_the_body() {
     let running = start(&Fixture::new().server).await;
-    let list = || alone("tools/list", json!({}));
-    let who = || alone("tools/call", json!({"name": "who"}));
+    let list = || stateless_post("tools/list", json!({}));
+    let who = || stateless_post("tools/call", json!({"name": "who"}));
     let without = |member: &str| {
         let mut meta = stateless();
         meta.as_object_mut().unwrap().remove(&format!("io.modelcontextprotocol/{member}"));
-        alone("tools/list", json!({"_meta": meta}))
+        stateless_post("tools/list", json!({"_meta": meta}))
     };
     let mut old = stateless();
     old["io.modelcontextprotocol/protocolVersion"] = json!("1900-01-01");
-    let old = alone("tools/list", json!({"_meta": old}));
+    let old = stateless_post("tools/list", json!({"_meta": old}));
     for (request, status, code) in [
         (list(), 200, Value::Null),
         (who(), 200, Value::Null),
@@ -36,9 +36,9 @@ async fn headers_repeat_the_body() {
         (old, 400, json!(-32020)),
         (without("protocolVersion"), 400, json!(-32602)),
         (without("clientCapabilities"), 400, json!(-32602)),
-        (alone("no/such/method", json!({})), 404, json!(-32601)),
-        (alone("initialize", json!({})), 404, json!(-32601)),
-        (alone("tools/call", json!({"name": "nothing"})), 200, json!(-32602)),
+        (stateless_post("no/such/method", json!({})), 404, json!(-32601)),
+        (stateless_post("initialize", json!({})), 404, json!(-32601)),
+        (stateless_post("tools/call", json!({"name": "nothing"})), 200, json!(-32602)),
         (list().header("mcp-session-id", "ignored"), 200, Value::Null),
     ] {
         let shown = format!("{request:?}");
@@ -60,9 +60,9 @@ async fn headers_repeat_the_body() {
     assert_eq!(running.send(notice).await.status, 202);
 }
 
-/// Arguments that a tool wants mirrored are compared with their headers.
+/// Arguments marked with `x-mcp-header` must match their headers.
 #[tokio::test]
-async fn marked_arguments_are_mirrored() {
+async fn marked_arguments_must_match_their_headers() {
     let schema = json!({"type": "object", "properties": {
         "region": {"type": "string", "x-mcp-header": "Region"},
         "count": {"type": "integer", "x-mcp-header": "Count"},
@@ -92,7 +92,8 @@ async fn marked_arguments_are_mirrored() {
         (json!({"region": null}), vec![], 200),
         (json!({}), vec![("Region", "x")], 400),
     ] {
-        let mut request = alone("tools/call", json!({"name": "routed", "arguments": arguments}));
+        let mut request =
+            stateless_post("tools/call", json!({"name": "routed", "arguments": arguments}));
         for (name, value) in &headers {
             request = request.header(&format!("mcp-param-{name}"), value);
         }
@@ -103,13 +104,13 @@ async fn marked_arguments_are_mirrored() {
     }
 }
 
-/// Closing the stream of an answer, or the connection before it begins, cancels the request.
+/// Closing the response stream, or the connection before it begins, cancels the request.
 #[tokio::test]
-async fn hanging_up_cancels() {
+async fn disconnecting_cancels_the_request() {
     let fixture = Fixture::new();
     let running = start(&fixture.server).await;
     let mut connection = mcp_flow_testkit::http::Connection::open(running.address).await;
-    connection.write(&alone("tools/call", json!({"name": "wait"})).bytes()).await;
+    connection.write(&stateless_post("tools/call", json!({"name": "wait"})).bytes()).await;
     fixture.gate.until_waiting(1).await;
     drop(connection);
     fixture.gate.until_waiting(0).await;
@@ -119,20 +120,20 @@ async fn hanging_up_cancels() {
         ..mcp_flow_http::Options::default()
     };
     let running = crate::support::start_with_options(&fixture.server, options).await;
-    let stream = running.send(alone("tools/call", json!({"name": "wait"}))).await;
+    let stream = running.send(stateless_post("tools/call", json!({"name": "wait"}))).await;
     assert_eq!(stream.header("content-type"), Some("text/event-stream"));
     fixture.gate.until_waiting(1).await;
     drop(stream);
     fixture.gate.until_waiting(0).await;
 }
 
-/// Whoever listens is told of changes on the stream of its request, and when the server ends.
+/// A subscription receives changes on its response stream, and ends when the server drains.
 #[tokio::test]
-async fn changes_are_told_on_the_stream_of_the_request() {
+async fn subscriptions_receive_changes_on_their_stream() {
     let server = Fixture::new().server;
     let running = start(&server).await;
     let wanted = json!({"notifications": {"toolsListChanged": true}});
-    let mut stream = running.send(alone("subscriptions/listen", wanted)).await;
+    let mut stream = running.send(stateless_post("subscriptions/listen", wanted)).await;
     assert_eq!(stream.header("x-accel-buffering"), Some("no"));
     let begun = stream.message().await.unwrap();
     assert_eq!(begun["method"], "notifications/subscriptions/acknowledged");

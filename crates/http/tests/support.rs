@@ -1,4 +1,4 @@
-//! A server on a port of its own, for as long as a test needs it.
+//! A server on a free port, for the duration of a test.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// A server that is being served.
+/// A running server.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     stop: oneshot::Sender<()>,
@@ -37,7 +37,7 @@ pub(crate) async fn start_with(server: &Server, set_up: impl FnOnce(Bound) -> Bo
 }
 
 impl Running {
-    /// Asks the server to end, and waits until it has.
+    /// Stops the server and waits for its end.
     pub(crate) async fn stop(self) {
         let _ = self.stop.send(());
         within("the server to end", self.serving).await.unwrap();
@@ -47,7 +47,7 @@ impl Running {
         request.send(self.address).await
     }
 
-    /// Begins a session and returns its id.
+    /// Opens a session and returns its id.
     pub(crate) async fn open_session(&self, version: &str) -> String {
         let mut answer = self.send(initialize(version)).await;
         let id = answer.header("mcp-session-id").expect("a session has an id").to_owned();
@@ -57,14 +57,14 @@ impl Running {
         id
     }
 
-    /// A number out of the metrics.
+    /// Returns the value of a metric.
     pub(crate) async fn metric(&self, name: &str) -> i64 {
         let text = self.send(Request::new("GET", "/metrics")).await.text().await;
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("{name} is not in {text}")).parse().unwrap()
     }
 
-    /// Waits until a metric has a value. Cleaning up happens behind the answer.
+    /// Waits until a metric has a value: cleanup happens after the response.
     pub(crate) async fn until_metric(&self, name: &str, value: i64) {
         let reached = async {
             while self.metric(name).await != value {
@@ -90,14 +90,14 @@ pub(crate) fn in_session(id: &str, message: Value) -> Request {
     Request::post("/mcp", message).header("mcp-session-id", id)
 }
 
-/// A call of a tool.
+/// Builds a tool call.
 pub(crate) fn call(id: impl Into<Value>, tool: &str, arguments: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "method": "tools/call",
         "params": {"name": tool, "arguments": arguments}})
 }
 
-/// A POST of a request that stands alone, with the headers that go with it.
-pub(crate) fn alone(method: &str, params: Value) -> Request {
+/// Builds a stateless POST with its mirrored headers.
+pub(crate) fn stateless_post(method: &str, params: Value) -> Request {
     let mut params = params;
     params["_meta"] = match params.get("_meta") {
         Some(meta) => meta.clone(),

@@ -1,4 +1,4 @@
-//! MCP-071: HTTP over TLS, with a certificate that can be renewed.
+//! MCP-071: HTTP over TLS, and renewal of the certificate.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,10 +20,9 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
-/// WT-067: a client that verifies the certificate is served by TLS 1.3 and either version of HTTP,
-/// and not by an older TLS.
+/// WT-067: TLS 1.3 works with HTTP/1.1 and HTTP/2; older versions of TLS are rejected.
 #[tokio::test]
-async fn a_client_verifies_and_is_served() {
+async fn tls_1_3_is_required() {
     let folder = Folder::new();
     let certificate = folder.renew();
     let running = serve(folder.tls()).await;
@@ -50,9 +49,9 @@ async fn a_client_verifies_and_is_served() {
     running.stop().await;
 }
 
-/// Our own client trusts the file it is given, and nothing else.
+/// The client trusts only the given CA file.
 #[tokio::test]
-async fn our_client_trusts_what_it_is_told_to() {
+async fn the_client_trusts_only_the_given_ca_file() {
     use mcp_flow_client::{Client, ErrorKind};
     use mcp_flow_http::client::{HttpOptions, Trust, server};
 
@@ -75,9 +74,9 @@ async fn our_client_trusts_what_it_is_told_to() {
     assert!(server("https://localhost/mcp", &missing).is_err());
 }
 
-/// A renewed certificate is taken up while the server runs.
+/// A renewed certificate is loaded while the server runs.
 #[tokio::test]
-async fn a_renewed_certificate_is_taken_up() {
+async fn a_renewed_certificate_is_loaded() {
     let folder = Folder::new();
     let old = folder.renew();
     let running = serve(folder.tls()).await;
@@ -87,9 +86,9 @@ async fn a_renewed_certificate_is_taken_up() {
     assert!(connect(running.address, &old, &TLS13, "h2").await.is_err());
 }
 
-/// What cannot be used is refused at the start, and says which file is to blame.
+/// Unusable files are rejected at start, and the error names the file.
 #[test]
-fn bad_files_are_named() {
+fn unusable_files_are_named() {
     let folder = Folder::new();
     let said = || Tls::from_pem(folder.certificate(), folder.key()).unwrap_err().to_string();
     assert!(said().contains("certificate.pem"), "{}", said());
@@ -102,13 +101,13 @@ fn bad_files_are_named() {
     assert!(said().contains("key.pem"), "{}", said());
 }
 
-/// A client that does not shake hands, or says nothing afterwards, is hung up on.
+/// A client that stalls the handshake, or sends nothing after it, is disconnected.
 #[tokio::test]
-async fn a_handshake_takes_no_longer_than_it_may() {
+async fn handshakes_time_out() {
     let folder = Folder::new();
     let certificate = folder.renew();
     let soon = Duration::from_millis(50);
-    let options = Options { head_time: soon, unread_time: soon, ..Options::default() };
+    let options = Options { head_timeout: soon, write_timeout: soon, ..Options::default() };
     let server = Fixture::new().server;
     let running =
         start_with(&server, |bound| bound.options(options).tls(folder.tls()).unwrap()).await;
@@ -151,7 +150,7 @@ async fn connect(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
-/// Where a test keeps its files.
+/// Temporary folder with a certificate and key.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -179,7 +178,7 @@ impl Folder {
         made.cert.der().clone()
     }
 
-    /// Writes a new certificate, to which the key does not belong.
+    /// Writes a new certificate without its key.
     fn write_certificate(&self) -> CertifiedKey<rcgen::KeyPair> {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         std::fs::write(self.certificate(), made.cert.pem()).unwrap();

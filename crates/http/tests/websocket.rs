@@ -15,17 +15,17 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-/// Pings are answered, and a client that answers them stays.
+/// Pings are answered by both ends, and a client that answers stays connected.
 #[tokio::test]
-async fn both_ends_can_ask_for_a_sign_of_life() {
-    // Long enough for a busy machine to answer in time.
+async fn both_ends_answer_pings() {
+    // Long enough for a busy machine.
     let options = Options { keep_alive: Duration::from_millis(250), ..Options::default() };
     let running = start_with_options(&Fixture::new().server, options).await;
     let mut socket = open(&running).await;
     socket.send(Message::Ping(Bytes::from_static(b"there?"))).await.unwrap();
     let mut pings = 0;
     let mut answered = false;
-    // Three intervals of silence would have ended it.
+    // Three intervals without a pong would have closed it.
     while pings < 6 || !answered {
         match within("a ping or a pong", socket.next()).await.unwrap().unwrap() {
             Message::Ping(_) => pings += 1,
@@ -35,9 +35,9 @@ async fn both_ends_can_ask_for_a_sign_of_life() {
     }
 }
 
-/// A client that shows no sign of life is given up.
+/// A client that does not answer pings is disconnected.
 #[tokio::test]
-async fn a_silent_client_is_given_up() {
+async fn silent_clients_are_disconnected() {
     let options = Options { keep_alive: Duration::from_millis(20), ..Options::default() };
     let running = start_with_options(&Fixture::new().server, options).await;
     let request = Request::new("GET", "/ws")
@@ -53,7 +53,7 @@ async fn a_silent_client_is_given_up() {
     let mut seen = Vec::new();
     while let Some(byte) = connection.byte().await {
         seen.push(byte);
-        // Not a word from here, until the server says goodbye with 1001.
+        // Nothing is sent until the server closes with 1001.
         if seen.ends_with(b"no sign of life") {
             break;
         }
@@ -62,9 +62,9 @@ async fn a_silent_client_is_given_up() {
     assert_eq!(seen[4..8], [0x88, 17, 3, 233], "then goodbye");
 }
 
-/// What is too large, binary or not UTF-8 ends the conversation with the number that says so.
+/// Oversized, binary and non-UTF-8 messages close the connection with their close code.
 #[tokio::test]
-async fn what_cannot_be_taken_ends_the_conversation() {
+async fn invalid_messages_close_the_connection() {
     let limits = Limits { frame: 1000, ..Limits::default() };
     let running = start(&Fixture::with_limits(limits).server).await;
     let mut socket = open(&running).await;
@@ -80,10 +80,10 @@ async fn what_cannot_be_taken_ends_the_conversation() {
     running.until_metric("mcp_flow_http_connections", 1).await;
 }
 
-/// A client that sends and never reads makes the server hold a bounded number of bytes, and stop
+/// For a client that sends and never reads, the server buffers a bounded number of bytes, then stops
 /// reading.
 #[tokio::test]
-async fn a_client_that_never_reads_is_not_buffered_for() {
+async fn output_for_a_client_that_never_reads_is_bounded() {
     let limits = Limits { outbound_bytes: 100_000, parked_calls: 10, ..Limits::default() };
     let big = |_: &Context, _: Value| "x".repeat(50_000);
     let fixture =
@@ -92,7 +92,7 @@ async fn a_client_that_never_reads_is_not_buffered_for() {
     let mut socket = open(&running).await;
     handshake(&mut socket).await;
     let mut sent = 0;
-    // Once the server reads no more, what is on the way fills up and nothing more can be sent.
+    // Once the server stops reading, the socket buffers fill up.
     loop {
         let sending = socket.send(Message::text(call(sent, "big", json!({})).to_string()));
         if tokio::time::timeout(Duration::from_secs(1), sending).await.is_err() {
@@ -101,16 +101,16 @@ async fn a_client_that_never_reads_is_not_buffered_for() {
         sent += 1;
         assert!(sent < 200_000, "the server reads on and on");
     }
-    // When it is read from again, all that arrived is answered, in good order.
+    // Once the client reads, all messages that arrived are answered, in order.
     for expected in 0..100 {
         let reply: Value = serde_json::from_str(&text(&mut socket).await).unwrap();
         assert_eq!(reply["id"], expected);
     }
 }
 
-/// A client that leaves stops what it started.
+/// Disconnecting cancels running calls.
 #[tokio::test]
-async fn a_client_that_leaves_stops_its_calls() {
+async fn disconnecting_cancels_running_calls() {
     let fixture = Fixture::new();
     let running = start(&fixture.server).await;
     for politely in [true, false] {
@@ -127,14 +127,14 @@ async fn a_client_that_leaves_stops_its_calls() {
     running.until_metric("mcp_flow_http_connections", 1).await;
 }
 
-/// A server that ends says so.
+/// Draining closes the connection with 1001.
 #[tokio::test]
-async fn the_end_is_announced() {
+async fn draining_closes_the_connection() {
     let running = start(&Fixture::new().server).await;
     let mut socket = open(&running).await;
     let stopping = tokio::spawn(running.stop());
     assert_eq!(closed(&mut socket).await, CloseCode::Away);
-    // The goodbye is answered by reading on.
+    // Reading on answers the close frame.
     assert!(socket.next().map(|next| next.is_none_or(|next| next.is_err())).await);
     stopping.await.unwrap();
 }

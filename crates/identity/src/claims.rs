@@ -1,4 +1,4 @@
-//! What a signed token has to say, and whom it makes of its bearer.
+//! Validation of JWT claims, and the principal they describe.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,14 +12,14 @@ use crate::issuer::IssuerSettings;
 
 pub(crate) type Claims = Map<String, Value>;
 
-/// Whether a header is that of an access token, and asks for nothing that is not understood here.
+/// Returns whether a header is that of an access token without critical extensions.
 pub(crate) fn is_acceptable(header: &Header) -> bool {
     let kind = header.typ.as_deref().unwrap_or("JWT").to_ascii_lowercase();
     let kind = kind.strip_prefix("application/").unwrap_or(&kind);
     ["jwt", "at+jwt"].contains(&kind) && header.crit.is_none()
 }
 
-/// What is checked of claims beside the signature.
+/// Returns the rules for claims: algorithm, audience, issuer, times.
 pub(crate) fn validation(settings: &IssuerSettings, header: &Header) -> Validation {
     let mut validation = Validation::new(header.alg);
     validation.leeway = settings.leeway.as_secs();
@@ -30,14 +30,14 @@ pub(crate) fn validation(settings: &IssuerSettings, header: &Header) -> Validati
     validation
 }
 
-/// Whom claims stand for that were checked.
+/// Returns the principal of validated claims.
 pub(crate) fn principal(
     settings: &IssuerSettings,
     claims: &Claims,
 ) -> Result<Principal, TokenRejected> {
     let name = claims.get(&settings.principal_claim).and_then(Value::as_str);
     let name = name.filter(|name| {
-        !name.is_empty() && name.len() <= LONGEST_NAME && !name.chars().any(char::is_control)
+        !name.is_empty() && name.len() <= MAX_NAME && !name.chars().any(char::is_control)
     });
     let name = name.ok_or(TokenRejected::Unknown)?;
     let scopes = scopes(claims.get(&settings.scope_claim));
@@ -51,7 +51,7 @@ pub(crate) fn principal(
     Ok(Principal::named(&name).scoped(scopes).until(expires + settings.leeway))
 }
 
-/// Scopes are one text with spaces between, or a list of texts.
+/// Reads scopes: a space-separated string or an array of strings.
 fn scopes(claim: Option<&Value>) -> Vec<&str> {
     match claim {
         Some(Value::String(text)) => text.split_ascii_whitespace().collect(),
@@ -62,11 +62,11 @@ fn scopes(claim: Option<&Value>) -> Vec<&str> {
 
 fn time(seconds: f64) -> Option<SystemTime> {
     let since = Duration::try_from_secs_f64(seconds).ok()?;
-    UNIX_EPOCH.checked_add(since.min(LONGEST_LIFE))
+    UNIX_EPOCH.checked_add(since.min(MAX_EXPIRY))
 }
 
-/// What a bearer is told of a token that is not good.
-pub(crate) fn refusal(error: &Error) -> TokenRejected {
+/// Converts a validation error to the reason that the client is given.
+pub(crate) fn rejection(error: &Error) -> TokenRejected {
     match error.kind() {
         ErrorKind::ExpiredSignature | ErrorKind::ImmatureSignature => TokenRejected::Expired,
         ErrorKind::InvalidAudience => TokenRejected::Audience,
@@ -74,7 +74,7 @@ pub(crate) fn refusal(error: &Error) -> TokenRejected {
     }
 }
 
-const LONGEST_NAME: usize = 256;
+const MAX_NAME: usize = 256;
 
-/// No clock goes further: until the year 9999.
-const LONGEST_LIFE: Duration = Duration::from_secs(253_402_300_799);
+/// Latest expiry that every clock can represent: the end of the year 9999.
+const MAX_EXPIRY: Duration = Duration::from_secs(253_402_300_799);

@@ -1,8 +1,7 @@
-//! Signatures of tokens, checked by the library that also does TLS here.
+//! Crypto provider of jsonwebtoken, based on ring.
 //!
-//! The library for tokens leaves signatures to whoever provides them; this way the program has one
-//! implementation of them and not two. Nothing is ever signed, and secrets that both sides know are
-//! no keys (see [`verifier`]).
+//! TLS uses ring too, so the program has one implementation of signatures. Only verification is
+//! provided, and only for asymmetric algorithms (see [`verifier`]).
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind};
@@ -13,7 +12,7 @@ use ring::signature::{
 };
 use signature::Verifier;
 
-/// Has tokens checked by it, unless the program has chosen another provider before.
+/// Installs the provider, unless the program has installed another one before.
 pub(crate) fn install() {
     let _ = PROVIDER.install_default();
 }
@@ -24,63 +23,63 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// What checks signatures of an algorithm by a key, if the two belong together.
+/// Returns the verifier of an algorithm and key, if the two match.
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>, Error> {
-    let (family, way) = match algorithm {
+    let (family, scheme) = match algorithm {
         Algorithm::RS256 => {
-            (AlgorithmFamily::Rsa, Way::Rsa(&ring_signature::RSA_PKCS1_2048_8192_SHA256))
+            (AlgorithmFamily::Rsa, Scheme::Rsa(&ring_signature::RSA_PKCS1_2048_8192_SHA256))
         }
         Algorithm::RS384 => {
-            (AlgorithmFamily::Rsa, Way::Rsa(&ring_signature::RSA_PKCS1_2048_8192_SHA384))
+            (AlgorithmFamily::Rsa, Scheme::Rsa(&ring_signature::RSA_PKCS1_2048_8192_SHA384))
         }
         Algorithm::RS512 => {
-            (AlgorithmFamily::Rsa, Way::Rsa(&ring_signature::RSA_PKCS1_2048_8192_SHA512))
+            (AlgorithmFamily::Rsa, Scheme::Rsa(&ring_signature::RSA_PKCS1_2048_8192_SHA512))
         }
         Algorithm::PS256 => {
-            (AlgorithmFamily::Rsa, Way::Rsa(&ring_signature::RSA_PSS_2048_8192_SHA256))
+            (AlgorithmFamily::Rsa, Scheme::Rsa(&ring_signature::RSA_PSS_2048_8192_SHA256))
         }
         Algorithm::PS384 => {
-            (AlgorithmFamily::Rsa, Way::Rsa(&ring_signature::RSA_PSS_2048_8192_SHA384))
+            (AlgorithmFamily::Rsa, Scheme::Rsa(&ring_signature::RSA_PSS_2048_8192_SHA384))
         }
         Algorithm::PS512 => {
-            (AlgorithmFamily::Rsa, Way::Rsa(&ring_signature::RSA_PSS_2048_8192_SHA512))
+            (AlgorithmFamily::Rsa, Scheme::Rsa(&ring_signature::RSA_PSS_2048_8192_SHA512))
         }
         Algorithm::ES256 => {
-            (AlgorithmFamily::Ec, Way::Plain(&ring_signature::ECDSA_P256_SHA256_FIXED))
+            (AlgorithmFamily::Ec, Scheme::Plain(&ring_signature::ECDSA_P256_SHA256_FIXED))
         }
         Algorithm::ES384 => {
-            (AlgorithmFamily::Ec, Way::Plain(&ring_signature::ECDSA_P384_SHA384_FIXED))
+            (AlgorithmFamily::Ec, Scheme::Plain(&ring_signature::ECDSA_P384_SHA384_FIXED))
         }
-        Algorithm::EdDSA => (AlgorithmFamily::Ed, Way::Plain(&ring_signature::ED25519)),
-        // Secrets that both sides know, and what is not known here.
+        Algorithm::EdDSA => (AlgorithmFamily::Ed, Scheme::Plain(&ring_signature::ED25519)),
+        // Symmetric or unknown.
         _ => return Err(ErrorKind::UnsupportedAlgorithm.into()),
     };
     if key.family() != family {
         return Err(ErrorKind::InvalidKeyFormat.into());
     }
-    Ok(Box::new(Checker { algorithm: *algorithm, way, key: key.kind().clone() }))
+    Ok(Box::new(SignatureVerifier { algorithm: *algorithm, scheme, key: key.kind().clone() }))
 }
 
-struct Checker {
+struct SignatureVerifier {
     algorithm: Algorithm,
-    way: Way,
+    scheme: Scheme,
     key: DecodingKeyKind,
 }
 
 #[derive(Clone, Copy)]
-enum Way {
+enum Scheme {
     Rsa(&'static RsaParameters),
     Plain(&'static dyn VerificationAlgorithm),
 }
 
-impl Verifier<Vec<u8>> for Checker {
+impl Verifier<Vec<u8>> for SignatureVerifier {
     fn verify(&self, message: &[u8], signature: &Vec<u8>) -> Result<(), signature::Error> {
-        let checked = match (self.way, &self.key) {
-            (Way::Rsa(way), DecodingKeyKind::RsaModulusExponent { n, e }) => {
-                RsaPublicKeyComponents { n, e }.verify(way, message, signature)
+        let checked = match (self.scheme, &self.key) {
+            (Scheme::Rsa(scheme), DecodingKeyKind::RsaModulusExponent { n, e }) => {
+                RsaPublicKeyComponents { n, e }.verify(scheme, message, signature)
             }
-            (Way::Plain(way), DecodingKeyKind::SecretOrDer(key)) => {
-                UnparsedPublicKey::new(way, key).verify(message, signature)
+            (Scheme::Plain(scheme), DecodingKeyKind::SecretOrDer(key)) => {
+                UnparsedPublicKey::new(scheme, key).verify(message, signature)
             }
             _ => return Err(signature::Error::new()),
         };
@@ -88,7 +87,7 @@ impl Verifier<Vec<u8>> for Checker {
     }
 }
 
-impl JwtVerifier for Checker {
+impl JwtVerifier for SignatureVerifier {
     fn algorithm(&self) -> Algorithm {
         self.algorithm
     }

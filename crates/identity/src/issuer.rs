@@ -1,129 +1,134 @@
-//! One issuer of signed tokens: its settings, its keys, its tokens.
+//! An issuer of JWTs: its settings and key set, and verification of its tokens.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use jsonwebtoken::Algorithm;
 use jsonwebtoken::{Header, decode};
-use mcp_flow_http::client::{Document, HttpOptions, Trust};
+use mcp_flow_http_client::{HttpOptions, JsonEndpoint, Trust};
 use mcp_flow_server::Principal;
 use mcp_flow_server::identity::TokenRejected;
+use parking_lot::RwLock;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::claims::{self, Claims};
 use crate::keys::{Key, KeyError, Keys};
 
-/// What is known of an issuer.
+/// Settings of one issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssuerSettings {
-    /// What it is called here; its principals are `name:claim`.
+    /// Local name; its principals are called `name:claim`.
     pub name: String,
-    /// What its tokens say in `iss`.
+    /// Expected `iss` claim.
     pub issuer: String,
-    /// What they must say in `aud`, one of these.
+    /// Accepted values of the `aud` claim.
     pub audience: Vec<String>,
-    /// Where its keys are.
+    /// Source of its key set.
     pub keys: KeySource,
-    /// How tokens may be signed. What has no public key is never accepted.
+    /// Accepted signature algorithms. Symmetric algorithms are never accepted.
     pub algorithms: Vec<Algorithm>,
-    /// The claim that names the principal, usually `sub`.
+    /// Claim that names the principal, usually `sub`.
     pub principal_claim: String,
-    /// The claim with the scopes, usually `scope`.
+    /// Claim with the scopes, usually `scope`.
     pub scope_claim: String,
-    /// Scopes without which a token is not enough.
+    /// Scopes that every token must have.
     pub required_scopes: Vec<String>,
-    /// How much clocks may differ.
+    /// Allowed clock skew.
     pub leeway: Duration,
-    /// How often the keys are looked up again.
+    /// Interval at which the key set is refreshed.
     pub refresh: Duration,
 }
 
-/// Where keys are.
+/// Source of a key set (JWKS).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySource {
-    /// In a file.
+    /// A file.
     File(PathBuf),
-    /// At a URL, of a server whose certificate is trusted.
+    /// A URL, and the trusted certificates of its server.
     Url(String, Trust),
 }
 
-/// An issuer and the keys it has at the moment.
+/// An issuer and its current key set.
 pub(crate) struct Issuer {
     pub(crate) settings: IssuerSettings,
     keys: RwLock<Option<Keys>>,
-    /// When they were last looked up; whoever holds this looks them up.
-    looked: Mutex<Option<Instant>>,
-    document: Option<Document>,
+    /// Time of the last fetch. The lock is held while fetching, so that one fetch runs at a time.
+    fetched: Mutex<Option<Instant>>,
+    endpoint: Option<JsonEndpoint>,
 }
 
 impl Issuer {
-    /// Reads the keys if they are in a file; otherwise they are fetched when they are needed.
+    /// Creates an issuer. Reads the key set from a file; at a URL, it is fetched when needed.
     pub(crate) fn new(settings: IssuerSettings) -> Result<Self, KeyError> {
-        let document = match &settings.keys {
+        let endpoint = match &settings.keys {
             KeySource::File(_) => None,
             KeySource::Url(url, trust) => {
                 let options = HttpOptions::new().trust(trust.clone());
-                let document = check_url(url)
-                    .and_then(|()| Document::new(url, &options).map_err(|error| error.to_string()));
-                Some(document.map_err(|problem| unreachable(&settings, problem))?)
+                let endpoint = check_url(url).and_then(|()| {
+                    JsonEndpoint::new(url, &options).map_err(|error| error.to_string())
+                });
+                Some(endpoint.map_err(|problem| unavailable(&settings, problem))?)
             }
         };
-        let issuer = Self { keys: RwLock::new(None), looked: Mutex::new(None), document, settings };
+        let (keys, fetched) = (RwLock::new(None), Mutex::new(None));
+        let issuer = Self { keys, fetched, endpoint, settings };
         if let KeySource::File(path) = &issuer.settings.keys {
             let text = std::fs::read(path).map_err(|error| error.to_string());
-            issuer.take(text)?;
+            issuer.set_keys(text)?;
         }
         Ok(issuer)
     }
 
-    /// Judges a token by the keys that are here. Without an answer its key is not among them.
-    pub(crate) fn judge(
+    /// Verifies a token with the current key set. Returns `None` if its key is not in the set.
+    pub(crate) fn verify(
         &self,
         header: &Header,
         token: &str,
-    ) -> Option<Result<Judged, TokenRejected>> {
-        let key = self.keys().as_ref()?.find(header)?.clone();
+    ) -> Option<Result<VerifiedToken, TokenRejected>> {
+        let key = self.keys.read().as_ref()?.find(header)?.clone();
         let validation = claims::validation(&self.settings, header);
         let decoded = decode::<Claims>(token, &key.decoding, &validation);
         let claims = match decoded {
             Ok(decoded) => decoded.claims,
             Err(error) => {
-                tracing::debug!(%error, issuer = self.settings.name, "a token was refused");
-                return Some(Err(claims::refusal(&error)));
+                tracing::debug!(%error, issuer = self.settings.name, "token rejected");
+                return Some(Err(claims::rejection(&error)));
             }
         };
         let principal = claims::principal(&self.settings, &claims);
-        Some(principal.map(|principal| Judged { principal, key }))
+        Some(principal.map(|principal| VerifiedToken { principal, key }))
     }
 
-    /// As [`judge`](Self::judge), looking for new keys first where it has none.
-    pub(crate) async fn judge_with_new_keys(
+    /// Verifies a token like [`verify`](Self::verify), after fetching the key set.
+    pub(crate) async fn verify_with_new_keys(
         &self,
         header: &Header,
         token: &str,
-    ) -> Result<Judged, TokenRejected> {
-        // Tokens by keys nobody has must not make us ask all the time.
-        if let Err(error) = self.look_up(PAUSE).await {
-            tracing::warn!(%error, "an issuer's keys could not be looked up");
+    ) -> Result<VerifiedToken, TokenRejected> {
+        // Rate-limited: tokens with unknown keys must not cause a fetch each.
+        if let Err(error) = self.fetch_keys(MINIMUM_INTERVAL).await {
+            tracing::warn!(%error, "cannot fetch the keys of an issuer");
         }
-        let is_without = self.keys().is_none();
-        let unjudged = if is_without { TokenRejected::Unavailable } else { TokenRejected::Unknown };
-        self.judge(header, token).unwrap_or(Err(unjudged))
+        let otherwise = match self.keys.read().is_none() {
+            true => TokenRejected::Unavailable,
+            false => TokenRejected::Unknown,
+        };
+        self.verify(header, token).unwrap_or(Err(otherwise))
     }
 
-    /// Looks up the keys, unless that was done within this time.
-    pub(crate) async fn look_up(&self, pause: Duration) -> Result<(), KeyError> {
-        let mut looked = self.looked.lock().await;
-        if looked.is_some_and(|at| at.elapsed() < pause) {
+    /// Fetches the key set, unless the last fetch was within this interval.
+    pub(crate) async fn fetch_keys(&self, interval: Duration) -> Result<(), KeyError> {
+        let mut fetched = self.fetched.lock().await;
+        if fetched.is_some_and(|at| at.elapsed() < interval) {
             return Ok(());
         }
-        *looked = Some(Instant::now());
-        let text = match (&self.document, &self.settings.keys) {
-            (Some(document), _) => {
-                let fetched = tokio::time::timeout(FETCH_TIME, document.fetch(LARGEST)).await;
-                fetched.unwrap_or_else(|_| Err("it does not answer in time".to_owned()))
+        *fetched = Some(Instant::now());
+        let text = match (&self.endpoint, &self.settings.keys) {
+            (Some(endpoint), _) => {
+                let text = tokio::time::timeout(FETCH_TIMEOUT, endpoint.get(MAX_KEY_SET)).await;
+                text.unwrap_or_else(|_| Err("the request timed out".to_owned())).map(Vec::from)
             }
             (None, KeySource::File(path)) => {
                 let path = path.clone();
@@ -133,37 +138,33 @@ impl Issuer {
             }
             (None, KeySource::Url(..)) => return Ok(()),
         };
-        self.take(text)
+        self.set_keys(text)
     }
 
-    /// Whether a key is still one of its own.
-    pub(crate) fn has(&self, key: &Key) -> bool {
-        self.keys().as_ref().is_none_or(|keys| keys.have(key))
+    /// Returns whether a key is in the current set.
+    pub(crate) fn has_key(&self, key: &Key) -> bool {
+        self.keys.read().as_ref().is_none_or(|keys| keys.contains(key))
     }
 
-    /// Uses other keys from now on. When there are none to be had, the old ones are kept.
-    fn take(&self, text: Result<Vec<u8>, String>) -> Result<(), KeyError> {
+    /// Replaces the key set. On an error the old keys stay.
+    fn set_keys(&self, text: Result<Vec<u8>, String>) -> Result<(), KeyError> {
         let keys = text.and_then(|text| Keys::read(&text, &self.settings.algorithms));
-        let keys = keys.map_err(|problem| unreachable(&self.settings, problem))?;
+        let keys = keys.map_err(|problem| unavailable(&self.settings, problem))?;
         if keys.is_empty() {
             return Err(KeyError::None(self.settings.name.clone()));
         }
-        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Some(keys);
+        *self.keys.write() = Some(keys);
         Ok(())
-    }
-
-    fn keys(&self) -> Option<Keys> {
-        self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// A good token: whom it stands for, and the key that says so.
-pub(crate) struct Judged {
+/// A verified token: its principal, and the key that signed it.
+pub(crate) struct VerifiedToken {
     pub(crate) principal: Principal,
     pub(crate) key: Arc<Key>,
 }
 
-/// Who can change keys on the way can make tokens, so they travel encrypted or not at all.
+/// Checks that a key set is fetched over https: whoever can change keys in transit can forge tokens.
 fn check_url(url: &str) -> Result<(), String> {
     let url = url::Url::parse(url).map_err(|error| error.to_string())?;
     let is_loopback = match url.host() {
@@ -175,22 +176,22 @@ fn check_url(url: &str) -> Result<(), String> {
     if url.scheme() == "https" || (url.scheme() == "http" && is_loopback) {
         return Ok(());
     }
-    Err("keys are fetched by https only".to_owned())
+    Err("keys are fetched over https only".to_owned())
 }
 
-fn unreachable(settings: &IssuerSettings, problem: String) -> KeyError {
-    let place = match &settings.keys {
+fn unavailable(settings: &IssuerSettings, problem: String) -> KeyError {
+    let location = match &settings.keys {
         KeySource::File(path) => path.display().to_string(),
         KeySource::Url(url, _) => url.clone(),
     };
-    KeyError::Unreachable { issuer: settings.name.clone(), place, problem }
+    KeyError::Unavailable { issuer: settings.name.clone(), location, problem }
 }
 
-/// How long after one look for keys the next may follow that a token asks for.
-const PAUSE: Duration = Duration::from_secs(10);
+/// Minimum interval between fetches that tokens with unknown keys cause.
+const MINIMUM_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long keys may be on their way.
-const FETCH_TIME: Duration = Duration::from_secs(10);
+/// Time limit for fetching a key set.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest set of keys, in bytes.
-const LARGEST: usize = 1024 * 1024;
+/// Limit on the size of a key set, in bytes.
+const MAX_KEY_SET: usize = 1024 * 1024;

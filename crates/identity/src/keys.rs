@@ -1,4 +1,4 @@
-//! The keys of an issuer (JWKS).
+//! Key sets of issuers (JWKS).
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Header};
 use serde_json::Value;
 
-/// Keys that signatures can be checked by.
+/// Usable keys of a key set.
 #[derive(Clone, Default)]
 pub(crate) struct Keys {
     all: Vec<Arc<Key>>,
@@ -14,40 +14,40 @@ pub(crate) struct Keys {
 
 pub(crate) struct Key {
     id: Option<String>,
-    /// What it can be used for, by its kind and by what is said of it.
+    /// Algorithms that its type and its `alg` member allow.
     algorithms: Vec<Algorithm>,
     pub(crate) decoding: DecodingKey,
-    /// The key as it was given, by which it is known again.
-    given: Value,
+    /// The key as published, to recognise it in a later set.
+    published: Value,
 }
 
-/// Why keys cannot be used.
+/// A key set that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// They cannot be had.
-    #[error("the keys of {issuer} cannot be had from {place}: {problem}")]
-    Unreachable {
-        /// Whose.
+    /// The key set cannot be read or fetched.
+    #[error("cannot get the keys of {issuer} from {location}: {problem}")]
+    Unavailable {
+        /// Name of the issuer.
         issuer: String,
-        /// Where from.
-        place: String,
-        /// Why.
+        /// Path or URL of the key set.
+        location: String,
+        /// Reason.
         problem: String,
     },
-    /// None of them is of use.
-    #[error("{0} has no key that the allowed algorithms could use")]
+    /// The set has no usable key.
+    #[error("{0} has no key for the allowed algorithms")]
     None(String),
 }
 
 impl Keys {
-    /// Reads a set of keys, leaving out those that are of no use: what is symmetric, is meant for
-    /// encryption, or belongs to algorithms that are not allowed.
+    /// Parses a key set. Keys that are symmetric, for encryption, or for algorithms that are not
+    /// allowed are left out.
     pub(crate) fn read(text: &[u8], allowed: &[Algorithm]) -> Result<Self, String> {
         let set: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let keys = set.get("keys").and_then(Value::as_array);
-        let keys = keys.ok_or("there is no list `keys` in it")?;
-        let all = keys.iter().filter_map(|given| Key::read(given, allowed)).map(Arc::new);
+        let keys = keys.ok_or("it has no array `keys`")?;
+        let all = keys.iter().filter_map(|published| Key::read(published, allowed)).map(Arc::new);
         Ok(Self { all: all.collect() })
     }
 
@@ -55,7 +55,7 @@ impl Keys {
         self.all.is_empty()
     }
 
-    /// The key a token says it is signed with; without a name, the only one it can be.
+    /// Returns the key that a token names, or without a `kid` the only key that fits.
     pub(crate) fn find(&self, header: &Header) -> Option<&Arc<Key>> {
         let mut fitting = self.all.iter().filter(|key| {
             let is_named = header.kid.is_none() || key.id == header.kid;
@@ -65,22 +65,22 @@ impl Keys {
         (header.kid.is_some() || fitting.next().is_none()).then_some(first)
     }
 
-    /// Whether a key is still among them.
-    pub(crate) fn have(&self, key: &Key) -> bool {
-        self.all.iter().any(|known| known.given == key.given)
+    /// Returns whether the set contains a key.
+    pub(crate) fn contains(&self, key: &Key) -> bool {
+        self.all.iter().any(|known| known.published == key.published)
     }
 }
 
 impl Key {
-    fn read(given: &Value, allowed: &[Algorithm]) -> Option<Self> {
-        let key: Jwk = serde_json::from_value(given.clone()).ok()?;
+    fn read(published: &Value, allowed: &[Algorithm]) -> Option<Self> {
+        let key: Jwk = serde_json::from_value(published.clone()).ok()?;
         let is_for_signing =
             matches!(key.common.public_key_use, None | Some(PublicKeyUse::Signature));
-        let said = key.common.key_algorithm.map(|algorithm| algorithm.to_string());
+        let declared = key.common.key_algorithm.map(|algorithm| algorithm.to_string());
         let fits = |algorithm: &Algorithm| {
-            said.as_ref().is_none_or(|said| *said == format!("{algorithm:?}"))
+            declared.as_ref().is_none_or(|declared| *declared == format!("{algorithm:?}"))
         };
-        let of_kind: &[Algorithm] = match &key.algorithm {
+        let of_type: &[Algorithm] = match &key.algorithm {
             AlgorithmParameters::RSA(_) => &RSA,
             AlgorithmParameters::EllipticCurve(curve) => match curve.curve {
                 EllipticCurve::P256 => &[Algorithm::ES256],
@@ -90,16 +90,16 @@ impl Key {
             AlgorithmParameters::OctetKeyPair(pair) if pair.curve == EllipticCurve::Ed25519 => {
                 &[Algorithm::EdDSA]
             }
-            // Who checks tokens by a shared secret could also make them.
+            // Whoever verifies tokens with a shared secret could also forge them.
             _ => &[],
         };
-        let fitting = of_kind.iter().filter(|one| allowed.contains(one)).filter(|one| fits(one));
+        let fitting = of_type.iter().filter(|one| allowed.contains(one)).filter(|one| fits(one));
         let algorithms: Vec<_> = fitting.copied().collect();
         if !is_for_signing || algorithms.is_empty() {
             return None;
         }
         let decoding = DecodingKey::from_jwk(&key).ok()?;
-        Some(Self { id: key.common.key_id, algorithms, decoding, given: given.clone() })
+        Some(Self { id: key.common.key_id, algorithms, decoding, published: published.clone() })
     }
 }
 

@@ -1,36 +1,36 @@
-//! Who is let in: bearer tokens that were handed over by hand, and signed ones (JWT) of issuers
-//! whose keys are looked up and may change (C-46).
+//! Verification of bearer tokens: static tokens, and JWTs of issuers whose keys rotate (C-46).
 //!
-//! A [`Gate`] is the [`Verifier`](mcp_flow_server::Verifier) of all transports of a server. `gate`
-//! knows every token it has seen by its hash, so that a request costs one lookup; `issuer` judges
-//! tokens it has not seen, with the keys of `keys`, the rules of `claims` and the signatures of
-//! `crypto`. What a gate lets in can be exchanged while connections are open: those that are good by
-//! the new settings stay, the others are closed.
+//! A [`TokenVerifier`] is the [`Verifier`](mcp_flow_server::Verifier) of all transports of a server.
+//! It caches verified tokens by hash, so that most requests cost one lookup; `issuer` verifies the
+//! others, with the key set of `keys`, the claims of `claims` and the signatures of `crypto`. Its
+//! settings can be replaced while connections are open: connections whose token is no longer valid
+//! are closed.
 //!
 //! ```
-//! use mcp_flow_identity::{Gate, Settings};
+//! use mcp_flow_identity::{TokenVerifier, VerifierSettings};
 //! use mcp_flow_server::{Principal, TokenHash, StaticTokens, Verifier};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
 //! let hash = TokenHash::of("a-long-and-random-text");
 //! let tokens = StaticTokens::default().and(hash, Principal::named("ada")).unwrap();
-//! let gate = Gate::new(Settings { tokens, ..Settings::default() }).unwrap();
+//! let settings = VerifierSettings { tokens, ..VerifierSettings::default() };
+//! let verifier = TokenVerifier::new(settings).unwrap();
 //!
-//! let ada = gate.verify("a-long-and-random-text").result().await.unwrap();
-//! gate.replace(Settings::default()).unwrap();
+//! let ada = verifier.verify("a-long-and-random-text").result().await.unwrap();
+//! verifier.replace(VerifierSettings::default()).unwrap();
 //! assert!(!ada.is_valid());
 //! # }
 //! ```
 
 mod claims;
 mod crypto;
-mod gate;
 mod issuer;
 mod keys;
+mod token_verifier;
 
-pub use gate::{Gate, Settings};
 pub use issuer::{Algorithm, IssuerSettings, KeySource};
 pub use keys::KeyError;
 pub use mcp_flow_server::SHORTEST_TOKEN;
 pub use mcp_flow_server::identity::check_name;
+pub use token_verifier::{TokenVerifier, VerifierSettings};

@@ -1,6 +1,6 @@
-//! Verification of tokens, from outside.
+//! Verification of bearer tokens through the public API.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod gate;
 mod support;
+mod token_verifier;

@@ -21,11 +21,15 @@
 //! ([`in_process`]). URLs need the feature `http`, those of WebTransport the feature `webtransport`.
 
 #[cfg(feature = "http")]
+mod chat;
+#[cfg(feature = "http")]
 mod target;
 
+#[cfg(feature = "http")]
+pub use chat::ChatModel;
 pub use mcp_flow_client::*;
 #[cfg(feature = "http")]
-pub use mcp_flow_http::client::{BadTarget, ChatModel, HttpOptions, Trust};
+pub use mcp_flow_http::client::{BadTarget, HttpOptions, Trust};
 pub use mcp_flow_stdio::client::{CommandModel, Program, Stderr, attach, in_process, tcp, unix};
 #[cfg(feature = "http")]
 pub use target::{connect, connector};

@@ -1,6 +1,6 @@
-//! One server, and who one is there.
+//! The login at one server: provides its credential, refreshes it, logs in and out.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,293 +9,318 @@ use hyper::header::{ACCEPT, CONTENT_TYPE};
 use hyper::{Request, StatusCode};
 use mcp_flow_client::authorizer::{Authorizer, Credential, Refusal};
 use mcp_flow_client::transport::TransportError;
-use mcp_flow_http::client::Trust;
+use mcp_flow_http_client::Trust;
+use parking_lot::Mutex;
 use url::Url;
 
-use crate::bounds;
+use crate::address_policy;
 use crate::challenge::{self, Challenge};
-use crate::error::{OAuthError, tell};
-use crate::grant::{AuthorizationServer, Identity, Wish};
-use crate::kept::{Granted, Kept};
-use crate::messenger::Messenger;
-use crate::revoke::Returned;
-use crate::tokens::Tokens;
-use crate::visitor::Visitor;
+use crate::error::{OAuthError, redact};
+use crate::grant::{AuthorizationServer, ClientIdentity, TokenRequest};
+use crate::http_client::HttpClient;
+use crate::revocation::Revocation;
+use crate::stored_token::{Grant, StoredToken};
+use crate::token_store::TokenStore;
+use crate::user_agent::UserAgent;
 
-/// How one logs in.
+/// LoginSettings of a login.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Settings {
-    /// Who asks.
-    pub identity: Identity,
-    /// Which certificates are trusted.
+pub struct LoginSettings {
+    /// Client that logs in.
+    pub identity: ClientIdentity,
+    /// Trusted server certificates.
     pub trust: Trust,
-    /// Whether whoever gives out tokens may be in a private network while the server is not.
+    /// Allows an authorization server in a private network for a public server.
     pub is_private: bool,
-    /// Whoever can ask a person when a request turns out to need it. Without one, the request ends
-    /// by saying that a login is needed.
-    pub visitor: Option<Arc<dyn Visitor>>,
-    /// How long one question to an authorization server may take. 20 seconds.
+    /// Opens the authorization page when a request needs a login. Without one, the request fails with
+    /// [`OAuthError::LoginRequired`].
+    pub user_agent: Option<Arc<dyn UserAgent>>,
+    /// Time limit of one request to an authorization server. 20 seconds.
     pub time_limit: Duration,
 }
 
-impl Default for Settings {
+impl Default for LoginSettings {
     fn default() -> Self {
         Self {
-            identity: Identity::default(),
+            identity: ClientIdentity::default(),
             trust: Trust::default(),
             is_private: false,
-            visitor: None,
+            user_agent: None,
             time_limit: Duration::from_secs(20),
         }
     }
 }
 
-impl Settings {
-    pub(crate) fn messenger(
-        &self,
-        server: &Url,
-        is_private: bool,
-    ) -> Result<Messenger, OAuthError> {
-        Messenger::new(server, &self.trust, is_private, self.time_limit)
+impl LoginSettings {
+    pub(crate) fn http(&self, server: &Url, is_private: bool) -> Result<HttpClient, OAuthError> {
+        HttpClient::new(server, &self.trust, is_private, self.time_limit)
     }
 }
 
-/// One server, and who one is there: gives its credential to transports, renews it, and logs in.
+/// Login at one server: gives its credential to transports, refreshes it, and logs in.
 #[derive(Debug)]
 pub struct Account {
     server: Url,
-    tokens: Tokens,
-    settings: Settings,
-    now: Mutex<Now>,
-    /// Whoever sees to the token does so alone; the others wait and take what there is then.
-    turn: tokio::sync::Mutex<()>,
+    tokens: TokenStore,
+    settings: LoginSettings,
+    cached: Mutex<CachedToken>,
+    /// Serializes refreshes and logins; requests that wait use the new token.
+    login_lock: tokio::sync::Mutex<()>,
 }
 
-/// What is known in this process.
+/// Token of this process, as loaded from the store.
 #[derive(Debug, Default)]
-struct Now {
-    kept: Option<Kept>,
+struct CachedToken {
+    stored: Option<StoredToken>,
     is_loaded: bool,
-    /// How often a token that was given out to this process has been used by it.
+    /// Number of uses of a token that this process obtained itself.
     uses: Option<usize>,
 }
 
 impl Account {
-    /// The account at the server of a URL, whatever transport it is spoken to by.
-    pub fn new(server: &str, tokens: Tokens, settings: Settings) -> Result<Self, OAuthError> {
-        let server = address(server)?;
+    /// Creates the account for the server at a URL of any transport.
+    pub fn new(
+        server: &str,
+        tokens: TokenStore,
+        settings: LoginSettings,
+    ) -> Result<Self, OAuthError> {
+        let server = normalize(server)?;
         Ok(Self {
             server,
             tokens,
             settings,
-            now: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
+            cached: Mutex::default(),
+            login_lock: tokio::sync::Mutex::default(),
         })
     }
 
-    /// What the server is known as.
+    /// Returns the URL under which tokens of the server are stored.
     pub fn server(&self) -> &Url {
         &self.server
     }
 
-    /// What has been granted before, as far as it is kept.
-    pub fn granted(&self) -> Result<Option<Granted>, OAuthError> {
-        Ok(self.tokens.get(self.server.as_str())?.map(|kept| kept.granted()))
+    /// Returns the stored grant, if there is one.
+    pub fn grant(&self) -> Result<Option<Grant>, OAuthError> {
+        Ok(self.tokens.get(self.server.as_str())?.map(|stored| stored.grant()))
     }
 
-    /// What the server itself says it wants, asked as somebody it does not know.
-    pub async fn wish(&self) -> Result<Wish, OAuthError> {
-        bounds::check("the server", self.server.as_str())?;
-        let messenger = self.settings.messenger(&self.server, self.settings.is_private)?;
-        let failed = |what: String| OAuthError::Failed(tell(&what, &[]));
+    /// Sends an unauthenticated request to the server, and returns the token request that its
+    /// challenge asks for.
+    pub async fn token_request(&self) -> Result<TokenRequest, OAuthError> {
+        address_policy::check_url("the server", self.server.as_str())?;
+        let http = self.settings.http(&self.server, self.settings.is_private)?;
+        let failed = |what: String| OAuthError::Failed(redact(&what, &[]));
         let request = Request::post(self.server.as_str())
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, text/event-stream")
             .body(Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#))
             .map_err(|error| failed(error.to_string()))?;
-        let answer = messenger
+        let response = http
             .send(request)
             .await
-            .map_err(|error| failed(format!("{} cannot be asked: {error}", self.server)))?;
-        Ok(Wish {
-            is_asked: answer.status() == StatusCode::UNAUTHORIZED,
-            challenge: challenge::bearer_of(answer.headers()),
+            .map_err(|error| failed(format!("cannot reach {}: {error}", self.server)))?;
+        Ok(TokenRequest {
+            is_required: response.status() == StatusCode::UNAUTHORIZED,
+            challenge: challenge::bearer_of(response.headers()),
             scopes: Vec::new(),
         })
     }
 
-    /// Gets a token, and keeps it: has a person consent by the visitor of the settings, or asks as a
-    /// program if the identity is one.
-    pub async fn login(&self, wish: &Wish) -> Result<Granted, OAuthError> {
-        let _turn = self.turn.lock().await;
-        Ok(self.log_in(self.settings.visitor.as_deref(), wish).await?.granted())
+    /// Obtains a token and stores it: through the user agent of the settings, or by client
+    /// credentials if the identity uses them.
+    pub async fn login(&self, token_request: &TokenRequest) -> Result<Grant, OAuthError> {
+        let _lock = self.login_lock.lock().await;
+        Ok(self.log_in(self.settings.user_agent.as_deref(), token_request).await?.grant())
     }
 
-    /// Forgets the token, and has whoever made it take it back. None if there was no token.
+    /// Removes the stored token and revokes it at the authorization server. Returns `None` if there
+    /// was no token.
     ///
-    /// It is forgotten first: whatever becomes of the question, it is not used here any more.
-    pub async fn logout(&self) -> Result<Option<Returned>, OAuthError> {
-        let _turn = self.turn.lock().await;
-        *self.now() = Now { is_loaded: true, ..Now::default() };
+    /// It is removed first, so that it is not used again even if revocation fails.
+    pub async fn logout(&self) -> Result<Option<Revocation>, OAuthError> {
+        let _lock = self.login_lock.lock().await;
+        *self.cached.lock() = CachedToken { is_loaded: true, ..CachedToken::default() };
         if self.tokens.get(self.server.as_str())?.is_none() {
             return Ok(None);
         }
-        // Another process that renews it at the moment would put it back.
-        let _alone = self.tokens.renewing().await?;
-        let kept = self.tokens.get(self.server.as_str())?;
+        // A concurrent refresh in another process would store it again.
+        let _lock = self.tokens.lock_refresh().await?;
+        let stored = self.tokens.get(self.server.as_str())?;
         self.tokens.remove(self.server.as_str())?;
-        let Some(kept) = kept else { return Ok(None) };
-        let is_private = kept.is_private || self.settings.is_private;
-        let revoked = match self.discover(&Wish::default(), is_private).await {
-            Ok(issuer) => issuer.revoke(&kept).await,
+        let Some(stored) = stored else { return Ok(None) };
+        let is_private = stored.is_private || self.settings.is_private;
+        let revoked = match self.discover(&TokenRequest::default(), is_private).await {
+            Ok(issuer) => issuer.revoke(&stored).await,
             Err(error) => Err(error),
         };
         Ok(Some(match revoked {
-            Ok(()) => Returned::Revoked,
-            Err(error) => Returned::Forgotten(error.to_string()),
+            Ok(()) => Revocation::Revoked,
+            Err(error) => Revocation::Failed(error.to_string()),
         }))
     }
 
-    fn now(&self) -> std::sync::MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn load(&self) -> Result<Option<Kept>, OAuthError> {
-        let kept = self.tokens.get(self.server.as_str())?;
-        let mut now = self.now();
-        if now.kept != kept {
-            *now = Now { kept: kept.clone(), is_loaded: true, uses: None };
+    /// Loads the token from the store, which another process may have changed.
+    fn load(&self) -> Result<Option<StoredToken>, OAuthError> {
+        let stored = self.tokens.get(self.server.as_str())?;
+        let mut cached = self.cached.lock();
+        if cached.stored != stored {
+            *cached = CachedToken { stored: stored.clone(), is_loaded: true, uses: None };
         }
-        now.is_loaded = true;
-        Ok(kept)
+        cached.is_loaded = true;
+        Ok(stored)
     }
 
-    fn keep(&self, mut kept: Kept, is_private: bool) -> Result<Kept, OAuthError> {
-        kept.is_private = is_private;
-        self.tokens.put(self.server.as_str(), kept.clone())?;
-        *self.now() = Now { kept: Some(kept.clone()), is_loaded: true, uses: Some(0) };
-        Ok(kept)
+    /// Stores a new token.
+    fn store(&self, mut stored: StoredToken, is_private: bool) -> Result<StoredToken, OAuthError> {
+        stored.is_private = is_private;
+        self.tokens.put(self.server.as_str(), stored.clone())?;
+        *self.cached.lock() =
+            CachedToken { stored: Some(stored.clone()), is_loaded: true, uses: Some(0) };
+        Ok(stored)
     }
 
     async fn discover(
         &self,
-        wish: &Wish,
+        token_request: &TokenRequest,
         is_private: bool,
     ) -> Result<AuthorizationServer, OAuthError> {
-        let messenger = self.settings.messenger(&self.server, is_private)?;
-        AuthorizationServer::discover(&self.server, messenger, wish).await
+        let http = self.settings.http(&self.server, is_private)?;
+        AuthorizationServer::discover(&self.server, http, token_request).await
     }
 
-    async fn log_in(&self, visitor: Option<&dyn Visitor>, wish: &Wish) -> Result<Kept, OAuthError> {
-        let Settings { identity, is_private, .. } = &self.settings;
-        let Some(visitor) = visitor.filter(|_| !identity.is_program) else {
-            if identity.is_program {
-                let issuer = self.discover(wish, *is_private).await?;
-                return self.keep(issuer.by_client(identity, wish).await?, *is_private);
+    async fn log_in(
+        &self,
+        user_agent: Option<&dyn UserAgent>,
+        token_request: &TokenRequest,
+    ) -> Result<StoredToken, OAuthError> {
+        let LoginSettings { identity, is_private, .. } = &self.settings;
+        let Some(user_agent) = user_agent.filter(|_| !identity.uses_client_credentials) else {
+            if identity.uses_client_credentials {
+                let issuer = self.discover(token_request, *is_private).await?;
+                return self.store(
+                    issuer.request_client_credentials(identity, token_request).await?,
+                    *is_private,
+                );
             }
-            let (server, scopes) = (self.server.to_string(), wish.scopes.clone());
-            return Err(OAuthError::LoginNeeded { server, scopes });
+            let (server, scopes) = (self.server.to_string(), token_request.scopes.clone());
+            return Err(OAuthError::LoginRequired { server, scopes });
         };
-        let issuer = self.discover(wish, *is_private).await?;
-        self.keep(issuer.by_consent(identity, visitor, wish).await?, *is_private)
+        let issuer = self.discover(token_request, *is_private).await?;
+        self.store(issuer.authorize(identity, user_agent, token_request).await?, *is_private)
     }
 
-    /// Gets another token in the place of one that is over, without a person.
-    async fn renew(&self, old: &Kept, wish: &Wish) -> Result<Kept, OAuthError> {
-        let _alone = self.tokens.renewing().await?;
-        // Another process may have been quicker, and the old token cannot be used twice.
-        let kept = match self.load()? {
-            Some(kept) if kept.credential() != old.credential() => return Ok(kept),
-            Some(kept) => kept,
-            None => return Err(self.login_needed()),
+    /// Replaces an expired or rejected token without user interaction.
+    async fn refresh(
+        &self,
+        old: &StoredToken,
+        token_request: &TokenRequest,
+    ) -> Result<StoredToken, OAuthError> {
+        let _lock = self.tokens.lock_refresh().await?;
+        // Another process may have refreshed it already; refresh tokens can be used once.
+        let stored = match self.load()? {
+            Some(stored) if stored.credential() != old.credential() => return Ok(stored),
+            Some(stored) => stored,
+            None => return Err(self.login_required()),
         };
-        if !kept.can_renew() {
-            return Err(self.login_needed());
+        if !stored.can_refresh() {
+            return Err(self.login_required());
         }
-        let is_private = kept.is_private || self.settings.is_private;
-        let issuer = self.discover(wish, is_private).await?;
-        if !kept.is_of_client() {
-            return self.keep(issuer.by_refresh(&kept).await?, is_private);
+        let is_private = stored.is_private || self.settings.is_private;
+        let issuer = self.discover(token_request, is_private).await?;
+        if !stored.is_client_credentials() {
+            return self.store(issuer.refresh(&stored).await?, is_private);
         }
-        let identity = Identity {
-            client_id: Some(kept.client.id.clone()),
-            client_secret: kept.client.secret.clone(),
-            client_key: kept.client.key.clone(),
-            issuer: kept.issuer.clone(),
-            ..Identity::default()
+        let identity = ClientIdentity {
+            client_id: Some(stored.client.id.clone()),
+            client_secret: stored.client.secret.clone(),
+            client_key: stored.client.key.clone(),
+            issuer: stored.issuer.clone(),
+            ..ClientIdentity::default()
         };
-        let scopes = match wish.scopes.is_empty() {
-            true => kept.requested.clone(),
-            false => wish.scopes.clone(),
+        let scopes = match token_request.scopes.is_empty() {
+            true => stored.requested.clone(),
+            false => token_request.scopes.clone(),
         };
-        let wish = Wish { scopes, ..wish.clone() };
-        self.keep(issuer.by_client(&identity, &wish).await?, is_private)
+        let token_request = TokenRequest { scopes, ..token_request.clone() };
+        self.store(issuer.request_client_credentials(&identity, &token_request).await?, is_private)
     }
 
-    fn login_needed(&self) -> OAuthError {
-        OAuthError::LoginNeeded { server: self.server.to_string(), scopes: Vec::new() }
+    fn login_required(&self) -> OAuthError {
+        OAuthError::LoginRequired { server: self.server.to_string(), scopes: Vec::new() }
     }
 
-    async fn current(&self) -> Result<Option<Kept>, OAuthError> {
+    /// Returns the token for the next request, refreshed if it has expired.
+    async fn current(&self) -> Result<Option<StoredToken>, OAuthError> {
         {
-            let now = self.now();
-            if now.is_loaded && !now.kept.as_ref().is_some_and(Kept::is_over) {
-                return Ok(now.kept.clone());
+            let cached = self.cached.lock();
+            if cached.is_loaded && !cached.stored.as_ref().is_some_and(StoredToken::is_expired) {
+                return Ok(cached.stored.clone());
             }
         }
-        let _turn = self.turn.lock().await;
-        let kept = match self.load()? {
-            Some(kept) if kept.is_over() => kept,
-            kept => return Ok(kept),
+        let _lock = self.login_lock.lock().await;
+        let stored = match self.load()? {
+            Some(stored) if stored.is_expired() => stored,
+            stored => return Ok(stored),
         };
-        match (self.renew(&kept, &Wish::default()).await, self.settings.visitor.as_deref()) {
-            (Err(OAuthError::LoginNeeded { .. }), Some(visitor)) => {
-                let wish = self.wish().await?;
-                self.log_in(Some(visitor), &wish).await.map(Some)
+        match (
+            self.refresh(&stored, &TokenRequest::default()).await,
+            self.settings.user_agent.as_deref(),
+        ) {
+            (Err(OAuthError::LoginRequired { .. }), Some(user_agent)) => {
+                let token_request = self.token_request().await?;
+                self.log_in(Some(user_agent), &token_request).await.map(Some)
             }
-            (renewed, _) => renewed.map(Some),
+            (refreshed, _) => refreshed.map(Some),
         }
     }
 
-    async fn after_refusal(&self, refusal: Refusal) -> Result<bool, OAuthError> {
-        let _turn = self.turn.lock().await;
-        let kept = self.load()?;
-        if kept.as_ref().map(Kept::credential) != refusal.shown {
+    /// Obtains another token after a rejection. Returns whether the request should be repeated.
+    async fn after_rejection(&self, refusal: Refusal) -> Result<bool, OAuthError> {
+        let _lock = self.login_lock.lock().await;
+        let stored = self.load()?;
+        if stored.as_ref().map(StoredToken::credential) != refusal.shown {
             return Ok(true);
         }
         let challenge = challenge::bearer(&refusal.challenges);
-        let said = challenge.and_then(Challenge::parse).unwrap_or_default();
-        let mut wish =
-            Wish { is_asked: true, challenge: challenge.map(str::to_owned), scopes: Vec::new() };
-        let visitor = self.settings.visitor.as_deref();
-        match (refusal.status, kept) {
-            (401, Some(kept)) => {
-                // What is refused as soon as it is given out is not asked for again and again.
-                if self.now().uses.is_some_and(|uses| uses <= 1) {
+        let parsed = challenge.and_then(Challenge::parse).unwrap_or_default();
+        let mut token_request = TokenRequest {
+            is_required: true,
+            challenge: challenge.map(str::to_owned),
+            scopes: Vec::new(),
+        };
+        let user_agent = self.settings.user_agent.as_deref();
+        match (refusal.status, stored) {
+            (401, Some(stored)) => {
+                // A fresh token that is rejected is not refreshed again, or this would loop.
+                if self.cached.lock().uses.is_some_and(|uses| uses <= 1) {
                     return Ok(false);
                 }
-                match self.renew(&kept, &wish).await {
-                    Err(OAuthError::LoginNeeded { .. }) => {
-                        self.log_in(visitor, &wish).await.map(|_| true)
+                match self.refresh(&stored, &token_request).await {
+                    Err(OAuthError::LoginRequired { .. }) => {
+                        self.log_in(user_agent, &token_request).await.map(|_| true)
                     }
-                    renewed => renewed.map(|_| true),
+                    refreshed => refreshed.map(|_| true),
                 }
             }
-            // Whoever never logged in learns best from the server itself what it wants.
-            (401, None) if visitor.is_none() && !self.settings.identity.is_program => Ok(false),
-            (401, None) => self.log_in(visitor, &wish).await.map(|_| true),
-            (403, Some(kept)) if said.is_insufficient_scope() => {
-                let mut more = said.scopes();
-                more.retain(|scope| !kept.requested.contains(scope));
-                // What was asked for and not granted is not granted for asking once more.
+            // Without any login, the server's own response explains best what it requires.
+            (401, None)
+                if user_agent.is_none() && !self.settings.identity.uses_client_credentials =>
+            {
+                Ok(false)
+            }
+            (401, None) => self.log_in(user_agent, &token_request).await.map(|_| true),
+            (403, Some(stored)) if parsed.is_insufficient_scope() => {
+                let mut more = parsed.scopes();
+                more.retain(|scope| !stored.requested.contains(scope));
+                // Scopes that were requested before and not granted are not requested again.
                 if more.is_empty() {
                     return Ok(false);
                 }
-                wish.scopes = [&*kept.requested, &*more].concat();
-                match kept.is_of_client() {
-                    true => self.renew(&kept, &wish).await.map(|_| true),
-                    false => self.log_in(visitor, &wish).await.map(|_| true),
+                token_request.scopes = [&*stored.requested, &*more].concat();
+                match stored.is_client_credentials() {
+                    true => self.refresh(&stored, &token_request).await.map(|_| true),
+                    false => self.log_in(user_agent, &token_request).await.map(|_| true),
                 }
             }
             _ => Ok(false),
@@ -305,33 +330,33 @@ impl Account {
 
 impl Authorizer for Account {
     fn is_for(&self, address: &str) -> bool {
-        self::address(address).is_ok_and(|address| address.origin() == self.server.origin())
+        normalize(address).is_ok_and(|url| url.origin() == self.server.origin())
     }
 
     fn credential(&self) -> BoxFuture<'_, Result<Option<Credential>, TransportError>> {
         Box::pin(async move {
-            let kept = self.current().await?;
-            if let Some(uses) = &mut self.now().uses {
+            let stored = self.current().await?;
+            if let Some(uses) = &mut self.cached.lock().uses {
                 *uses += 1;
             }
-            Ok(kept.map(|kept| kept.credential()))
+            Ok(stored.map(|stored| stored.credential()))
         })
     }
 
     fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Result<bool, TransportError>> {
-        Box::pin(async move { Ok(self.after_refusal(refusal).await?) })
+        Box::pin(async move { Ok(self.after_rejection(refusal).await?) })
     }
 }
 
-/// The address a server's tokens are kept under: one, whatever transport it is spoken to by.
-fn address(server: &str) -> Result<Url, OAuthError> {
-    let bad = |why: &str| OAuthError::BadServer(format!("{server:?}: {why}"));
+/// Normalizes a server URL: http(s) for every transport, without a fragment.
+fn normalize(server: &str) -> Result<Url, OAuthError> {
+    let bad = |why: &str| OAuthError::InvalidServer(format!("{server:?}: {why}"));
     let url = Url::parse(server).map_err(|error| bad(&error.to_string()))?;
     let scheme = match url.scheme() {
         "ws" => "http",
         "wss" => "https",
         scheme @ ("http" | "https") => scheme,
-        _ => return Err(bad("one logs in to http, https, ws and wss addresses")),
+        _ => return Err(bad("use http, https, ws or wss")),
     };
     let mut url = url.clone();
     let _ = url.set_scheme(scheme);

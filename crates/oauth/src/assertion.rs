@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::error::OAuthError;
 
-/// What a client says of itself to the authorization server it is meant for, signed with its key.
+/// Signs a client assertion for an authorization server.
 pub(crate) fn sign(client: &str, audience: &str, key: &str) -> Result<String, OAuthError> {
     let key = Key::read(key)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -41,7 +41,7 @@ enum Key {
 impl Key {
     fn read(pem: &str) -> Result<Self, OAuthError> {
         let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes())
-            .map_err(|_| OAuthError::Key("there is no private key in it".to_owned()))?;
+            .map_err(|_| OAuthError::Key("it contains no private key".to_owned()))?;
         let der = der.secret_pkcs8_der();
         let random = SystemRandom::new();
         let p256 = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der, &random);
@@ -61,7 +61,7 @@ impl Key {
 
     fn sign(&self, text: &[u8]) -> Result<Vec<u8>, OAuthError> {
         let random = SystemRandom::new();
-        let failed = |_| OAuthError::Key("it signs nothing".to_owned());
+        let failed = |_| OAuthError::Key("signing failed".to_owned());
         match self {
             Self::P256(key) | Self::P384(key) => {
                 key.sign(&random, text).map(|signature| signature.as_ref().to_vec()).map_err(failed)
@@ -75,7 +75,7 @@ impl Key {
     }
 }
 
-/// How long what was signed is good, in seconds.
+/// Validity of an assertion, in seconds.
 const LIFETIME: u64 = 300;
 
 #[cfg(test)]
@@ -90,9 +90,9 @@ mod tests {
 
     use super::sign;
 
-    /// MCP-089: what is signed can be checked with the key's public half, and says for whom it is.
+    /// MCP-089: an assertion verifies with the public key, and names its audience.
     #[test]
-    fn a_signature_can_be_checked() {
+    fn assertions_verify_with_the_public_key() {
         let algorithms: [(_, _, &'static dyn VerificationAlgorithm); 2] = [
             ("ES256", &PKCS_ECDSA_P256_SHA256, &ECDSA_P256_SHA256_FIXED),
             ("ES384", &PKCS_ECDSA_P384_SHA384, &ECDSA_P384_SHA384_FIXED),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_key_is_refused_without_being_shown() {
+    fn invalid_keys_are_rejected_without_being_shown() {
         for bad in
             ["", "s3cret", "-----BEGIN PRIVATE KEY-----\nczNjcmV0\n-----END PRIVATE KEY-----"]
         {

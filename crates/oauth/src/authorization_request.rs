@@ -1,24 +1,23 @@
-//! Authorization requests with PKCE, and the answers to them (RFC 6749, 4.1; RFC 7636; RFC 9207).
+//! Authorization requests with PKCE and their responses (RFC 6749, 4.1; RFC 7636; RFC 9207).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 use url::Url;
 
-use crate::error::{OAuthError, tell};
+use crate::error::{OAuthError, redact};
 use crate::metadata::ServerMetadata;
 
-/// Authorization request: the page on which a person consents, and the secrets that bind their
-/// answer to it.
+/// Authorization request: the page to open, and the secrets that bind the response to it.
 pub(crate) struct AuthorizationRequest {
     pub(crate) page: Url,
     state: String,
-    /// Secret whose hash the page was asked for with, and which the code is exchanged with.
+    /// PKCE code verifier.
     pub(crate) verifier: String,
 }
 
 impl AuthorizationRequest {
-    /// Asks for a code with these parameters beside those of PKCE.
+    /// Creates a request for a code with these parameters and those of PKCE.
     pub(crate) fn new(mut page: Url, parameters: &[(&str, &str)]) -> Result<Self, OAuthError> {
         let (state, verifier) = (random_text()?, random_text()?);
         let parameters = parameters.iter().filter(|(_, value)| !value.is_empty());
@@ -31,31 +30,30 @@ impl AuthorizationRequest {
         Ok(Self { page, state, verifier })
     }
 
-    /// Reads the code from the URL that somebody was sent back to, if they were sent for this
-    /// request and by this authorization server.
+    /// Reads the code from the redirect URL, after checking its state and issuer.
     pub(crate) fn read_code(
         &self,
         returned: &str,
         metadata: &ServerMetadata,
     ) -> Result<String, OAuthError> {
         let url = Url::parse(returned.trim())
-            .map_err(|_| OAuthError::Failed("that is no address to be sent back to".to_owned()))?;
+            .map_err(|_| OAuthError::Failed("the redirect URL is not a valid URL".to_owned()))?;
         if parameter(&url, "state").as_deref() != Some(&self.state) {
-            return Err(OAuthError::WrongState);
+            return Err(OAuthError::StateMismatch);
         }
         if let Some(error) = parameter(&url, "error") {
             let more = parameter(&url, "error_description").unwrap_or_default();
-            return Err(OAuthError::Refused(tell(format!("{error} {more}").trim(), &[])));
+            return Err(OAuthError::Refused(redact(format!("{error} {more}").trim(), &[])));
         }
         let code = parameter(&url, "code");
-        let code = code.ok_or_else(|| OAuthError::Refused("it sent no code".to_owned()))?;
+        let code =
+            code.ok_or_else(|| OAuthError::Refused("the redirect has no code".to_owned()))?;
         check_issuer(metadata, parameter(&url, "iss").as_deref())?;
         Ok(code)
     }
 }
 
-/// Checks that the answer is from the authorization server that was asked, and not from another one
-/// that wants its code shown to it.
+/// Checks the `iss` parameter, against mix-up attacks.
 fn check_issuer(metadata: &ServerMetadata, received: Option<&str>) -> Result<(), OAuthError> {
     let is_required = metadata.authorization_response_iss_parameter_supported == Some(true);
     let expected = metadata.issuer.as_deref();
@@ -64,16 +62,16 @@ fn check_issuer(metadata: &ServerMetadata, received: Option<&str>) -> Result<(),
     }
     let name = |issuer: Option<&str>| issuer.unwrap_or("none").to_owned();
     let (expected, received) = (name(expected), name(received));
-    let what = format!("the login was answered by issuer {received}, expected {expected}");
-    Err(OAuthError::OutOfBounds(tell(&what, &[])))
+    let what = format!("the login response is from issuer {received}, expected {expected}");
+    Err(OAuthError::Untrusted(redact(&what, &[])))
 }
 
-/// Hashes a verifier as the method `S256` does.
+/// Computes the `S256` code challenge of a verifier.
 fn challenge(verifier: &str) -> String {
     URL_SAFE_NO_PAD.encode(digest(&SHA256, verifier.as_bytes()))
 }
 
-/// Makes a secret of 256 bits that needs no escaping anywhere.
+/// Creates a URL-safe secret of 256 random bits.
 fn random_text() -> Result<String, OAuthError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| OAuthError::Failed(error.to_string()))?;
@@ -100,9 +98,9 @@ mod tests {
         );
     }
 
-    /// MCP-090: each request has secrets of its own, and keeps what the page's URL had before.
+    /// MCP-090: each request has its own secrets and keeps the query of the page's URL.
     #[test]
-    fn requests_are_told_apart() {
+    fn requests_have_unique_secrets() {
         let page = Url::parse("https://as.example/authorize?tenant=a").unwrap();
         let make = || {
             AuthorizationRequest::new(page.clone(), &[("client_id", "me"), ("scope", "")]).unwrap()
@@ -124,9 +122,9 @@ mod tests {
         assert!(!one.page.as_str().contains(&one.verifier));
     }
 
-    /// MCP-090: an answer counts if the issuer that was asked gave it.
+    /// MCP-090: a response must come from the expected issuer.
     #[test]
-    fn an_answer_of_another_issuer_is_refused() {
+    fn responses_of_another_issuer_are_rejected() {
         const ISSUER: Option<&str> = Some("https://as.example");
         for (expected, is_required, received, is_good) in [
             (ISSUER, false, None, true),

@@ -1,4 +1,4 @@
-//! Bearer challenges: what a server says of the token it wants (RFC 6750, RFC 9728).
+//! Bearer challenges of servers (RFC 6750, RFC 9728).
 
 use hyper::HeaderMap;
 use hyper::header::WWW_AUTHENTICATE;
@@ -15,8 +15,7 @@ pub(crate) struct Challenge {
 impl Challenge {
     /// Reads the Bearer challenge in a header, which may hold challenges of other schemes too.
     ///
-    /// Lenient where servers are careless: values that should be quoted need not be, and semicolons
-    /// separate like commas.
+    /// Lenient: values need not be quoted, and semicolons separate like commas.
     pub(crate) fn parse(header: &str) -> Option<Self> {
         let mut found = None;
         let mut is_bearer = false;
@@ -51,7 +50,7 @@ impl Challenge {
         scope.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Returns whether the token was good, but not for this request.
+    /// Returns whether the token is valid but lacks a scope.
     pub(crate) fn is_insufficient_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
@@ -67,7 +66,7 @@ impl Challenge {
     }
 }
 
-/// Picks the header with a Bearer challenge, and one that says where the metadata is before others.
+/// Picks the header with a Bearer challenge, preferring one that names the metadata.
 pub(crate) fn bearer(headers: &[String]) -> Option<&str> {
     let challenges = headers.iter().filter_map(|text| Some((text, Challenge::parse(text)?)));
     let first = challenges.min_by_key(|(_, challenge)| challenge.resource_metadata.is_none());
@@ -82,7 +81,7 @@ pub(crate) fn bearer_of(headers: &HeaderMap) -> Option<String> {
     bearer(&headers).map(str::to_owned)
 }
 
-/// Reads a quoted or bare value, and gives what follows it. None if the quotes do not end.
+/// Reads a quoted or bare value, and returns the rest. `None` if the quotes are not closed.
 fn read_value(text: &str) -> Option<(String, &str)> {
     let Some(quoted) = text.strip_prefix('"') else {
         let (value, rest) = text.split_at(text.find(is_separator).unwrap_or(text.len()));
@@ -132,7 +131,7 @@ mod tests {
         check(r#"Basic realm="x, Bearer scope=y", Bearer scope="a""#, "", "a", "");
         check(r#"Bearer scope="a", DPoP algs="ES256", error="b""#, "", "a", "");
         check("Negotiate dG9rZW4=, Bearer scope=a", "", "a", "");
-        // What is broken ends the reading, and what came before counts.
+        // A malformed parameter ends parsing; the parameters before it count.
         check(r#"Bearer scope="a", error="b"#, "", "a", "");
         check(r#"Bearer scope="a", error="b\"#, "", "a", "");
         check("Bearer ,= =x, scope=a", "", "a", "");
@@ -141,7 +140,7 @@ mod tests {
         }
     }
 
-    /// MCP-089: of several headers the one that leads somewhere is taken.
+    /// MCP-089: a challenge that names metadata is preferred.
     #[test]
     fn a_challenge_that_names_metadata_comes_first() {
         let (plain, first, second) =

@@ -1,37 +1,37 @@
-//! Discovery of the authorization server, from nothing but the URL of a protected server.
+//! Discovery of the authorization server from the URL of a protected server.
 //!
 //! The server names its authorization servers in its protected resource metadata, which it points at
-//! in its challenge or publishes at a well-known URL. Without such a document it is taken for its own
-//! authorization server, as in MCP 2025-03-26.
+//! in its challenge or publishes at a well-known URL. Without such a document it is assumed to be its
+//! own authorization server, as in MCP 2025-03-26.
 
 use hyper::StatusCode;
 use url::Url;
 
 use crate::challenge::{self, Challenge};
-use crate::error::{OAuthError, tell};
-use crate::grant::Wish;
-use crate::messenger::Messenger;
+use crate::error::{OAuthError, redact};
+use crate::grant::TokenRequest;
+use crate::http_client::HttpClient;
 use crate::metadata::{self, ServerMetadata};
 use crate::resource::{self, ResourceMetadata};
 
-/// Result of discovery: whom to ask for a token, and what for.
+/// Result of discovery: the authorization server and the parameters of a token request.
 pub(crate) struct Discovery {
     pub(crate) metadata: ServerMetadata,
     /// Identifier of the server that tokens are for (RFC 8707).
     pub(crate) resource: String,
-    /// Scopes that the server asks for; empty if it says nothing of them.
+    /// Scopes that the server asks for; empty if it names none.
     pub(crate) scopes: Vec<String>,
 }
 
 impl Discovery {
-    /// Finds the authorization server of a server, and checks that it is safe to speak to.
+    /// Finds the authorization server of a server, and checks its endpoints.
     pub(crate) async fn run(
         server: &Url,
-        messenger: &Messenger,
-        wish: &Wish,
+        http: &HttpClient,
+        token_request: &TokenRequest,
     ) -> Result<Self, OAuthError> {
-        let search = Search { server, messenger };
-        let mut challenge = wish.challenge.as_deref().and_then(Challenge::parse);
+        let search = Search { server, http };
+        let mut challenge = token_request.challenge.as_deref().and_then(Challenge::parse);
         let mut document = search.follow(challenge.as_ref()).await?;
         if document.is_none() {
             let probed = search.probe().await?;
@@ -49,11 +49,11 @@ impl Discovery {
             None => search.find_server(server, None).await?,
             named => named,
         };
-        // Only a server that wants a token may be assumed to give out tokens somewhere.
+        // Default endpoints are assumed only for a server that requires a token.
         let metadata = match found {
             Some(metadata) => metadata,
-            None if wish.is_asked => ServerMetadata::assumed(server),
-            None => return Err(OAuthError::NoLogin(server.to_string())),
+            None if token_request.is_required => ServerMetadata::assumed(server),
+            None => return Err(OAuthError::NoAuthorizationServer(server.to_string())),
         };
         metadata.check_endpoints()?;
         let document = document.map(|(_, document)| document);
@@ -69,15 +69,15 @@ impl Discovery {
 
 struct Search<'a> {
     server: &'a Url,
-    messenger: &'a Messenger,
+    http: &'a HttpClient,
 }
 
 type Document = Option<(Url, ResourceMetadata)>;
 
 impl Search<'_> {
-    /// Asks the server itself, which may answer with a challenge.
+    /// Sends an unauthenticated request to the server, and returns its challenge.
     async fn probe(&self) -> Result<Option<Challenge>, OAuthError> {
-        let response = self.messenger.get(self.server).await?;
+        let response = self.http.get(self.server).await?;
         let header = challenge::bearer_of(response.headers());
         let header = header.filter(|_| response.status() == StatusCode::UNAUTHORIZED);
         Ok(header.as_deref().and_then(Challenge::parse))
@@ -87,17 +87,17 @@ impl Search<'_> {
     async fn follow(&self, challenge: Option<&Challenge>) -> Result<Document, OAuthError> {
         let named = challenge.and_then(|challenge| challenge.resource_metadata.as_deref());
         let url = named.and_then(|named| self.server.join(named.trim()).ok());
-        // Servers behind a proxy often name themselves by an address that is reached from there
-        // only. The well-known URLs are the better guess then.
+        // Servers behind a proxy often name an internal URL, which is skipped in favour of the
+        // well-known URLs.
         let url = url
             .filter(|url| url.scheme() == "https" || self.server.scheme() == "http")
-            .filter(|url| self.messenger.check("the metadata", url.as_str()).is_ok());
+            .filter(|url| self.http.check("the metadata", url.as_str()).is_ok());
         let Some(url) = url else { return Ok(None) };
         let Some(document) = self.fetch_resource(&url).await? else { return Ok(None) };
-        // The server vouches for this document, so there is no better one to look for.
+        // The server itself named this document, so an invalid one is an error.
         document.check(self.server).map_err(|what| {
             let what = format!("the protected resource metadata at {url} is not usable: {what}");
-            OAuthError::Failed(tell(&what, &[]))
+            OAuthError::Failed(redact(&what, &[]))
         })?;
         Ok(Some((url, document)))
     }
@@ -115,7 +115,7 @@ impl Search<'_> {
     }
 
     async fn fetch_resource(&self, url: &Url) -> Result<Option<ResourceMetadata>, OAuthError> {
-        let response = self.messenger.get(url).await?;
+        let response = self.http.get(url).await?;
         let is_found = response.status() == StatusCode::OK;
         Ok(serde_json::from_slice(response.body()).ok().filter(|_| is_found))
     }
@@ -131,7 +131,7 @@ impl Search<'_> {
         let mut why = String::new();
         for name in &named {
             let address = url.join(name).map_or_else(|_| (*name).to_owned(), String::from);
-            let issuer = match self.messenger.check("one", &address) {
+            let issuer = match self.http.check("one", &address) {
                 Ok(issuer) => issuer,
                 Err(error) => {
                     why = format!(": {error}");
@@ -145,16 +145,16 @@ impl Search<'_> {
         }
         match named.is_empty() {
             true => Ok(None),
-            // Whoever is found elsewhere is nobody the server has named.
-            false => Err(OAuthError::Failed(tell(
+            // An authorization server found elsewhere would not be one that the server names.
+            false => Err(OAuthError::Failed(redact(
                 &format!("of the authorization servers of {url}, none published metadata{why}"),
                 &[],
             ))),
         }
     }
 
-    /// Fetches the metadata of an authorization server, wherever it publishes it. Without an
-    /// expected issuer, the place of the document says who that must be.
+    /// Fetches the metadata of an authorization server from its well-known URLs. Without an expected
+    /// issuer, the issuer must match the URL of the document.
     async fn find_server(
         &self,
         address: &Url,
@@ -164,7 +164,7 @@ impl Search<'_> {
             let Some(issuer) = expected.cloned().or_else(|| metadata::issuer_of(&url)) else {
                 continue;
             };
-            let response = self.messenger.get(&url).await?;
+            let response = self.http.get(&url).await?;
             if response.status() != StatusCode::OK {
                 continue;
             }

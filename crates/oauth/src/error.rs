@@ -1,4 +1,4 @@
-//! Why there is no token, and what to do about it.
+//! Errors of the OAuth client.
 
 use std::path::PathBuf;
 
@@ -6,58 +6,58 @@ use mcp_flow_client::neutral;
 use mcp_flow_client::transport::TransportError;
 use url::form_urlencoded::byte_serialize;
 
-/// Why nobody is logged in.
+/// Failure of a login, refresh or logout.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OAuthError {
-    /// A person has to consent, and nobody is here who could ask them.
-    #[error("{server} wants a login{}", Needing(.scopes))]
-    LoginNeeded {
-        /// The server.
+    /// A user must log in, and there is no user agent.
+    #[error("{server} requires a login{}", Needing(.scopes))]
+    LoginRequired {
+        /// URL of the server.
         server: String,
-        /// What has to be asked for; empty if the usual will do.
+        /// Scopes to request; empty for the default.
         scopes: Vec<String>,
     },
 
-    /// What is no address of a server one can log in to.
+    /// The server URL is invalid.
     #[error("{0}")]
-    BadServer(String),
+    InvalidServer(String),
 
-    /// The server, or whoever gives out tokens for it, cannot be trusted with anything.
+    /// The server or its authorization server violates a security rule. Nothing secret was sent.
     #[error("{0}")]
-    OutOfBounds(String),
+    Untrusted(String),
 
-    /// The server names nobody who gives out tokens for it.
-    #[error("{0} asks for no login: it names nobody who gives out tokens for it")]
-    NoLogin(String),
+    /// The server names no authorization server.
+    #[error("{0} requires no login: it names no authorization server")]
+    NoAuthorizationServer(String),
 
-    /// Whoever was sent back to us was not sent by us, or came for another login.
-    #[error("the answer belongs to another login; begin anew")]
-    WrongState,
+    /// The `state` of the redirect does not match.
+    #[error("the response belongs to another login; start again")]
+    StateMismatch,
 
-    /// The authorization server said no.
+    /// The authorization server rejected the request.
     #[error("the authorization server refused: {0}")]
     Refused(String),
 
-    /// The authorization server could not be asked, or gave an answer that is none.
+    /// The authorization server cannot be reached, or its response is invalid. Retry later.
     #[error("{0}")]
     Failed(String),
 
-    /// A key for signing cannot be used.
+    /// The private key cannot be used.
     #[error("the key cannot be used: {0}; it must be PKCS #8 in PEM, for ES256 or RS256")]
     Key(String),
 
-    /// The file of tokens cannot be used.
+    /// The token file cannot be used.
     #[error("{} {what}", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem, as the end of a sentence.
         what: String,
     },
 }
 
-/// The end of a sentence.
+/// Formats the scopes of [`OAuthError::LoginRequired`].
 struct Needing<'a>(&'a [String]);
 
 impl std::fmt::Display for Needing<'_> {
@@ -66,15 +66,15 @@ impl std::fmt::Display for Needing<'_> {
             [] => Ok(()),
             scopes => {
                 let scopes = neutral::shorten(&scopes.join(" "), 200);
-                write!(formatter, " that asks for more (--scope {scopes:?})")
+                write!(formatter, " with more scopes (--scope {scopes:?})")
             }
         }
     }
 }
 
-/// Prepares a text of somebody else's to be shown: a server that repeats what it was told in
-/// confidence, as it is or as in a form, does not get it written down.
-pub(crate) fn tell(text: &str, secrets: &[&str]) -> String {
+/// Prepares a text of a server to be shown: shortens it, and hides secrets that the server echoes,
+/// plain or form-encoded.
+pub(crate) fn redact(text: &str, secrets: &[&str]) -> String {
     let secrets = secrets.iter().filter(|secret| !secret.is_empty());
     let text = secrets.fold(text.to_owned(), |text, secret| {
         let escaped: String = byte_serialize(secret.as_bytes()).collect();
@@ -87,7 +87,7 @@ impl From<OAuthError> for TransportError {
     fn from(error: OAuthError) -> Self {
         let what = error.to_string();
         match error {
-            // The authorization server may be there again in a moment.
+            // May be temporary.
             OAuthError::Failed(_) => Self::Unreachable { what, source: None },
             _ => Self::Unauthorized { what, challenge: None },
         }
@@ -96,9 +96,9 @@ impl From<OAuthError> for TransportError {
 
 #[cfg(test)]
 mod tests {
-    use super::tell;
+    use super::redact;
 
-    /// MCP-090: a secret is hidden however it is repeated.
+    /// MCP-090: secrets are hidden, plain and form-encoded.
     #[test]
     fn secrets_are_hidden() {
         for (text, expected) in [
@@ -106,7 +106,7 @@ mod tests {
             ("secret=a+b%26c&x=y", "secret=(hidden)&x=y"),
             ("nothing", "nothing"),
         ] {
-            assert_eq!(tell(text, &["a b&c", ""]), expected);
+            assert_eq!(redact(text, &["a b&c", ""]), expected);
         }
     }
 }

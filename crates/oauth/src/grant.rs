@@ -1,63 +1,62 @@
-//! The grants that lead to a token: a person consents, a token is refreshed, a program asks for
-//! itself.
+//! The OAuth grants: authorization code, refresh token, client credentials.
 //!
-//! Each begins by discovering the [`AuthorizationServer`] anew, so that a server which has moved to
-//! another one is noticed before anything is shown to the wrong one.
+//! Each starts with discovery of the [`AuthorizationServer`], so that a server that has changed its
+//! authorization server is detected before a secret is sent to the wrong one.
 
 use std::fmt;
 
 use url::Url;
 
+use crate::address_policy;
 use crate::authorization_request::AuthorizationRequest;
-use crate::bounds;
 use crate::discovery::Discovery;
-use crate::error::{OAuthError, tell};
-use crate::kept::{Kept, KeptClient};
-use crate::messenger::Messenger;
+use crate::error::{OAuthError, redact};
+use crate::http_client::HttpClient;
 use crate::metadata::ServerMetadata;
+use crate::stored_token::{StoredClient, StoredToken};
 use crate::token_endpoint::{RequestError, SecretMethod};
-use crate::visitor::Visitor;
+use crate::user_agent::UserAgent;
 
-/// Client that asks for a token.
+/// OAuth client that requests a token.
 #[derive(Clone, Default)]
 #[non_exhaustive]
-pub struct Identity {
-    /// Name that people are shown where the client registers on the spot.
+pub struct ClientIdentity {
+    /// Client name shown to users, for dynamic registration.
     pub name: Option<String>,
-    /// The id of a client that was registered by hand. Goes before all else.
+    /// Id of a pre-registered client. Takes precedence over the metadata document and registration.
     pub client_id: Option<String>,
-    /// Its secret.
+    /// Secret of the pre-registered client.
     pub client_secret: Option<String>,
-    /// A private key in place of a secret: PKCS #8 in PEM.
+    /// Private key in place of a secret: PKCS #8 in PEM.
     pub client_key: Option<String>,
-    /// The authorization server it was registered with; no other is shown its secret.
+    /// Authorization server of the pre-registered client; its secret is sent to no other.
     pub issuer: Option<String>,
-    /// URL (https) of the client ID metadata document, for authorization servers that take one.
+    /// URL (https) of the client ID metadata document, for authorization servers that support it.
     pub metadata_url: Option<String>,
-    /// Whether tokens are asked for in the program's own name, without a person.
-    pub is_program: bool,
+    /// Uses the client credentials grant, without a user.
+    pub uses_client_credentials: bool,
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for ClientIdentity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Identity")
+            .debug_struct("ClientIdentity")
             .field("client_id", &self.client_id)
             .field("metadata_url", &self.metadata_url)
-            .field("is_program", &self.is_program)
+            .field("uses_client_credentials", &self.uses_client_credentials)
             .finish_non_exhaustive()
     }
 }
 
-/// Purpose of a token that is to be asked for.
+/// Requirements for a token, from the server's challenge or the caller.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Wish {
+pub struct TokenRequest {
     /// Set if the server requires a token.
-    pub is_asked: bool,
-    /// The `WWW-Authenticate` header it said that with.
+    pub is_required: bool,
+    /// Its `WWW-Authenticate` header.
     pub challenge: Option<String>,
-    /// Scopes to ask for; empty leaves that to the server.
+    /// Scopes to request; empty for those that the server asks for.
     pub scopes: Vec<String>,
 }
 
@@ -66,40 +65,41 @@ pub(crate) struct AuthorizationServer {
     pub(crate) metadata: ServerMetadata,
     /// Identifier of the server that tokens are for (RFC 8707).
     pub(crate) resource: String,
-    pub(crate) messenger: Messenger,
+    pub(crate) http: HttpClient,
     /// Scopes that the protected server asks for.
     scopes: Vec<String>,
     server: Url,
 }
 
 impl AuthorizationServer {
-    /// Finds who gives out tokens for a server.
+    /// Discovers the authorization server of a server.
     pub(crate) async fn discover(
         server: &Url,
-        messenger: Messenger,
-        wish: &Wish,
+        http: HttpClient,
+        token_request: &TokenRequest,
     ) -> Result<Self, OAuthError> {
-        bounds::check("the server", server.as_str())?;
+        address_policy::check_url("the server", server.as_str())?;
         let Discovery { metadata, resource, scopes } =
-            Discovery::run(server, &messenger, wish).await?;
-        Ok(Self { metadata, resource, messenger, scopes, server: server.clone() })
+            Discovery::run(server, &http, token_request).await?;
+        Ok(Self { metadata, resource, http, scopes, server: server.clone() })
     }
 
-    /// Has a person consent, and exchanges the code they come back with.
-    pub(crate) async fn by_consent(
+    /// Obtains a token by the authorization code grant with PKCE.
+    pub(crate) async fn authorize(
         self,
-        identity: &Identity,
-        visitor: &dyn Visitor,
-        wish: &Wish,
-    ) -> Result<Kept, OAuthError> {
+        identity: &ClientIdentity,
+        user_agent: &dyn UserAgent,
+        token_request: &TokenRequest,
+    ) -> Result<StoredToken, OAuthError> {
         self.metadata.check_code_grant()?;
-        let scopes = match wish.scopes.is_empty() {
+        let scopes = match token_request.scopes.is_empty() {
             true => self.with_offline_access(&self.scopes),
-            false => wish.scopes.clone(),
+            false => token_request.scopes.clone(),
         };
-        let redirect = visitor.redirect_uri();
+        let redirect = user_agent.redirect_uri();
         let client = self.identify(identity, &redirect, &scopes).await?;
-        let page = bounds::check("the page to log in", &self.metadata.authorization_endpoint)?;
+        let page =
+            address_policy::check_url("the page to log in", &self.metadata.authorization_endpoint)?;
         let request = AuthorizationRequest::new(
             page,
             &[
@@ -109,7 +109,7 @@ impl AuthorizationServer {
                 ("resource", &self.resource),
             ],
         )?;
-        let returned = visitor.visit(&request.page).await.map_err(OAuthError::Failed)?;
+        let returned = user_agent.visit(&request.page).await.map_err(OAuthError::Failed)?;
         let code = request.read_code(&returned, &self.metadata)?;
         let fields = [
             ("grant_type", "authorization_code"),
@@ -120,21 +120,21 @@ impl AuthorizationServer {
         let secrets = [code.as_str(), &request.verifier];
         let answer = self.request_token(&client, SecretMethod::Basic, &fields, &secrets).await;
         let answer = answer.map_err(|error| match error {
-            // The code may be spent: to ask again is to ask the person again.
+            // The code may be used up: retrying would need the user again.
             RequestError::Unanswered(what) => OAuthError::Refused(what),
             error => error.into(),
         })?;
-        Kept::read(client, self.metadata.issuer, scopes, &answer)
+        StoredToken::read(client, self.metadata.issuer, scopes, &answer)
     }
 
-    /// Makes sure that the authorization server knows the client: by its registration, by the
-    /// document about it, or by registering it on the spot.
+    /// Identifies the client to the authorization server: pre-registered, by its metadata document,
+    /// or by dynamic registration.
     async fn identify(
         &self,
-        identity: &Identity,
+        identity: &ClientIdentity,
         redirect: &str,
         scopes: &[String],
-    ) -> Result<KeptClient, OAuthError> {
+    ) -> Result<StoredClient, OAuthError> {
         let takes_documents = self.metadata.client_id_metadata_document_supported == Some(true);
         let document = identity.metadata_url.as_ref().filter(|_| takes_documents);
         let (id, secret) = match (&identity.client_id, document) {
@@ -143,7 +143,7 @@ impl AuthorizationServer {
                 (id, identity.client_secret.clone())
             }
             (None, Some(document)) => {
-                bounds::check("the document about this client", document)?;
+                address_policy::check_url("the document about this client", document)?;
                 (document, None)
             }
             (None, None) => {
@@ -152,58 +152,59 @@ impl AuthorizationServer {
             }
         };
         let redirect = Some(redirect.to_owned());
-        Ok(KeptClient { id: id.clone(), secret, key: None, redirect })
+        Ok(StoredClient { id: id.clone(), secret, key: None, redirect })
     }
 
-    /// Refreshes a token without anybody noticing. `LoginNeeded` if that is over, too.
-    pub(crate) async fn by_refresh(self, kept: &Kept) -> Result<Kept, OAuthError> {
-        self.check_same(kept)?;
-        let token = kept.refresh_token().ok_or_else(|| self.login_needed())?;
-        let scope = self.with_offline_access(kept.scopes()).join(" ");
+    /// Refreshes a token. Returns `LoginRequired` if the refresh token is no longer valid.
+    pub(crate) async fn refresh(self, stored: &StoredToken) -> Result<StoredToken, OAuthError> {
+        self.check_same(stored)?;
+        let token = stored.refresh_token().ok_or_else(|| self.login_required())?;
+        let scope = self.with_offline_access(stored.scopes()).join(" ");
         let fields = [("grant_type", "refresh_token"), ("refresh_token", token), ("scope", &scope)];
-        let secrets = kept.secrets();
-        let answer = self.request_token(&kept.client, SecretMethod::Basic, &fields, &secrets).await;
+        let secrets = stored.secrets();
+        let answer =
+            self.request_token(&stored.client, SecretMethod::Basic, &fields, &secrets).await;
         let answer = answer.map_err(|error| match error {
-            RequestError::Rejected { code, .. } if code == "invalid_grant" => self.login_needed(),
-            // Anything else says nothing of the refresh token, which may be good in a moment.
+            RequestError::Rejected { code, .. } if code == "invalid_grant" => self.login_required(),
+            // Other errors do not invalidate the refresh token; it may work later.
             RequestError::Rejected { what, .. } => OAuthError::Failed(what),
             error => error.into(),
         })?;
-        kept.renewed(&answer)
+        stored.refreshed(&answer)
     }
 
-    /// Asks for a token in the program's own name.
-    pub(crate) async fn by_client(
+    /// Obtains a token by the client credentials grant.
+    pub(crate) async fn request_client_credentials(
         self,
-        identity: &Identity,
-        wish: &Wish,
-    ) -> Result<Kept, OAuthError> {
+        identity: &ClientIdentity,
+        token_request: &TokenRequest,
+    ) -> Result<StoredToken, OAuthError> {
         self.check_issuer(identity)?;
         let refused = |what: &str| OAuthError::Refused(what.to_owned());
-        let id = identity.client_id.clone().ok_or_else(|| refused("a client id is needed"))?;
+        let id = identity.client_id.clone().ok_or_else(|| refused("a client id is required"))?;
         let (secret, key) = (identity.client_secret.clone(), identity.client_key.clone());
         let methods = self.metadata.token_endpoint_auth_methods_supported.as_ref();
         let is_secret = |method: &String| SecretMethod::NAMES.contains(&method.as_str());
         let takes_secrets = methods.is_none_or(|methods| methods.iter().any(is_secret));
         match (&secret, &key) {
-            (None, None) => return Err(refused("a secret or a key is needed")),
+            (None, None) => return Err(refused("a client secret or key is required")),
             (Some(_), None) if !takes_secrets => {
-                return Err(refused("it takes no client secrets; a key is needed"));
+                return Err(refused("it accepts no client secrets; use a key"));
             }
             _ => {}
         }
-        let client = KeptClient { id, secret, key, redirect: None };
-        let scopes = match wish.scopes.is_empty() {
-            // Nobody is away whose place a program would have to keep.
+        let client = StoredClient { id, secret, key, redirect: None };
+        let scopes = match token_request.scopes.is_empty() {
+            // A client without a user has no use for offline access.
             true => self.scopes.iter().filter(|scope| *scope != OFFLINE_ACCESS).cloned().collect(),
-            false => wish.scopes.clone(),
+            false => token_request.scopes.clone(),
         };
         let fields = [("grant_type", "client_credentials"), ("scope", &scopes.join(" "))];
         let answer = self.request_token(&client, SecretMethod::Post, &fields, &[]).await?;
-        Kept::read(client, self.metadata.issuer, scopes, &answer)
+        StoredToken::read(client, self.metadata.issuer, scopes, &answer)
     }
 
-    /// Adds the scope that some authorization servers want before they give out refresh tokens.
+    /// Adds the scope that some authorization servers require for refresh tokens.
     fn with_offline_access(&self, scopes: &[String]) -> Vec<String> {
         let mut scopes = scopes.to_vec();
         let offline = OFFLINE_ACCESS.to_owned();
@@ -214,12 +215,12 @@ impl AuthorizationServer {
         scopes
     }
 
-    /// What was registered with one authorization server is not shown to another.
-    fn check_issuer(&self, identity: &Identity) -> Result<(), OAuthError> {
+    /// Checks that the client is registered with this authorization server.
+    fn check_issuer(&self, identity: &ClientIdentity) -> Result<(), OAuthError> {
         match (&identity.issuer, &self.metadata.issuer) {
             (Some(expected), found) if found.as_ref() != Some(expected) => {
-                let found = tell(found.as_deref().unwrap_or("nobody"), &[]);
-                Err(OAuthError::OutOfBounds(format!(
+                let found = redact(found.as_deref().unwrap_or("none"), &[]);
+                Err(OAuthError::Untrusted(format!(
                     "the client is registered with {expected}, and the server names {found}"
                 )))
             }
@@ -227,16 +228,16 @@ impl AuthorizationServer {
         }
     }
 
-    /// What was given out by one authorization server is not shown to another.
-    pub(crate) fn check_same(&self, kept: &Kept) -> Result<(), OAuthError> {
-        match kept.issuer == self.metadata.issuer {
+    /// Checks that a token was issued by this authorization server.
+    pub(crate) fn check_same(&self, stored: &StoredToken) -> Result<(), OAuthError> {
+        match stored.issuer == self.metadata.issuer {
             true => Ok(()),
-            false => Err(self.login_needed()),
+            false => Err(self.login_required()),
         }
     }
 
-    fn login_needed(&self) -> OAuthError {
-        OAuthError::LoginNeeded { server: self.server.to_string(), scopes: Vec::new() }
+    fn login_required(&self) -> OAuthError {
+        OAuthError::LoginRequired { server: self.server.to_string(), scopes: Vec::new() }
     }
 }
 

@@ -1,56 +1,55 @@
-//! Logging in to protected servers, and staying logged in (MCP-089, MCP-090).
+//! OAuth client for protected servers: logs in, stores tokens and refreshes them (MCP-089, MCP-090).
 //!
 //! An OAuth 2.1 client as MCP describes it: discovery (RFC 9728, RFC 8414, OpenID Connect), client
 //! registration (RFC 7591) and client ID metadata documents, the authorization code grant with PKCE
 //! (RFC 7636), client credentials by secret or key (RFC 7523), refreshing and revocation (RFC 7009).
 //!
-//! - [`Account`]: one server and who one is there. A transport asks it for a credential
-//!   ([`Authorizer`](mcp_flow_client::authorizer::Authorizer)); it renews what is over, asks for
-//!   more where a token does not reach far enough, and says so when somebody has to log in.
-//! - [`Tokens`]: what is kept between two runs, in a file that is nobody else's business.
-//! - [`Visitor`]: whoever can open the page on which a person consents; [`Loopback`] waits for them
-//!   to be sent back.
-//! - bounds: what authorization servers say is hostile like everything else. Nothing is sent in the
-//!   clear except on this machine, nobody is followed elsewhere, internal addresses are out of
-//!   reach for servers on the outside, answers are short and quick or not read.
+//! - [`Account`]: the login at one server. It gives transports a credential
+//!   ([`Authorizer`](mcp_flow_client::authorizer::Authorizer)), refreshes expired tokens, requests
+//!   more scopes where a token is insufficient, and reports when a user must log in.
+//! - [`TokenStore`]: keeps tokens between runs, in a file that only its owner can read.
+//! - [`UserAgent`]: opens the authorization page; [`LoopbackListener`] receives the redirect.
+//! - `address_policy`: documents of servers are untrusted. Requests use https except to the local
+//!   machine, redirects are not followed to other origins, public servers cannot make the client
+//!   connect to internal addresses, and responses are bounded in size and time.
 //!
 //! ```no_run
 //! use std::sync::Arc;
-//! use mcp_flow_oauth::{Account, Settings, Tokens};
+//! use mcp_flow_oauth::{Account, LoginSettings, TokenStore};
 //!
 //! # fn example() -> Result<(), mcp_flow_oauth::OAuthError> {
-//! let tokens = Tokens::file("/home/me/.local/share/mcp-flow/logins.json");
-//! let account = Account::new("https://mcp.example.com/mcp", tokens, Settings::default())?;
-//! // As `HttpOptions::authorizer`, it lets a client in wherever somebody has logged in before.
+//! let tokens = TokenStore::file("/home/me/.local/share/mcp-flow/logins.json");
+//! let account = Account::new("https://mcp.example.com/mcp", tokens, LoginSettings::default())?;
+//! // Pass it to `HttpOptions::authorizer`: requests then carry the token of an earlier login.
 //! let authorizer = Arc::new(account);
 //! # Ok(())
 //! # }
 //! ```
 
 mod account;
+mod address_policy;
 mod assertion;
 mod authorization_request;
-mod bounds;
 mod challenge;
 mod discovery;
 mod error;
 mod grant;
-mod kept;
+mod http_client;
 mod loopback;
-mod messenger;
 mod metadata;
 mod registration;
 mod resource;
-mod revoke;
+mod revocation;
+mod stored_token;
 mod token_endpoint;
-mod tokens;
-mod visitor;
+mod token_store;
+mod user_agent;
 
-pub use account::{Account, Settings};
+pub use account::{Account, LoginSettings};
 pub use error::OAuthError;
-pub use grant::{Identity, Wish};
-pub use kept::Granted;
-pub use loopback::Loopback;
-pub use revoke::Returned;
-pub use tokens::Tokens;
-pub use visitor::Visitor;
+pub use grant::{ClientIdentity, TokenRequest};
+pub use loopback::LoopbackListener;
+pub use revocation::Revocation;
+pub use stored_token::Grant;
+pub use token_store::TokenStore;
+pub use user_agent::UserAgent;

@@ -1,8 +1,9 @@
-//! Where a person comes back to after they consented: a page of this process, on this machine.
+//! LoopbackListener redirection (RFC 8252, 7.3): receives the redirect of the authorization server on a local
+//! port.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -13,48 +14,49 @@ use hyper::header::{
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use url::Url;
 
-/// Waits on a port of this machine for somebody to be sent back.
+/// HTTP listener on a loopback port that waits for the redirect.
 #[derive(Debug)]
-pub struct Loopback {
+pub struct LoopbackListener {
     listener: TcpListener,
     port: u16,
 }
 
-impl Loopback {
-    /// Opens a port: this one, or one that is free (0).
+impl LoopbackListener {
+    /// Binds a port; port 0 picks a free one.
     pub async fn open(port: u16) -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let port = listener.local_addr()?.port();
         Ok(Self { listener, port })
     }
 
-    /// Where people are to be sent back to.
+    /// Returns the redirect URI.
     pub fn redirect_uri(&self) -> String {
         format!("http://127.0.0.1:{}{PATH}", self.port)
     }
 
-    /// Waits for somebody who was sent with this state, tells them that they can go, and gives the
-    /// address they came to. Others are turned away and change nothing.
+    /// Waits for the redirect with this state, shows a page, and returns the redirect URL. Other
+    /// requests are rejected and do not end the wait.
     pub async fn wait(&self, state: &str) -> String {
-        let mut visits = JoinSet::new();
+        let mut connections = JoinSet::new();
         loop {
             tokio::select! {
-                visited = visits.join_next(), if !visits.is_empty() => {
-                    if let Some(Ok(Some(address))) = visited {
-                        return address;
+                served = connections.join_next(), if !connections.is_empty() => {
+                    if let Some(Ok(Some(url))) = served {
+                        return url;
                     }
                 }
-                accepted = self.listener.accept(), if visits.len() < MOST_VISITS => {
+                accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                     match accepted {
                         Ok((stream, _)) => {
-                            let desk = Desk { port: self.port, state: state.to_owned() };
-                            visits.spawn(receive(stream, desk));
+                            let expected = Expected { port: self.port, state: state.to_owned() };
+                            connections.spawn(serve(stream, expected));
                         }
-                        // There are too many files open, and there may be fewer in a moment.
+                        // Usually too many open files; some are closed in a moment.
                         Err(_) => tokio::time::sleep(PAUSE).await,
                     }
                 }
@@ -63,36 +65,37 @@ impl Loopback {
     }
 }
 
-/// What a visitor is compared with.
+/// The redirect that is waited for.
 #[derive(Clone)]
-struct Desk {
+struct Expected {
     port: u16,
     state: String,
 }
 
-/// Answers one connection. Its end is waited for, so that the page is there before the program goes.
-async fn receive(stream: TcpStream, desk: Desk) -> Option<String> {
+/// Serves one connection to its end, so that the page is delivered before the program exits.
+async fn serve(stream: TcpStream, expected: Expected) -> Option<String> {
     let found = Arc::new(Mutex::new(None));
     let service = service_fn(|request: Request<Incoming>| {
-        let (status, address) = desk.look_at(&request);
-        if let Some(address) = address {
-            *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+        let (status, url) = expected.check(&request);
+        if let Some(url) = url {
+            *found.lock() = Some(url);
         }
         async move { Ok::<_, Infallible>(page(status)) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(TIMEOUT)
         .keep_alive(false)
-        .max_buf_size(LONGEST_REQUEST)
+        .max_buf_size(MAX_REQUEST)
         .serve_connection(TokioIo::new(stream), service);
-    let _ = tokio::time::timeout(PATIENCE, connection).await;
-    found.lock().unwrap_or_else(PoisonError::into_inner).take()
+    let _ = tokio::time::timeout(TIMEOUT, connection).await;
+    found.lock().take()
 }
 
-impl Desk {
-    fn look_at(&self, request: &Request<Incoming>) -> (StatusCode, Option<String>) {
-        // A page elsewhere can have a name of its own lead here, but not under ours.
+impl Expected {
+    /// Returns the status of a request, and its URL if it is the redirect.
+    fn check(&self, request: &Request<Incoming>) -> (StatusCode, Option<String>) {
+        // Rejects DNS rebinding: another host name may resolve to this machine.
         let hosts = [format!("127.0.0.1:{}", self.port), format!("localhost:{}", self.port)];
         let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
         if !host.is_some_and(|host| hosts.iter().any(|ours| ours == host)) {
@@ -115,12 +118,12 @@ impl Desk {
 fn page(status: StatusCode) -> Response<Full<Bytes>> {
     let text = match status {
         StatusCode::OK => {
-            "<h1>MCP Flow</h1><p>You can close this page and go back to the terminal, which says how it went."
+            "<h1>MCP Flow</h1><p>You can close this page and return to the terminal, which shows the result."
         }
         StatusCode::BAD_REQUEST => {
-            "<h1>MCP Flow</h1><p>This is not the login that is waited for. Begin anew in the terminal."
+            "<h1>MCP Flow</h1><p>This response belongs to another login. Start again in the terminal."
         }
-        _ => "<h1>MCP Flow</h1><p>There is nothing here.",
+        _ => "<h1>MCP Flow</h1><p>Not found.",
     };
     let page = format!("<!doctype html><meta charset=utf-8><title>MCP Flow</title>{text}\n");
     let mut response = Response::new(Full::new(Bytes::from(page)));
@@ -128,7 +131,7 @@ fn page(status: StatusCode) -> Response<Full<Bytes>> {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // The code is in the address.
+    // The URL contains the code.
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'"));
     response
@@ -136,24 +139,24 @@ fn page(status: StatusCode) -> Response<Full<Bytes>> {
 
 const PATH: &str = "/callback";
 
-/// How many connections are answered at once; a browser opens a few for nothing.
-const MOST_VISITS: usize = 16;
+/// Limit on concurrent connections; browsers open a few speculatively.
+const MAX_CONNECTIONS: usize = 16;
 
-/// How long one may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit of one connection.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long nobody is let in when nobody can be.
+/// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a request may be; codes are long sometimes.
-const LONGEST_REQUEST: usize = 32 * 1024;
+/// Limit on the size of a request; codes can be long.
+const MAX_REQUEST: usize = 32 * 1024;
 
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpStream;
 
-    use super::Loopback;
+    use super::LoopbackListener;
 
     async fn ask(port: u16, request: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
@@ -163,10 +166,10 @@ mod tests {
         answer
     }
 
-    /// MCP-090: only who was sent by this login is let in; nobody else ends the wait.
+    /// MCP-090: only the redirect of this login ends the wait.
     #[tokio::test]
-    async fn only_the_right_visitor_is_let_in() {
-        let loopback = Loopback::open(0).await.unwrap();
+    async fn only_the_expected_redirect_ends_the_wait() {
+        let loopback = LoopbackListener::open(0).await.unwrap();
         let port = loopback.port;
         assert_eq!(loopback.redirect_uri(), format!("http://127.0.0.1:{port}/callback"));
         let waiting = tokio::spawn(async move { loopback.wait("right").await });

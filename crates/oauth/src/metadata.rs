@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use url::Url;
 
-use crate::bounds;
-use crate::error::{OAuthError, tell};
+use crate::address_policy;
+use crate::error::{OAuthError, redact};
 use crate::resource::at_path;
 
 /// Document that an authorization server publishes about itself.
@@ -25,7 +25,7 @@ pub(crate) struct ServerMetadata {
 }
 
 impl ServerMetadata {
-    /// Assumes the endpoints of MCP 2025-03-26, for a server that publishes nothing.
+    /// Assumes the default endpoints of MCP 2025-03-26, for a server without metadata.
     pub(crate) fn assumed(server: &Url) -> Self {
         let endpoint = |path: &str| at_path(server, path).to_string();
         Self {
@@ -36,16 +36,16 @@ impl ServerMetadata {
         }
     }
 
-    /// Checks that whoever published the document is who it says (RFC 8414, 3.3).
+    /// Checks that the issuer is the one the document was fetched for (RFC 8414, 3.3).
     pub(crate) fn check_issuer(&self, expected: &Url) -> Result<(), OAuthError> {
         let received = self.issuer.as_deref();
-        // An origin is written with its slash or without; all else is compared as it is.
+        // Only the trailing slash of an origin is normalized; all else is compared verbatim.
         let is_root = |received: &str| {
             expected.path() == "/" && expected.as_str().strip_suffix('/') == Some(received)
         };
         match received {
             Some(received) if received == expected.as_str() || is_root(received) => Ok(()),
-            received => Err(OAuthError::OutOfBounds(tell(
+            received => Err(OAuthError::Untrusted(redact(
                 &format!(
                     "authorization server issuer mismatch: expected {expected}, received {}",
                     received.unwrap_or("none")
@@ -55,42 +55,42 @@ impl ServerMetadata {
         }
     }
 
-    /// Checks that nothing would go to its endpoints in the clear.
+    /// Checks that all endpoints use https.
     pub(crate) fn check_endpoints(&self) -> Result<(), OAuthError> {
-        bounds::check("the page to log in", &self.authorization_endpoint)?;
-        bounds::check("the address to get tokens from", &self.token_endpoint)?;
+        address_policy::check_url("the authorization endpoint", &self.authorization_endpoint)?;
+        address_policy::check_url("the token endpoint", &self.token_endpoint)?;
         if let Some(address) = &self.registration_endpoint {
-            bounds::check("the address to register at", address)?;
+            address_policy::check_url("the registration endpoint", address)?;
         }
         Ok(())
     }
 
-    /// Checks that the authorization code grant with PKCE is not ruled out.
+    /// Checks that the authorization code grant with PKCE is supported or not mentioned.
     pub(crate) fn check_code_grant(&self) -> Result<(), OAuthError> {
         let lacks = |supported: &Option<Vec<String>>, wanted: &str| {
             supported.as_ref().is_some_and(|all| !all.iter().any(|one| one == wanted))
         };
         if lacks(&self.response_types_supported, "code") {
-            let what = "it gives out no authorization codes; log in as a program instead";
+            let what = "it does not support authorization codes; use client credentials";
             return Err(OAuthError::Refused(what.to_owned()));
         }
         if lacks(&self.code_challenge_methods_supported, "S256") {
-            let what = "the authorization server does not support PKCE with S256, without which \
-                        codes are not safe";
-            return Err(OAuthError::OutOfBounds(what.to_owned()));
+            let what = "the authorization server does not support PKCE with S256, which \
+                        protects authorization codes";
+            return Err(OAuthError::Untrusted(what.to_owned()));
         }
-        // Most that leave it out do support it, and those that do not ignore the challenge.
+        // Most servers that omit it support PKCE, and the others ignore the challenge.
         if self.code_challenge_methods_supported.is_none() {
-            tracing::warn!("the authorization server does not say that it supports PKCE");
+            tracing::warn!("the authorization server does not announce PKCE support");
         }
         Ok(())
     }
 }
 
-/// Lists where an authorization server may publish its metadata, in the order of MCP 2025-11-25 and
-/// with the root last, where servers of MCP 2025-03-26 publish theirs.
+/// Lists the well-known URLs of an issuer, in the order of MCP 2025-11-25, then the root as in MCP
+/// 2025-03-26.
 pub(crate) fn well_known_urls(issuer: &Url) -> Vec<Url> {
-    // Some servers name the document itself.
+    // Some servers name the document instead of the issuer.
     if is_document(issuer) {
         return vec![issuer.clone()];
     }
@@ -106,7 +106,7 @@ pub(crate) fn well_known_urls(issuer: &Url) -> Vec<Url> {
     paths.iter().map(|path| at_path(issuer, path)).collect()
 }
 
-/// Derives the issuer from where its metadata is.
+/// Derives the issuer from the URL of its metadata.
 pub(crate) fn issuer_of(document: &Url) -> Option<Url> {
     let path = document.path();
     let issuer = [OAUTH, OPENID]
@@ -115,7 +115,7 @@ pub(crate) fn issuer_of(document: &Url) -> Option<Url> {
     Some(at_path(document, issuer))
 }
 
-/// Returns whether a URL is of metadata, and not of an issuer.
+/// Returns whether a URL is that of a metadata document.
 pub(crate) fn is_document(url: &Url) -> bool {
     url.path().contains("/.well-known/")
 }
@@ -134,7 +134,7 @@ mod tests {
         Url::parse(text).unwrap()
     }
 
-    /// MCP-089: every place where metadata may be is tried, and each belongs to one issuer.
+    /// MCP-089: every well-known URL is tried, and each belongs to one issuer.
     #[test]
     fn well_known_urls_follow_the_path() {
         let (oauth, openid) =
@@ -170,9 +170,9 @@ mod tests {
         assert_eq!(issuer_of(&url("https://as.example/.well-known/else")), None);
     }
 
-    /// MCP-090: an issuer is who it is said to be, letter by letter.
+    /// MCP-090: issuers are compared verbatim.
     #[test]
-    fn issuers_are_compared_as_they_are() {
+    fn issuers_are_compared_verbatim() {
         for (expected, received, is_same) in [
             ("https://as.example", Some("https://as.example"), true),
             ("https://as.example", Some("https://as.example/"), true),
@@ -193,9 +193,9 @@ mod tests {
         }
     }
 
-    /// MCP-090: a server that says it cannot do PKCE is refused, one that says nothing is not.
+    /// MCP-090: a server without PKCE is rejected, one that does not mention it is accepted.
     #[test]
-    fn pkce_is_not_done_without() {
+    fn servers_without_pkce_are_rejected() {
         for (member, value, is_good) in [
             ("issuer", json!("https://as.example"), true),
             ("code_challenge_methods_supported", json!(["plain", "S256"]), true),
@@ -206,9 +206,9 @@ mod tests {
         ] {
             let mut document = json!({"authorization_endpoint": "", "token_endpoint": ""});
             document[member] = value;
-            let told = format!("{document}");
+            let shown = document.to_string();
             let metadata: ServerMetadata = serde_json::from_value(document).unwrap();
-            assert_eq!(metadata.check_code_grant().is_ok(), is_good, "{told}");
+            assert_eq!(metadata.check_code_grant().is_ok(), is_good, "{shown}");
         }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::error::OAuthError;
 use crate::grant::AuthorizationServer;
-use crate::kept::KeptClient;
+use crate::stored_token::StoredClient;
 
 #[derive(Deserialize)]
 struct Registered {
@@ -14,15 +14,15 @@ struct Registered {
 }
 
 impl AuthorizationServer {
-    /// Registers a public client on the spot.
+    /// Registers a public client.
     pub(crate) async fn register(
         &self,
         name: &str,
         redirect: &str,
         scopes: &[String],
-    ) -> Result<KeptClient, OAuthError> {
+    ) -> Result<StoredClient, OAuthError> {
         let Some(endpoint) = &self.metadata.registration_endpoint else {
-            let what = "it registers nobody by itself; register by hand and give the client id";
+            let what = "it has no registration endpoint; register a client and pass its client id";
             return Err(OAuthError::Refused(what.to_owned()));
         };
         let mut request = json!({
@@ -37,13 +37,13 @@ impl AuthorizationServer {
             request["scope"] = scopes.join(" ").into();
         }
         let answer = self.post(endpoint, "application/json", request.to_string(), None, &[]).await;
-        // What the parser says of a secret could be the secret.
+        // The parser's error could contain the secret.
         let registered: Registered = serde_json::from_slice(&answer?).map_err(|_| {
-            OAuthError::Refused("the answer to the registration holds no client id".to_owned())
+            OAuthError::Refused("the registration response has no client id".to_owned())
         })?;
-        Ok(KeptClient {
+        Ok(StoredClient {
             id: registered.client_id,
-            // Some give public clients a secret too, an empty one.
+            // Some servers give public clients an empty secret.
             secret: registered.client_secret.filter(|secret| !secret.is_empty()),
             key: None,
             redirect: Some(redirect.to_owned()),

@@ -1,4 +1,4 @@
-//! Protected resource metadata: what a server says of its authorization servers (RFC 9728).
+//! Protected resource metadata (RFC 9728): names the authorization servers of a server.
 
 use serde::Deserialize;
 use url::Url;
@@ -7,36 +7,36 @@ use url::Url;
 #[derive(Deserialize)]
 pub(crate) struct ResourceMetadata {
     pub(crate) resource: Option<String>,
-    /// Only member of drafts of the RFC, which some servers still serve.
+    /// Member of drafts of the RFC, which some servers still use.
     authorization_server: Option<String>,
     authorization_servers: Option<Vec<String>>,
     scopes_supported: Option<Vec<String>>,
 }
 
 impl ResourceMetadata {
-    /// Returns the authorization servers it names, each once and no more than a few.
+    /// Returns the authorization servers, without duplicates and up to a limit.
     pub(crate) fn authorization_servers(&self) -> Vec<&str> {
         let mut servers = Vec::new();
         let named = self.authorization_servers.iter().flatten();
         for server in self.authorization_server.iter().chain(named) {
             let server = server.trim();
-            if !server.is_empty() && !servers.contains(&server) && servers.len() < MOST_SERVERS {
+            if !server.is_empty() && !servers.contains(&server) && servers.len() < MAX_SERVERS {
                 servers.push(server);
             }
         }
         servers
     }
 
-    /// Returns the scopes that the server knows.
+    /// Returns the supported scopes.
     pub(crate) fn scopes(&self) -> &[String] {
         self.scopes_supported.as_deref().unwrap_or_default()
     }
 
-    /// Checks that the document is about this server: otherwise a token for another one could be
-    /// asked for, and be shown to this one. Says what is wrong with it.
+    /// Checks that the document is about this server: otherwise the server could obtain a token for
+    /// another one. Returns the problem.
     pub(crate) fn check(&self, server: &Url) -> Result<(), String> {
-        let resource = self.resource.as_deref().ok_or("it names no resource")?;
-        let url = Url::parse(resource).map_err(|_| "its resource is no URL")?;
+        let resource = self.resource.as_deref().ok_or("it has no resource")?;
+        let url = Url::parse(resource).map_err(|_| "its resource is not a URL")?;
         if url.fragment().is_some() {
             return Err("its resource has a fragment, which RFC 8707 forbids".to_owned());
         }
@@ -47,16 +47,16 @@ impl ResourceMetadata {
     }
 }
 
-/// Returns whether a resource is the server, or the part of its origin that the server is in.
+/// Returns whether a resource is the server, or a parent path of it in the same origin.
 fn covers(resource: &Url, server: &Url) -> bool {
-    // Queries may be hints for the transport, and identify nothing.
+    // The query is ignored: it may be a transport hint.
     let rest = server.path().strip_prefix(resource.path());
     let is_within =
         |rest: &str| rest.is_empty() || rest.starts_with('/') || resource.path().ends_with('/');
     resource.origin() == server.origin() && rest.is_some_and(is_within)
 }
 
-/// Lists where the document may be if the server does not say, the likeliest first.
+/// Lists the well-known URLs of the document, the most likely first.
 pub(crate) fn well_known_urls(server: &Url) -> Vec<Url> {
     let paths = match server.path().trim_matches('/') {
         "" => vec![WELL_KNOWN.to_owned()],
@@ -69,7 +69,7 @@ pub(crate) fn well_known_urls(server: &Url) -> Vec<Url> {
     paths.iter().map(|path| at_path(server, path)).collect()
 }
 
-/// Puts a path in the place of everything after the origin.
+/// Returns a URL of the same origin with this path.
 pub(crate) fn at_path(url: &Url, path: &str) -> Url {
     let mut url = url.clone();
     url.set_query(None);
@@ -81,7 +81,7 @@ pub(crate) fn at_path(url: &Url, path: &str) -> Url {
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// Limit on authorization servers that are tried: each costs up to four requests.
-const MOST_SERVERS: usize = 4;
+const MAX_SERVERS: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -116,9 +116,9 @@ mod tests {
         serde_json::from_value(document).unwrap()
     }
 
-    /// MCP-090: a document counts only for the server it is about.
+    /// MCP-090: a document is accepted only for its own resource.
     #[test]
-    fn a_document_is_about_its_server() {
+    fn documents_of_other_resources_are_rejected() {
         let server = Url::parse("https://mcp.example/a/mcp?hint=1").unwrap();
         for good in [
             "https://mcp.example/a/mcp",
@@ -145,9 +145,9 @@ mod tests {
         assert!(read(json!({"authorization_servers": ["https://as"]})).check(&server).is_err());
     }
 
-    /// MCP-090: however many authorization servers are named, a few are tried, and each once.
+    /// MCP-090: the number of authorization servers that are tried is limited.
     #[test]
-    fn authorization_servers_are_few() {
+    fn authorization_servers_are_limited() {
         let named = json!({"authorization_server": " a", "authorization_servers": ["b", "", "a"]});
         assert_eq!(read(named).authorization_servers(), ["a", "b"]);
         let many: Vec<_> = (0..100).map(|number| number.to_string()).collect();

@@ -9,11 +9,11 @@ use serde_json::Value;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
 use crate::assertion;
-use crate::error::{OAuthError, tell};
+use crate::error::{OAuthError, redact};
 use crate::grant::AuthorizationServer;
-use crate::kept::KeptClient;
+use crate::stored_token::StoredClient;
 
-/// Ways to show a client secret.
+/// Methods of client authentication by secret.
 #[derive(Clone, Copy)]
 pub(crate) enum SecretMethod {
     /// In a header, `client_secret_basic`.
@@ -26,7 +26,7 @@ impl SecretMethod {
     /// Names of the methods in metadata.
     pub(crate) const NAMES: [&str; 2] = ["client_secret_basic", "client_secret_post"];
 
-    /// Picks the one that is supported; the preferred one if that is said of both or neither.
+    /// Picks the supported method, or the preferred one if both or neither are listed.
     fn pick(supported: Option<&[String]>, preferred: Self) -> Self {
         let supports = |method: &str| {
             supported.is_some_and(|supported| supported.iter().any(|one| one == method))
@@ -39,13 +39,13 @@ impl SecretMethod {
     }
 }
 
-/// Reasons for a request to an endpoint to have no result. Nothing secret is in them.
+/// Failure of a request to an endpoint. Contains no secrets.
 pub(crate) enum RequestError {
     /// The client cannot authenticate.
     Unsent(OAuthError),
-    /// No answer came. What was asked may have been done.
+    /// No response arrived. The request may have been processed.
     Unanswered(String),
-    /// The authorization server said no, with the error code of RFC 6749.
+    /// The authorization server rejected it, with an error code of RFC 6749.
     Rejected { code: String, what: String },
 }
 
@@ -59,20 +59,20 @@ impl From<RequestError> for OAuthError {
     }
 }
 
-/// Form by which a client authenticates.
+/// Form of an authenticated client.
 struct Form {
     body: String,
-    /// Header that goes with it.
+    /// Authorization header.
     authorization: Option<String>,
-    /// Part of either that must not be written anywhere else.
+    /// Secret part of either, to be redacted.
     proof: String,
 }
 
 impl AuthorizationServer {
-    /// Asks the token endpoint for a token for the server, by the grant that the fields are of.
+    /// Requests a token for the server from the token endpoint; the fields select the grant.
     pub(crate) async fn request_token(
         &self,
-        client: &KeptClient,
+        client: &StoredClient,
         preferred: SecretMethod,
         fields: &[(&str, &str)],
         secrets: &[&str],
@@ -83,11 +83,11 @@ impl AuthorizationServer {
         self.post_form(&self.metadata.token_endpoint, client, method, &fields, secrets).await
     }
 
-    /// Asks the revocation endpoint to take a token back.
+    /// Requests the revocation of a token.
     pub(crate) async fn request_revocation(
         &self,
         endpoint: &str,
-        client: &KeptClient,
+        client: &StoredClient,
         fields: &[(&str, &str)],
         secrets: &[&str],
     ) -> Result<Bytes, RequestError> {
@@ -101,7 +101,7 @@ impl AuthorizationServer {
     async fn post_form(
         &self,
         endpoint: &str,
-        client: &KeptClient,
+        client: &StoredClient,
         method: SecretMethod,
         fields: &[(&str, &str)],
         secrets: &[&str],
@@ -113,10 +113,10 @@ impl AuthorizationServer {
         self.post(endpoint, kind, form.body, form.authorization, &secrets).await
     }
 
-    /// Writes a form by which the client authenticates. Fields without a value are left out.
+    /// Builds a form with client authentication. Fields without a value are left out.
     fn authenticate(
         &self,
-        client: &KeptClient,
+        client: &StoredClient,
         method: SecretMethod,
         fields: &[(&str, &str)],
     ) -> Result<Form, OAuthError> {
@@ -126,7 +126,7 @@ impl AuthorizationServer {
         let mut authorization = None;
         match (&client.key, &client.secret, method) {
             (None, Some(secret), SecretMethod::Basic) => {
-                // RFC 6749, 2.3.1: both are written as in a form before they become a header.
+                // RFC 6749, 2.3.1: both are form-encoded before base64.
                 let escaped = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
                 proof = STANDARD.encode(format!("{}:{}", escaped(&client.id), escaped(secret)));
                 authorization = Some(format!("Basic {proof}"));
@@ -145,7 +145,7 @@ impl AuthorizationServer {
         Ok(Form { body: form.finish(), authorization, proof })
     }
 
-    /// Posts to an endpoint, and gives what it answers if it does what it was asked.
+    /// Posts to an endpoint, and returns the body of a successful response.
     pub(crate) async fn post(
         &self,
         endpoint: &str,
@@ -154,7 +154,7 @@ impl AuthorizationServer {
         authorization: Option<String>,
         secrets: &[&str],
     ) -> Result<Bytes, RequestError> {
-        let unanswered = |what: String| RequestError::Unanswered(tell(&what, secrets));
+        let unanswered = |what: String| RequestError::Unanswered(redact(&what, secrets));
         let mut request = Request::post(endpoint)
             .header(CONTENT_TYPE, content_type)
             .header(ACCEPT, "application/json");
@@ -163,7 +163,7 @@ impl AuthorizationServer {
         }
         let request =
             request.body(Bytes::from(body)).map_err(|error| unanswered(error.to_string()))?;
-        let answer = self.messenger.send(request).await;
+        let answer = self.http.send(request).await;
         let answer = answer.map_err(|error| unanswered(error.to_string()))?;
         if answer.status().is_success() {
             return Ok(answer.into_body());
@@ -172,7 +172,7 @@ impl AuthorizationServer {
         let member = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default();
         let code = member("error").to_owned();
         let what = format!("{} {code} {}", answer.status(), member("error_description"));
-        Err(RequestError::Rejected { code, what: tell(what.trim(), secrets) })
+        Err(RequestError::Rejected { code, what: redact(what.trim(), secrets) })
     }
 
     /// Returns the audience of signatures: the issuer, if it has a name.
@@ -187,7 +187,7 @@ const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 mod tests {
     use super::SecretMethod;
 
-    /// MCP-089: a secret is shown as the authorization server wants it.
+    /// MCP-089: the client authenticates by a method that the authorization server supports.
     #[test]
     fn the_supported_method_is_picked() {
         let (basic, post) = ("client_secret_basic", "client_secret_post");

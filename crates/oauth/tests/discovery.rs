@@ -1,178 +1,177 @@
-//! Finding the authorization server, wherever it is published.
+//! Discovery of the authorization server.
 
-use crate::support::town::{Answer, Asked, CLIENT_SECRET, Town};
+use crate::support::test_server::{CLIENT_SECRET, Received, Reply, TestServer};
 use crate::support::{account, list, settings};
-use mcp_flow_oauth::{OAuthError, Settings, Tokens, Wish};
+use mcp_flow_oauth::{LoginSettings, OAuthError, TokenRequest, TokenStore};
 use serde_json::{Value, json};
 
 const RESOURCE: &str = "/.well-known/oauth-protected-resource";
 const OAUTH: &str = "/.well-known/oauth-authorization-server";
 const OPENID: &str = "/.well-known/openid-configuration";
 
-/// Documents of a town: a path and what is there. All else about discovery is not there.
-type Documents = fn(&Town) -> Vec<(String, Answer)>;
+/// Metadata documents of a server by path; every other well-known path is 404.
+type Documents = fn(&TestServer) -> Vec<(String, Reply)>;
 
-fn town(challenge: &'static str, documents: Documents) -> std::sync::Arc<Town> {
-    Town::ruled(move |town, asked| {
-        if asked.path() == "/mcp" && asked.authorization.is_none() {
-            return Some(Answer::json(401, &json!({})).with("WWW-Authenticate", challenge));
+fn server(challenge: &'static str, documents: Documents) -> std::sync::Arc<TestServer> {
+    TestServer::with_rule(move |server, request| {
+        if request.path() == "/mcp" && request.authorization.is_none() {
+            return Some(Reply::json(401, &json!({})).with("WWW-Authenticate", challenge));
         }
-        if !asked.path().contains("/.well-known/") {
+        if !request.path().contains("/.well-known/") {
             return None;
         }
-        let found = documents(town).into_iter().find(|(path, _)| path == asked.path());
-        Some(found.map_or_else(|| Answer::json(404, &json!({})), |(_, answer)| answer))
+        let found = documents(server).into_iter().find(|(path, _)| path == request.path());
+        Some(found.map_or_else(|| Reply::json(404, &json!({})), |(_, answer)| answer))
     })
 }
 
-fn resource(town: &Town, servers: &[String]) -> Answer {
-    Answer::json(200, &json!({"resource": town.server(), "authorization_servers": servers}))
+fn resource(server: &TestServer, servers: &[String]) -> Reply {
+    Reply::json(200, &json!({"resource": server.url(), "authorization_servers": servers}))
 }
 
-/// Metadata of the authorization server at a path.
-fn metadata(town: &Town, path: &str) -> Answer {
-    let mut metadata = town.metadata();
-    metadata["issuer"] = format!("{}{path}", town.base()).into();
-    Answer::json(200, &metadata)
+/// Returns the metadata of the authorization server at a path.
+fn metadata(server: &TestServer, path: &str) -> Reply {
+    let mut metadata = server.metadata();
+    metadata["issuer"] = format!("{}{path}", server.base()).into();
+    Reply::json(200, &metadata)
 }
 
-/// MCP-089: the documents are found in every place where MCP has them.
+/// MCP-089: metadata is found at every well-known URL of MCP.
 #[tokio::test]
-async fn metadata_is_found_wherever_it_is() {
+async fn metadata_is_found_at_every_well_known_url() {
     let cases: Vec<(&str, &'static str, Documents)> = vec![
-        ("below the path", "Bearer", |town| {
+        ("below the path", "Bearer", |server| {
             vec![
-                (format!("{RESOURCE}/mcp"), resource(town, &[format!("{}/as", town.base())])),
-                (format!("{OAUTH}/as"), metadata(town, "/as")),
+                (format!("{RESOURCE}/mcp"), resource(server, &[format!("{}/as", server.base())])),
+                (format!("{OAUTH}/as"), metadata(server, "/as")),
             ]
         }),
-        ("at the root", "Bearer", |town| {
+        ("at the root", "Bearer", |server| {
             vec![
-                (RESOURCE.to_owned(), resource(town, &[town.base()])),
-                (OAUTH.to_owned(), metadata(town, "")),
+                (RESOURCE.to_owned(), resource(server, &[server.base()])),
+                (OAUTH.to_owned(), metadata(server, "")),
             ]
         }),
-        ("by OpenID", "Bearer", |town| {
+        ("by OpenID", "Bearer", |server| {
             vec![
-                (format!("/mcp{RESOURCE}"), resource(town, &[town.base()])),
-                (OPENID.to_owned(), metadata(town, "/")),
+                (format!("/mcp{RESOURCE}"), resource(server, &[server.base()])),
+                (OPENID.to_owned(), metadata(server, "/")),
             ]
         }),
-        ("by OpenID below the path", "Bearer", |town| {
+        ("by OpenID below the path", "Bearer", |server| {
             vec![
-                (RESOURCE.to_owned(), resource(town, &[format!("{}/as/", town.base())])),
-                (format!("{OPENID}/as"), metadata(town, "/as/")),
+                (RESOURCE.to_owned(), resource(server, &[format!("{}/as/", server.base())])),
+                (format!("{OPENID}/as"), metadata(server, "/as/")),
             ]
         }),
-        ("by OpenID behind the path", "Bearer", |town| {
+        ("by OpenID behind the path", "Bearer", |server| {
             vec![
-                (RESOURCE.to_owned(), resource(town, &[format!("{}/as", town.base())])),
-                (format!("/as{OPENID}"), metadata(town, "/as")),
+                (RESOURCE.to_owned(), resource(server, &[format!("{}/as", server.base())])),
+                (format!("/as{OPENID}"), metadata(server, "/as")),
             ]
         }),
-        ("where the challenge says", "Bearer resource_metadata=/x/.well-known/y", |town| {
+        ("where the challenge says", "Bearer resource_metadata=/x/.well-known/y", |server| {
             vec![
-                ("/x/.well-known/y".to_owned(), resource(town, &[town.base()])),
-                (OAUTH.to_owned(), metadata(town, "")),
+                ("/x/.well-known/y".to_owned(), resource(server, &[server.base()])),
+                (OAUTH.to_owned(), metadata(server, "")),
             ]
         }),
-        ("by its document", "Bearer", |town| {
-            let document = format!("{}/as{OPENID}", town.base());
+        ("by its document", "Bearer", |server| {
+            let document = format!("{}/as{OPENID}", server.base());
             vec![
-                (RESOURCE.to_owned(), resource(town, &[document])),
-                (format!("/as{OPENID}"), metadata(town, "/as")),
+                (RESOURCE.to_owned(), resource(server, &[document])),
+                (format!("/as{OPENID}"), metadata(server, "/as")),
             ]
         }),
-        // A server behind a proxy knows itself by another name.
-        ("not where nobody gets", "Bearer resource_metadata=http://inside.example/", |town| {
+        // A server behind a proxy names an internal URL.
+        ("not at an internal URL", "Bearer resource_metadata=http://inside.example/", |server| {
             vec![
-                (RESOURCE.to_owned(), resource(town, &[town.base()])),
-                (OAUTH.to_owned(), metadata(town, "")),
+                (RESOURCE.to_owned(), resource(server, &[server.base()])),
+                (OAUTH.to_owned(), metadata(server, "")),
             ]
         }),
-        ("by the second", "Bearer", |town| {
-            let servers = ["http://169.254.169.254".to_owned(), town.base()];
+        ("by the second", "Bearer", |server| {
+            let servers = ["http://169.254.169.254".to_owned(), server.base()];
             vec![
-                (RESOURCE.to_owned(), resource(town, &servers)),
-                (OAUTH.to_owned(), metadata(town, "")),
+                (RESOURCE.to_owned(), resource(server, &servers)),
+                (OAUTH.to_owned(), metadata(server, "")),
             ]
         }),
-        ("behind redirects of the origin", "Bearer", |town| {
+        ("behind redirects of the origin", "Bearer", |server| {
             vec![
-                (format!("{RESOURCE}/mcp"), Answer::sends_to(RESOURCE)),
-                (RESOURCE.to_owned(), resource(town, &[town.base()])),
-                (OAUTH.to_owned(), Answer::sends_to("/.well-known/moved")),
-                ("/.well-known/moved".to_owned(), metadata(town, "")),
+                (format!("{RESOURCE}/mcp"), Reply::redirect_to(RESOURCE)),
+                (RESOURCE.to_owned(), resource(server, &[server.base()])),
+                (OAUTH.to_owned(), Reply::redirect_to("/.well-known/moved")),
+                ("/.well-known/moved".to_owned(), metadata(server, "")),
             ]
         }),
-        ("of another document", "Bearer", |town| {
+        ("of another document", "Bearer", |server| {
             let other = json!({"resource": "https://other.example/"});
             vec![
-                (format!("{RESOURCE}/mcp"), Answer::json(200, &other)),
-                (RESOURCE.to_owned(), resource(town, &[town.base()])),
-                (OAUTH.to_owned(), metadata(town, "")),
+                (format!("{RESOURCE}/mcp"), Reply::json(200, &other)),
+                (RESOURCE.to_owned(), resource(server, &[server.base()])),
+                (OAUTH.to_owned(), metadata(server, "")),
             ]
         }),
-        ("of the server itself", "Bearer", |town| vec![(OAUTH.to_owned(), metadata(town, ""))]),
+        ("of the server itself", "Bearer", |server| vec![(OAUTH.to_owned(), metadata(server, ""))]),
         ("nowhere", "Bearer", |_| Vec::new()),
     ];
     for (name, challenge, documents) in cases {
-        let town = town(challenge, documents);
-        let mine = account(&town.server(), &Tokens::memory(), settings());
-        let listed = list(&town.server(), mine.clone()).await;
+        let server = server(challenge, documents);
+        let mine = account(&server.url(), &TokenStore::memory(), settings());
+        let listed = list(&server.url(), mine.clone()).await;
         assert_eq!(listed.unwrap_or_else(|error| panic!("{name}: {error}")), 1, "{name}");
-        let grants = town.grants("authorization_code");
-        assert_eq!(grants[0].field("resource"), Some(town.server()), "{name}");
-        // Where nothing is published, the endpoints of MCP 2025-03-26 are those of nobody.
-        let issuer = mine.granted().unwrap().unwrap().issuer;
+        let grants = server.grants("authorization_code");
+        assert_eq!(grants[0].field("resource"), Some(server.url()), "{name}");
+        // Without metadata, the default endpoints of MCP 2025-03-26 have no issuer.
+        let issuer = mine.grant().unwrap().unwrap().issuer;
         assert_eq!(issuer.is_none(), name == "nowhere", "{name}: {issuer:?}");
     }
 }
 
-/// MCP-089: a server that asks for no token and publishes nothing is not asked for a login.
+/// MCP-089: a login at a server that requires no token and publishes nothing fails.
 #[tokio::test]
-async fn a_server_that_asks_for_nothing_is_left_alone() {
-    let town = town("Bearer", |_| Vec::new());
-    let mine = account(&town.server(), &Tokens::memory(), settings());
-    let refused = mine.login(&Wish::default()).await;
-    assert!(matches!(refused, Err(OAuthError::NoLogin(_))), "{refused:?}");
-    assert!(town.asked().iter().all(|asked| asked.method == "GET"));
+async fn servers_without_authorization_reject_a_login() {
+    let server = server("Bearer", |_| Vec::new());
+    let mine = account(&server.url(), &TokenStore::memory(), settings());
+    let refused = mine.login(&TokenRequest::default()).await;
+    assert!(matches!(refused, Err(OAuthError::NoAuthorizationServer(_))), "{refused:?}");
+    assert!(server.requests().iter().all(|request| request.method == "GET"));
 }
 
-/// MCP-090: redirects end, and a document that goes round in circles is not waited for.
+/// MCP-090: redirect loops are given up.
 #[tokio::test]
-async fn redirects_in_circles_are_given_up() {
-    let town = town("Bearer", |_| vec![(format!("{RESOURCE}/mcp"), Answer::sends_to("mcp"))]);
-    let mine = account(&town.server(), &Tokens::memory(), settings());
-    let error = mine.login(&mine.wish().await.unwrap()).await.unwrap_err().to_string();
+async fn redirect_loops_are_given_up() {
+    let server = server("Bearer", |_| vec![(format!("{RESOURCE}/mcp"), Reply::redirect_to("mcp"))]);
+    let mine = account(&server.url(), &TokenStore::memory(), settings());
+    let error = mine.login(&mine.token_request().await.unwrap()).await.unwrap_err().to_string();
     assert!(error.contains("too many redirects"), "{error}");
-    assert!(town.asked().len() < 20, "{}", town.asked().len());
+    assert!(server.requests().len() < 20, "{}", server.requests().len());
 }
 
-/// MCP-089: a secret goes into a header where the authorization server takes it there, as a form
-/// would have it, and refreshing asks for the scopes that were granted.
+/// MCP-089: the secret is sent by the supported method, and a refresh requests the granted scopes.
 #[tokio::test]
-async fn secrets_and_scopes_go_where_they_are_wanted() {
-    let town = Town::ruled(|town: &Town, asked: &Asked| {
-        let mut metadata: Value = town.metadata();
+async fn secrets_use_the_supported_method() {
+    let server = TestServer::with_rule(|server: &TestServer, request: &Received| {
+        let mut metadata: Value = server.metadata();
         metadata["token_endpoint_auth_methods_supported"] = json!(["client_secret_basic"]);
         metadata["scopes_supported"] = json!(["read", "offline_access"]);
-        let is_metadata = asked.is("GET", "/.well-known/oauth-authorization-server/as");
-        is_metadata.then(|| Answer::json(200, &metadata))
+        let is_metadata = request.is("GET", "/.well-known/oauth-authorization-server/as");
+        is_metadata.then(|| Reply::json(200, &metadata))
     });
-    let tokens = Tokens::memory();
-    list(&town.server(), account(&town.server(), &tokens, settings())).await.unwrap();
-    town.books().good.clear();
-    list(&town.server(), account(&town.server(), &tokens, Settings::default())).await.unwrap();
-    let pages = town.asked().into_iter().filter(|asked| asked.path() == "/authorize");
+    let tokens = TokenStore::memory();
+    list(&server.url(), account(&server.url(), &tokens, settings())).await.unwrap();
+    server.state().valid_tokens.clear();
+    list(&server.url(), account(&server.url(), &tokens, LoginSettings::default())).await.unwrap();
+    let pages = server.requests().into_iter().filter(|request| request.path() == "/authorize");
     let scopes: Vec<_> = pages.filter_map(|page| page.field("scope")).collect();
     assert_eq!(scopes, ["read offline_access"]);
-    let refreshed = town.grants("refresh_token");
+    let refreshed = server.grants("refresh_token");
     assert_eq!(refreshed[0].field("scope").as_deref(), Some("read offline_access"));
-    for asked in town.grants("authorization_code").into_iter().chain(refreshed) {
+    for request in server.grants("authorization_code").into_iter().chain(refreshed) {
         // registered:s3cret-of-the-client
         let expected = "Basic cmVnaXN0ZXJlZDpzM2NyZXQtb2YtdGhlLWNsaWVudA==";
-        assert_eq!(asked.authorization.as_deref(), Some(expected));
-        assert!(!asked.body.contains(CLIENT_SECRET) && !asked.body.contains("client_id"));
+        assert_eq!(request.authorization.as_deref(), Some(expected));
+        assert!(!request.body.contains(CLIENT_SECRET) && !request.body.contains("client_id"));
     }
 }

@@ -9,7 +9,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
 /// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 28] = [
+const MAY_USE: [(&str, &[&str]); 29] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-schema", &["mcp-flow-proto"]),
     ("mcp-flow-seal", &[]),
@@ -31,7 +31,11 @@ const MAY_USE: [(&str, &[&str]); 28] = [
     ),
     ("mcp-flow-stdio", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server"]),
     ("mcp-flow-tls", &[]),
-    ("mcp-flow-http", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server", "mcp-flow-tls"]),
+    ("mcp-flow-http-client", &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-tls"]),
+    (
+        "mcp-flow-http",
+        &["mcp-flow-http-client", "mcp-flow-proto", "mcp-flow-server", "mcp-flow-tls"],
+    ),
     (
         "mcp-flow-webtransport",
         &["mcp-flow-client", "mcp-flow-proto", "mcp-flow-server", "mcp-flow-tls"],
@@ -58,8 +62,8 @@ const MAY_USE: [(&str, &[&str]); 28] = [
     ),
     ("mcp-flow-observability", &["mcp-flow-proto", "mcp-flow-seal", "mcp-flow-server"]),
     ("mcp-flow-console", &["mcp-flow-http"]),
-    ("mcp-flow-identity", &["mcp-flow-http", "mcp-flow-server"]),
-    ("mcp-flow-oauth", &["mcp-flow-client", "mcp-flow-http"]),
+    ("mcp-flow-identity", &["mcp-flow-http-client", "mcp-flow-server"]),
+    ("mcp-flow-oauth", &["mcp-flow-client", "mcp-flow-http-client"]),
     (
         "mcp-flow-workflow",
         &[

@@ -1,4 +1,4 @@
-//! A certificate from PEM files.
+//! Certificates from PEM files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use rustls::sign::CertifiedKey;
 
 use crate::TlsError;
 
-/// Where a certificate chain and its key are.
+/// Paths of a certificate chain and its private key.
 pub(crate) struct Files {
     pub(crate) certificates: PathBuf,
     pub(crate) key: PathBuf,
 }
 
-/// When each file was changed, and how long it is.
-pub(crate) type Looks = [(SystemTime, u64); 2];
+/// Modification time and length of each file, to detect changes.
+pub(crate) type FileStamps = [(SystemTime, u64); 2];
 
 impl Files {
-    /// How the files look, if they are there.
-    pub(crate) fn looks(&self) -> Option<Looks> {
-        let look = |path: &Path| {
+    /// Returns the stamps of the files, if both exist.
+    pub(crate) fn stamps(&self) -> Option<FileStamps> {
+        let stamp = |path: &Path| {
             let metadata = fs::metadata(path).ok()?;
             Some((metadata.modified().ok()?, metadata.len()))
         };
-        Some([look(&self.certificates)?, look(&self.key)?])
+        Some([stamp(&self.certificates)?, stamp(&self.key)?])
     }
 
     pub(crate) fn read(&self) -> Result<CertifiedKey, TlsError> {

@@ -1,88 +1,89 @@
-//! The certificate a server shows, on every transport that encrypts (MCP-071), and which one its
-//! client believes.
+//! TLS certificates of servers, on every encrypted transport (MCP-071), and the trust settings of
+//! clients.
 //!
-//! It comes from PEM files, which are taken up anew when they change, or is made on the spot, for
-//! clients that know it by its hash; one that was made is made anew before it ends. Either way what
-//! is served changes while the server runs, and no transport has to know.
+//! A certificate is read from PEM files, which are reloaded when they change, or is self-signed, for
+//! clients that pin its fingerprint, and renewed before it expires. Both happen while the server
+//! runs; transports need no notice.
 
 mod files;
-mod made;
+mod self_signed;
 mod trust;
 mod validity;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::{Mutex, RwLock};
 use rustls::crypto::ring as provider;
 use rustls::pki_types::pem;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SupportedProtocolVersion};
 
-use files::{Files, Looks};
-use made::Made;
+use files::{FileStamps, Files};
+use self_signed::SelfSigned;
 
 pub use trust::{BadTrust, Trust};
 
-/// A certificate chain with its key, and where they come from.
+/// A certificate chain with its private key, renewed from its source.
 pub struct Tls {
     source: Source,
     current: RwLock<Arc<CertifiedKey>>,
-    seen: Mutex<Seen>,
+    version: Mutex<Version>,
     check_every: Duration,
 }
 
 enum Source {
     Files(Files),
-    Made(Made),
+    SelfSigned(SelfSigned),
 }
 
-/// What there was to see of the source when it was last taken up.
+/// State of the source when the current certificate was loaded.
 #[derive(Debug, PartialEq)]
-enum Seen {
-    Files(Option<Looks>),
-    /// When the certificate is to be made anew.
-    Made {
+enum Version {
+    Files(Option<FileStamps>),
+    /// Time at which to create the next certificate.
+    SelfSigned {
         renewal: SystemTime,
     },
 }
 
 impl Tls {
-    /// Reads a certificate chain and its private key.
+    /// Reads a certificate chain and its private key from PEM files.
     pub fn from_pem(
         certificates: impl Into<PathBuf>,
         key: impl Into<PathBuf>,
     ) -> Result<Self, TlsError> {
         let files = Files { certificates: certificates.into(), key: key.into() };
-        // Looked at before they are read, so that a change in between is not missed.
-        let seen = Seen::Files(files.looks());
+        // Stamped before the files are read, so that a change in between is not missed.
+        let version = Version::Files(files.stamps());
         let current = files.read()?;
-        Ok(Self::new(Source::Files(files), current, seen))
+        Ok(Self::new(Source::Files(files), current, version))
     }
 
-    /// Makes a certificate for these hosts, besides the names of the own machine. It is of the
-    /// kind that browsers accept by its hash: ECDSA over P-256, good for 13 days.
-    pub fn self_made(hosts: &[String]) -> Result<Self, TlsError> {
-        let made = Made::new(hosts);
-        let (current, renewal) = made.make()?;
-        Ok(Self::new(Source::Made(made), current, Seen::Made { renewal }))
+    /// Creates a self-signed certificate for these hosts and the names of the local machine. Browsers
+    /// accept it by its fingerprint: it uses ECDSA over P-256 and is valid for 13 days.
+    pub fn self_signed(hosts: &[String]) -> Result<Self, TlsError> {
+        let source = SelfSigned::new(hosts);
+        let (current, renewal) = source.create()?;
+        Ok(Self::new(Source::SelfSigned(source), current, Version::SelfSigned { renewal }))
     }
 
-    fn new(source: Source, current: CertifiedKey, seen: Seen) -> Self {
+    fn new(source: Source, current: CertifiedKey, version: Version) -> Self {
         let current = RwLock::new(Arc::new(current));
-        Self { source, current, seen: Mutex::new(seen), check_every: Duration::from_secs(5) }
+        Self { source, current, version: Mutex::new(version), check_every: Duration::from_secs(5) }
     }
 
-    /// Sets how often the source is looked at. Defaults to every 5 seconds.
+    /// Sets the interval at which the source is checked for changes. Defaults to 5 seconds.
     #[must_use]
     pub fn check_every(mut self, time: Duration) -> Self {
         self.check_every = time;
         self
     }
 
-    /// What a transport needs to encrypt: it shows whatever certificate is current.
+    /// Creates the TLS configuration of a listener, which always presents the current certificate.
     pub fn server_config(
         self: &Arc<Self>,
         versions: &[&'static SupportedProtocolVersion],
@@ -97,26 +98,27 @@ impl Tls {
         Ok(config)
     }
 
-    /// The SHA-256 of the certificate shown at the moment, in hexadecimal digits.
-    pub fn hash(&self) -> String {
+    /// Returns the SHA-256 fingerprint of the current certificate, in hexadecimal digits.
+    pub fn fingerprint(&self) -> String {
         let current = self.current();
         let certificate = current.cert.first().map(|der| &**der).unwrap_or_default();
         let hash = ring::digest::digest(&ring::digest::SHA256, certificate);
         hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// From when until when the certificate shown at the moment is good, if it says so.
+    /// Returns the validity period of the current certificate, if it can be parsed.
     pub fn validity(&self) -> Option<(SystemTime, SystemTime)> {
         let current = self.current();
         validity::validity(current.cert.first()?)
     }
 
-    /// Whether the certificate is one that only its hash makes known.
-    pub fn is_self_made(&self) -> bool {
-        matches!(self.source, Source::Made(_))
+    /// Returns whether the certificate is self-signed, so that clients must pin its fingerprint.
+    pub fn is_self_signed(&self) -> bool {
+        matches!(self.source, Source::SelfSigned(_))
     }
 
-    /// Takes up what changes for as long as it is polled. What cannot be used changes nothing.
+    /// Renews the certificate when its source changes, for as long as the future is polled. A
+    /// certificate that cannot be used is logged, and the old one stays.
     pub async fn watch(self: Arc<Self>) {
         loop {
             tokio::time::sleep(self.check_every).await;
@@ -127,36 +129,36 @@ impl Tls {
     }
 
     fn check(&self, now: SystemTime) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let renewed = match (&self.source, &*seen) {
+        let mut version = self.version.lock();
+        let renewed = match (&self.source, &*version) {
             (Source::Files(files), _) => {
-                let looks = Seen::Files(files.looks());
-                if *seen == looks {
+                let found = Version::Files(files.stamps());
+                if *version == found {
                     return;
                 }
-                *seen = looks;
+                *version = found;
                 files.read()
             }
-            (Source::Made(_), Seen::Made { renewal }) if *renewal > now => return,
-            (Source::Made(made), _) => made.make().map(|(key, renewal)| {
-                *seen = Seen::Made { renewal };
+            (Source::SelfSigned(_), Version::SelfSigned { renewal }) if *renewal > now => return,
+            (Source::SelfSigned(source), _) => source.create().map(|(key, renewal)| {
+                *version = Version::SelfSigned { renewal };
                 key
             }),
         };
         match renewed {
             Ok(key) => {
-                *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
-                tracing::info!(hash = self.hash(), "the certificate was renewed");
+                *self.current.write() = Arc::new(key);
+                tracing::info!(fingerprint = self.fingerprint(), "certificate renewed");
             }
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::error!(error, "the new certificate cannot be used; the old one stays");
+                tracing::error!(error, "cannot use the new certificate; keeping the old one");
             }
         }
     }
 
     fn current(&self) -> Arc<CertifiedKey> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.read().clone()
     }
 }
 
@@ -168,30 +170,33 @@ impl ResolvesServerCert for Tls {
 
 impl fmt::Debug for Tls {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Tls").field("hash", &self.hash()).finish_non_exhaustive()
+        formatter
+            .debug_struct("Tls")
+            .field("fingerprint", &self.fingerprint())
+            .finish_non_exhaustive()
     }
 }
 
-/// Why a certificate cannot be used.
+/// A certificate that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
     /// A file is missing, or is not PEM of the kind it should be.
     #[error("{} cannot be read as PEM", path.display())]
     Read {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the parser.
         source: pem::Error,
     },
-    /// There is no certificate in the file.
+    /// The file contains no certificate.
     #[error("{} holds no certificate", .0.display())]
     Empty(PathBuf),
-    /// The certificate and the key are of no use together.
+    /// The certificate and the key do not match or are not supported.
     #[error("the certificate and the key cannot be used together")]
     Mismatch(#[from] rustls::Error),
-    /// None could be made.
-    #[error("no certificate could be made")]
+    /// A self-signed certificate cannot be created.
+    #[error("cannot create a self-signed certificate")]
     Make(#[from] rcgen::Error),
 }
 
@@ -202,20 +207,20 @@ mod tests {
     use std::sync::Arc;
     use std::time::{Duration, SystemTime};
 
-    /// A broken renewal changes nothing, and the next good one is taken up.
+    /// An invalid renewal keeps the old certificate, and the next valid one replaces it.
     #[test]
-    fn a_broken_renewal_keeps_the_old_certificate() {
+    fn an_invalid_renewal_keeps_the_old_certificate() {
         let folder = tempfile::tempdir().unwrap();
         let (certificate, key) =
             (folder.path().join("certificate.pem"), folder.path().join("key.pem"));
-        let made = || rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let first = made();
+        let create = || rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let first = create();
         fs::write(&certificate, first.cert.pem()).unwrap();
         fs::write(&key, first.signing_key.serialize_pem()).unwrap();
         let tls = Tls::from_pem(&certificate, &key).unwrap();
         let old = tls.current();
 
-        let second = made();
+        let second = create();
         fs::write(&key, "broken").unwrap();
         fs::write(&certificate, second.cert.pem()).unwrap();
         tls.check(SystemTime::now());
@@ -225,16 +230,16 @@ mod tests {
         assert!(!Arc::ptr_eq(&old, &tls.current()));
     }
 
-    /// A self-made certificate is made anew before it ends, and not sooner.
+    /// A self-signed certificate is renewed a day before it expires, and not sooner.
     #[test]
-    fn a_made_certificate_is_renewed_in_time() {
-        let tls = Tls::self_made(&[]).unwrap();
-        let (first, now) = (tls.hash(), SystemTime::now());
+    fn self_signed_certificates_are_renewed_before_they_expire() {
+        let tls = Tls::self_signed(&[]).unwrap();
+        let (first, now) = (tls.fingerprint(), SystemTime::now());
         assert_eq!(first.len(), 64);
         let day = Duration::from_secs(24 * 60 * 60);
         tls.check(now + 11 * day);
-        assert_eq!(tls.hash(), first);
+        assert_eq!(tls.fingerprint(), first);
         tls.check(now + 12 * day + day / 2);
-        assert_ne!(tls.hash(), first);
+        assert_ne!(tls.fingerprint(), first);
     }
 }

@@ -1,4 +1,4 @@
-//! Which server a client believes, on every transport that encrypts.
+//! Trust settings of clients, on every encrypted transport.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,67 +14,68 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore};
 use rustls::{SignatureScheme, SupportedProtocolVersion};
 
-/// How a server proves that it is the right one.
+/// Server certificates that a client trusts.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trust {
-    /// Its certificate was issued by someone this machine trusts.
+    /// Certificates issued by the certificate authorities of the system.
     #[default]
     System,
-    /// Its certificate was issued by one of those in this PEM file.
+    /// Certificates issued by a certificate authority in this PEM file.
     File(PathBuf),
-    /// Its certificate was issued by one of these.
-    Issuers(Vec<CertificateDer<'static>>),
-    /// Its certificate has one of these SHA-256 hashes.
-    Hashes(Vec<[u8; 32]>),
+    /// Certificates issued by one of these certificate authorities.
+    Authorities(Vec<CertificateDer<'static>>),
+    /// Certificates with one of these SHA-256 fingerprints.
+    Fingerprints(Vec<[u8; 32]>),
 }
 
-/// Why nobody could be trusted.
+/// Trust settings that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadTrust {
-    /// A hash is not one.
-    #[error("a certificate's hash is 64 hexadecimal digits")]
-    Hash,
-    /// A file cannot be read, or is no PEM.
+    /// The fingerprint is malformed.
+    #[error("a certificate fingerprint is 64 hexadecimal digits")]
+    Fingerprint,
+    /// A file cannot be read or is not PEM.
     #[error("{} cannot be read as PEM: {source}", path.display())]
     Read {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the parser.
         source: pem::Error,
     },
-    /// There is no certificate in the file.
+    /// The file contains no certificate.
     #[error("{} holds no certificate", .0.display())]
     Empty(PathBuf),
-    /// A certificate cannot be used.
+    /// A certificate is not supported.
     #[error(transparent)]
     Tls(#[from] Error),
 }
 
 impl Trust {
-    /// Trusts the one server whose certificate has this hash, in hexadecimal digits.
+    /// Trusts the certificate with this SHA-256 fingerprint, in hexadecimal digits with or without
+    /// colons.
     ///
     /// ```
     /// use mcp_flow_tls::Trust;
     ///
-    /// assert!(Trust::hash(&"3a".repeat(32)).is_ok());
-    /// assert!(Trust::hash("3a").is_err());
+    /// assert!(Trust::fingerprint(&"3a".repeat(32)).is_ok());
+    /// assert!(Trust::fingerprint("3a").is_err());
     /// ```
-    pub fn hash(digits: &str) -> Result<Self, BadTrust> {
+    pub fn fingerprint(digits: &str) -> Result<Self, BadTrust> {
         let digits: String = digits.chars().filter(|digit| *digit != ':').collect();
         if digits.len() != 64 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return Err(BadTrust::Hash);
+            return Err(BadTrust::Fingerprint);
         }
-        let mut hash = [0; 32];
-        for (index, byte) in hash.iter_mut().enumerate() {
+        let mut fingerprint = [0; 32];
+        for (index, byte) in fingerprint.iter_mut().enumerate() {
             let digits = &digits[2 * index..2 * index + 2];
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| BadTrust::Hash)?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| BadTrust::Fingerprint)?;
         }
-        Ok(Self::Hashes(vec![hash]))
+        Ok(Self::Fingerprints(vec![fingerprint]))
     }
 
-    /// What a transport needs to reach such a server.
+    /// Creates the TLS configuration of a client.
     pub fn client_config(
         &self,
         versions: &[&'static SupportedProtocolVersion],
@@ -84,10 +85,10 @@ impl Trust {
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)?;
         let mut config = match self {
-            Self::Hashes(hashes) => builder
+            Self::Fingerprints(fingerprints) => builder
                 .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Known {
-                    hashes: hashes.clone(),
+                .with_custom_certificate_verifier(Arc::new(FingerprintVerifier {
+                    fingerprints: fingerprints.clone(),
                     provider,
                 }))
                 .with_no_client_auth(),
@@ -100,10 +101,10 @@ impl Trust {
     fn roots(&self) -> Result<RootCertStore, BadTrust> {
         let mut roots = RootCertStore::empty();
         match self {
-            Self::Hashes(_) => {}
-            Self::Issuers(issuers) => {
-                for issuer in issuers {
-                    roots.add(issuer.clone())?;
+            Self::Fingerprints(_) => {}
+            Self::Authorities(authorities) => {
+                for authority in authorities {
+                    roots.add(authority.clone())?;
                 }
             }
             Self::File(path) => {
@@ -115,11 +116,11 @@ impl Trust {
                     return Err(BadTrust::Empty(path.clone()));
                 }
             }
-            // A machine without certificates can still reach servers without TLS.
+            // A system without certificates can still reach servers without TLS.
             Self::System => {
                 let found = rustls_native_certs::load_native_certs();
                 for error in found.errors {
-                    tracing::debug!(%error, "a trusted certificate cannot be read");
+                    tracing::debug!(%error, "cannot read a certificate of the system");
                 }
                 roots.add_parsable_certificates(found.certs);
             }
@@ -133,27 +134,27 @@ impl fmt::Debug for Trust {
         match self {
             Self::System => formatter.write_str("System"),
             Self::File(path) => write!(formatter, "File({})", path.display()),
-            Self::Issuers(issuers) => write!(formatter, "Issuers({})", issuers.len()),
-            Self::Hashes(hashes) => write!(formatter, "Hashes({})", hashes.len()),
+            Self::Authorities(all) => write!(formatter, "Authorities({})", all.len()),
+            Self::Fingerprints(all) => write!(formatter, "Fingerprints({})", all.len()),
         }
     }
 }
 
-/// Believes a certificate by its hash, as browsers do. That it is really the server's is proved by
-/// its signature, as always.
+/// Verifies a certificate by its fingerprint, as browsers do. The handshake signature still proves
+/// that the server has its private key.
 #[derive(Debug)]
-struct Known {
-    hashes: Vec<[u8; 32]>,
+struct FingerprintVerifier {
+    fingerprints: Vec<[u8; 32]>,
     provider: Arc<CryptoProvider>,
 }
 
-impl Known {
+impl FingerprintVerifier {
     fn algorithms(&self) -> &WebPkiSupportedAlgorithms {
         &self.provider.signature_verification_algorithms
     }
 }
 
-impl ServerCertVerifier for Known {
+impl ServerCertVerifier for FingerprintVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -162,8 +163,8 @@ impl ServerCertVerifier for Known {
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let hash = ring::digest::digest(&ring::digest::SHA256, certificate);
-        match self.hashes.iter().any(|known| known == hash.as_ref()) {
+        let fingerprint = ring::digest::digest(&ring::digest::SHA256, certificate);
+        match self.fingerprints.iter().any(|known| known == fingerprint.as_ref()) {
             true => Ok(ServerCertVerified::assertion()),
             false => Err(CertificateError::UnknownIssuer.into()),
         }
@@ -197,15 +198,17 @@ mod tests {
     use super::Trust;
 
     #[test]
-    fn hashes_are_read_in_the_usual_forms() {
+    fn fingerprints_are_parsed_in_the_usual_forms() {
         let plain = "0a".repeat(32);
-        let Ok(Trust::Hashes(hashes)) = Trust::hash(&plain) else { panic!("it is one") };
-        assert_eq!(hashes, [[10; 32]]);
+        let Ok(Trust::Fingerprints(parsed)) = Trust::fingerprint(&plain) else {
+            panic!("it is valid")
+        };
+        assert_eq!(parsed, [[10; 32]]);
         let colons = ["0A"; 32].join(":");
-        assert!(Trust::hash(&colons).is_ok());
+        assert!(Trust::fingerprint(&colons).is_ok());
         for bad in ["", "0a", &"0g".repeat(32), &"+a".repeat(32), &"é".repeat(32), &"0a".repeat(33)]
         {
-            assert!(Trust::hash(bad).is_err(), "{bad}");
+            assert!(Trust::fingerprint(bad).is_err(), "{bad}");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use yasna::tags::TAG_UTCTIME;
 use yasna::{ASN1Result, BERReader, BERReaderSeq, Tag};
 
-/// Reads from when until when a DER-encoded certificate is valid (RFC 5280, section 4.1).
+/// Reads the validity period of a DER-encoded certificate (RFC 5280, section 4.1).
 pub(crate) fn validity(certificate: &[u8]) -> Option<(SystemTime, SystemTime)> {
     let read = yasna::parse_der(certificate, |reader| {
         reader.read_sequence(|certificate| {
@@ -36,7 +36,7 @@ fn to_be_signed(fields: &mut BERReaderSeq<'_, '_>) -> ASN1Result<(i64, i64)> {
     Ok(validity)
 }
 
-/// Reads what is left of a sequence, which a parser of DER must not leave unread.
+/// Reads the rest of a sequence, which the DER parser requires.
 fn skip(fields: &mut BERReaderSeq<'_, '_>) -> ASN1Result<()> {
     while fields.read_optional(|field| field.read_der())?.is_some() {}
     Ok(())
@@ -61,9 +61,9 @@ mod tests {
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
     use std::time::{Duration, SystemTime};
 
-    /// Either form of a date is read, and nothing a file may hold makes it fail otherwise.
+    /// UTCTime and GeneralizedTime are parsed, and truncated certificates yield `None`.
     #[test]
-    fn both_forms_of_dates_are_read() {
+    fn both_forms_of_dates_are_parsed() {
         let seconds = |number| SystemTime::UNIX_EPOCH + Duration::from_secs(number);
         let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
         params.not_before = date_time_ymd(2026, 1, 2);

@@ -11,7 +11,7 @@
 //! use mcp_flow_webtransport::client::{self, TransportEvent, ConnectSettings, Trust};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let settings = ConnectSettings::new(Trust::hash("3ad1…")?);
+//! let settings = ConnectSettings::new(Trust::fingerprint("3ad1…")?);
 //! let (client, mut events) = client::connect("https://localhost:4433/mcp-flow", settings).await?;
 //! client.send(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await?;
 //! while let Some(event) = events.next().await {

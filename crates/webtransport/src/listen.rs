@@ -44,7 +44,7 @@ pub struct Bound {
 /// # async fn main() -> Result<(), BindError> {
 /// # let server = Server::builder("demo", "1.0.0").build().unwrap();
 /// # let stop = std::future::ready(());
-/// let tls = mcp_flow_tls::Tls::self_made(&[])?;
+/// let tls = mcp_flow_tls::Tls::self_signed(&[])?;
 /// let bound = mcp_flow_webtransport::bind("127.0.0.1:0".parse().unwrap(), tls)?;
 /// eprintln!("{} with the certificate {}", bound.url(), bound.certificate_hash());
 /// bound.serve(&server, stop).await;
@@ -85,7 +85,7 @@ impl Bound {
 
     /// Returns the SHA-256 fingerprint of the certificate in hexadecimal digits.
     pub fn certificate_hash(&self) -> String {
-        self.tls.hash()
+        self.tls.fingerprint()
     }
 
     /// Returns the datagram counters of all sessions, for a metrics endpoint (WT-021).

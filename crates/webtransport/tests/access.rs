@@ -93,7 +93,7 @@ async fn a_revoked_token_ends_the_session() {
 #[tokio::test]
 async fn untrusted_certificates_are_rejected() {
     let running = start(&Fixture::new().server);
-    let wrong = ConnectSettings::new(Trust::hash(&"00".repeat(32)).unwrap());
+    let wrong = ConnectSettings::new(Trust::fingerprint(&"00".repeat(32)).unwrap());
     assert!(matches!(
         client::connect(&running.url, wrong).await.unwrap_err(),
         ConnectError::Server(_)
@@ -120,7 +120,7 @@ async fn untrusted_certificates_are_rejected() {
     let url = format!("https://localhost:{}/mcp-flow", bound.address().port());
     let server: Server = Fixture::new().server;
     tokio::spawn(async move { bound.serve(&server, std::future::pending()).await });
-    let trust = Trust::Issuers(vec![issuer_certificate.der().clone()]);
+    let trust = Trust::Authorities(vec![issuer_certificate.der().clone()]);
     client::connect(&url, ConnectSettings::new(trust)).await.unwrap();
 }
 
@@ -129,7 +129,9 @@ async fn untrusted_certificates_are_rejected() {
 async fn a_client_without_a_control_stream_is_disconnected() {
     let short = |options: &mut Options| options.handshake_time = Duration::from_millis(500);
     let running = start_with(&Fixture::new().server, options(short));
-    let Trust::Hashes(hashes) = running.settings().trust else { panic!("it goes by the hash") };
+    let Trust::Fingerprints(hashes) = running.settings().trust else {
+        panic!("it goes by the hash")
+    };
     let hashes = hashes.iter().map(|hash| hash.to_vec()).collect();
     let client = ClientBuilder::new().with_server_certificate_hashes(hashes).unwrap();
     let session = client.connect(running.url.parse::<url::Url>().unwrap()).await.unwrap();

@@ -303,13 +303,13 @@ async fn pair_at(host: &str) -> (Scripted, Caller) {
 
 /// A bound port that is not served yet, and the settings to connect to it.
 fn listen(host: &str) -> (Endpoint, String, ConnectSettings) {
-    let tls = Arc::new(Tls::self_made(&[]).unwrap());
+    let tls = Arc::new(Tls::self_signed(&[]).unwrap());
     let crypto = tls.server_config(&[&TLS13], &[ALPN]).unwrap();
     let crypto = QuicServerConfig::try_from(crypto).unwrap();
     let config = ServerConfig::with_crypto(Arc::new(crypto));
     let endpoint = Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!("https://{host}:{}/mcp-flow", endpoint.local_addr().unwrap().port());
-    let mut settings = ConnectSettings::new(Trust::hash(&tls.hash()).unwrap());
+    let mut settings = ConnectSettings::new(Trust::fingerprint(&tls.fingerprint()).unwrap());
     settings.grace = Duration::from_millis(100);
     (endpoint, url, settings)
 }

@@ -32,7 +32,7 @@ pub(crate) fn start(server: &Server) -> Running {
 }
 
 pub(crate) fn start_with(server: &Server, change: impl FnOnce(Bound) -> Bound) -> Running {
-    let tls = Tls::self_made(&[]).unwrap();
+    let tls = Tls::self_signed(&[]).unwrap();
     let bound = change(bind("127.0.0.1:0".parse().unwrap(), tls).unwrap());
     let (url, hash, port) = (bound.url(), bound.certificate_hash(), bound.address().port());
     let datagrams = bound.datagram_counts();
@@ -56,7 +56,7 @@ pub(crate) fn options(change: impl FnOnce(&mut Options)) -> impl FnOnce(Bound) -
 
 impl Running {
     pub(crate) fn settings(&self) -> ConnectSettings {
-        ConnectSettings::new(Trust::hash(&self.hash).unwrap())
+        ConnectSettings::new(Trust::fingerprint(&self.hash).unwrap())
     }
 
     pub(crate) async fn connect(&self) -> Caller {

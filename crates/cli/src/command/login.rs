@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
-use mcp_flow::oauth::{Account, Granted, Identity, Returned, Settings, Visitor};
+use mcp_flow::oauth::{Account, ClientIdentity, Grant, LoginSettings, Revocation, UserAgent};
 use serde_json::json;
 
 use crate::configuration::Configuration;
@@ -105,7 +105,7 @@ struct Named {
 }
 
 impl Named {
-    fn account(&self, settings: Settings) -> anyhow::Result<Account> {
+    fn account(&self, settings: LoginSettings) -> anyhow::Result<Account> {
         let configuration = Configuration::read(self.config.as_deref())?;
         let words = [self.target.clone()];
         let url = match Target::find(&words, &[], &configuration)? {
@@ -128,24 +128,24 @@ impl Named {
 impl Login {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         reach::run(async {
-            let mut settings = Settings::default();
+            let mut settings = LoginSettings::default();
             settings.identity = self.identity()?;
             settings.trust = self.server.trust.trust();
             settings.is_private = self.private_network;
-            settings.visitor = match self.client_credentials {
+            settings.user_agent = match self.client_credentials {
                 true => None,
-                false => Some(self.terminal().await? as Arc<dyn Visitor>),
+                false => Some(self.terminal().await? as Arc<dyn UserAgent>),
             };
             let account = self.server.account(settings)?;
             let work = async {
-                let mut wish = account.wish().await?;
-                wish.scopes = self
+                let mut token_request = account.token_request().await?;
+                token_request.scopes = self
                     .scopes
                     .iter()
                     .flat_map(|scopes| scopes.split_whitespace())
                     .map(str::to_owned)
                     .collect();
-                account.login(&wish).await
+                account.login(&token_request).await
             };
             let granted = tokio::select! {
                 biased;
@@ -157,8 +157,8 @@ impl Login {
         })
     }
 
-    fn identity(&self) -> anyhow::Result<Identity> {
-        let mut identity = Identity::default();
+    fn identity(&self) -> anyhow::Result<ClientIdentity> {
+        let mut identity = ClientIdentity::default();
         identity.client_id.clone_from(&self.client_id);
         identity.client_secret = match &self.client_secret_file {
             Some(file) => Some(secret(file)?),
@@ -168,7 +168,7 @@ impl Login {
         };
         identity.client_key = self.client_key.as_deref().map(secret).transpose()?;
         identity.metadata_url.clone_from(&self.client_metadata);
-        identity.is_program = self.client_credentials;
+        identity.uses_client_credentials = self.client_credentials;
         Ok(identity)
     }
 
@@ -178,20 +178,20 @@ impl Login {
         Ok(Arc::new(terminal.context("no port of this machine can be opened to be sent back to")?))
     }
 
-    fn tell(&self, account: &Account, granted: &Granted) -> anyhow::Result<()> {
+    fn tell(&self, account: &Account, granted: &Grant) -> anyhow::Result<()> {
         let server = account.server();
         let expires = granted.expires.map(timestamp);
         if self.format == Format::Json {
             return show::print_json(&json!({
                 "server": server.as_str(), "issuer": granted.issuer, "scopes": granted.scopes,
-                "expires": expires, "isRenewed": granted.is_renewed,
+                "expires": expires, "isRenewed": granted.is_refreshed,
             }));
         }
         let scopes = match granted.scopes.is_empty() {
             true => String::new(),
             false => format!(" for {}", granted.scopes.join(" ")),
         };
-        let until = match (expires, granted.is_renewed) {
+        let until = match (expires, granted.is_refreshed) {
             (None, _) => String::new(),
             (Some(_), true) => ", renewed by itself".to_owned(),
             (Some(time), false) => format!(", until {time}"),
@@ -202,7 +202,7 @@ impl Login {
 
 impl Logout {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let mut settings = Settings::default();
+        let mut settings = LoginSettings::default();
         settings.trust = self.server.trust.trust();
         let account = self.server.account(settings)?;
         let server = account.server();
@@ -213,7 +213,7 @@ impl Logout {
                 returned = account.logout() => returned.map_err(explain)?,
             };
             let told = match returned {
-                Some(Returned::Forgotten(why)) => format!(
+                Some(Revocation::Failed(why)) => format!(
                     "logged out of {server}; its token is forgotten here, but good until its time \
                      is over, since whoever made it did not take it back: {why}"
                 ),

@@ -163,7 +163,7 @@ impl Serve {
         offer: Offer,
         log: LogOptions,
     ) -> anyhow::Result<()> {
-        let gate = guarded::gate(&file)?;
+        let verifier = guarded::token_verifier(&file)?;
         // Without a file there will never be rules, and nothing to look at with every call.
         let permissions = self.config.as_ref().map(|_| guarded::permissions(&file));
         let drain_seconds = self.drain_seconds;
@@ -209,7 +209,7 @@ impl Serve {
             log,
             token_file: self.token_file.clone(),
             limits: Box::new(move |file| limits(&offer, file)),
-            gate: gate.clone(),
+            verifier: verifier.clone(),
             permissions,
             audit: audit.clone(),
             server: server.clone(),
@@ -217,7 +217,7 @@ impl Serve {
         let ServeSection { listen, tls_certificate, tls_key, hosts, .. } = &file.serve;
         let tls = match (tls_certificate, tls_key) {
             (Some(certificate), Some(key)) => Tls::from_pem(certificate, key)?,
-            _ => Tls::self_made(hosts)?,
+            _ => Tls::self_signed(hosts)?,
         };
         let tls = Arc::new(tls);
         let (http, flow) = bind(*listen, file.serve.webtransport.then_some(&tls)).await?;
@@ -229,9 +229,9 @@ impl Serve {
             ..file.limits.http()
         });
         let load = server.load().clone();
-        http = http.figures(move || std::future::ready(held(&load)));
+        http = http.metrics(move || std::future::ready(held(&load)));
         if let Some(metrics) = metrics {
-            http = http.figures(move || std::future::ready(metrics.text()));
+            http = http.metrics(move || std::future::ready(metrics.text()));
         }
         let readiness = Readiness::new(offered.kept.clone(), audit.clone());
         http = http.readiness(move || readiness.clone().check());
@@ -240,11 +240,11 @@ impl Serve {
             flow.options(webtransport::Options { hosts, origins, ..limits })
         });
         if let Some(counts) = flow.as_ref().map(webtransport::Bound::datagram_counts) {
-            http = http.figures(move || std::future::ready(counts.text()));
+            http = http.metrics(move || std::future::ready(counts.text()));
         }
-        if let Some(gate) = &gate {
-            http = http.verifier(gate.clone());
-            flow = flow.map(|flow| flow.verifier(gate.clone()));
+        if let Some(verifier) = &verifier {
+            http = http.verifier(verifier.clone());
+            flow = flow.map(|flow| flow.verifier(verifier.clone()));
         }
         let is_encrypted = file.serve.tls_certificate.is_some();
         if is_encrypted {
@@ -255,7 +255,7 @@ impl Serve {
         }
         if let Some(sessions) = &offered.sessions {
             let sessions = sessions.clone();
-            http = http.figures(move || conversations(sessions.clone()));
+            http = http.metrics(move || conversations(sessions.clone()));
         }
         let mut places = places(http.address(), is_encrypted);
         if let Some(flow) = &flow {
@@ -295,8 +295,8 @@ impl Serve {
         tasks.spawn(async move { http.serve(&server, until(stopped)).await });
         let beside = tokio::spawn(async move {
             let fresh = async {
-                match &gate {
-                    Some(gate) => gate.keep_keys_fresh().await,
+                match &verifier {
+                    Some(verifier) => verifier.refresh_keys().await,
                     None => std::future::pending().await,
                 }
             };
@@ -373,7 +373,7 @@ fn console(tls: Option<Arc<Tls>>) -> Console {
     let console = Console::default().connect(move || match &tls {
         Some(tls) => {
             // One that others vouch for is not known by its hash, and may not be.
-            let hashes = tls.is_self_made().then(|| tls.hash());
+            let hashes = tls.is_self_signed().then(|| tls.fingerprint());
             let hashes = hashes.into_iter().collect::<Vec<_>>();
             json!({"webtransport": {"url": webtransport::PATH, "certificateHashes": hashes}})
         }

@@ -115,14 +115,14 @@ impl Default for LimitsSection {
             session_requests_per_second: None,
             session_request_burst: 500,
             memory_bytes: limits.memory,
-            connections: http::Options::default().connections,
+            connections: http::Options::default().max_connections,
             webtransport_connections: webtransport::Options::default().connections,
-            sessions: http::Options::default().sessions,
-            session_idle_seconds: http::Options::default().session_idle.as_secs(),
-            download_seconds: http::Options::default().download_life.as_secs(),
+            sessions: http::Options::default().max_sessions,
+            session_idle_seconds: http::Options::default().session_idle_timeout.as_secs(),
+            download_seconds: http::Options::default().download_lifetime.as_secs(),
             streams: webtransport::Options::default().streams,
-            head_seconds: http::Options::default().head_time.as_secs(),
-            body_seconds: http::Options::default().body_time.as_secs(),
+            head_seconds: http::Options::default().head_timeout.as_secs(),
+            body_seconds: http::Options::default().body_timeout.as_secs(),
             keep_alive_seconds: http::Options::default().keep_alive.as_secs(),
         }
     }
@@ -160,12 +160,12 @@ impl LimitsSection {
     /// What the HTTP transports keep to.
     pub(crate) fn http(&self) -> http::Options {
         http::Options {
-            connections: self.connections,
-            sessions: self.sessions,
-            session_idle: at_least_a_second(self.session_idle_seconds),
-            download_life: at_least_a_second(self.download_seconds),
-            head_time: at_least_a_second(self.head_seconds),
-            body_time: at_least_a_second(self.body_seconds),
+            max_connections: self.connections,
+            max_sessions: self.sessions,
+            session_idle_timeout: at_least_a_second(self.session_idle_seconds),
+            download_lifetime: at_least_a_second(self.download_seconds),
+            head_timeout: at_least_a_second(self.head_seconds),
+            body_timeout: at_least_a_second(self.body_seconds),
             keep_alive: at_least_a_second(self.keep_alive_seconds),
             ..http::Options::default()
         }

@@ -20,7 +20,11 @@ use crate::attack::target::Target;
 pub(crate) fn settings(target: &Target, token: Option<&str>) -> ConnectSettings {
     let hash = target.places["certificateHash"].as_str().unwrap();
     let token = token.map(str::to_owned);
-    ConnectSettings { token, datagrams: false, ..ConnectSettings::new(Trust::hash(hash).unwrap()) }
+    ConnectSettings {
+        token,
+        datagrams: false,
+        ..ConnectSettings::new(Trust::fingerprint(hash).unwrap())
+    }
 }
 
 /// Where the target is.

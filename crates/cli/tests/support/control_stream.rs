@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 /// The usual settings for a program that has said where everything is.
 pub(crate) fn settings(places: &Value) -> ConnectSettings {
-    ConnectSettings::new(Trust::hash(places["certificateHash"].as_str().unwrap()).unwrap())
+    ConnectSettings::new(Trust::fingerprint(places["certificateHash"].as_str().unwrap()).unwrap())
 }
 
 /// Connects to a program that has said where everything is; None if it is not there.

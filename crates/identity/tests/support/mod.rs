@@ -1,11 +1,11 @@
-//! An issuer to be tried: it signs tokens, and serves its keys.
+//! A test issuer, which serves its keys over HTTP.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mcp_flow_http::client::Trust;
+use mcp_flow_http_client::Trust;
 use mcp_flow_identity::{Algorithm, IssuerSettings, KeySource};
 use mcp_flow_testkit::signer::{Signer, keys};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -32,19 +32,20 @@ pub(crate) fn keys_file(folder: &Path, signers: &[&Signer]) -> PathBuf {
     path
 }
 
-/// Serves keys over HTTP, and counts how often it is asked.
+/// Serves a key set over HTTP, and counts the requests.
 pub(crate) struct KeyServer {
     port: u16,
     keys: Arc<Mutex<String>>,
-    asked: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
 }
 
 impl KeyServer {
     pub(crate) async fn start(signers: &[&Signer]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (served, asked) = (Arc::new(Mutex::new(keys(signers))), Arc::new(AtomicUsize::new(0)));
-        let (serving, counting) = (served.clone(), asked.clone());
+        let (served, requests) =
+            (Arc::new(Mutex::new(keys(signers))), Arc::new(AtomicUsize::new(0)));
+        let (serving, counting) = (served.clone(), requests.clone());
         tokio::spawn(async move {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
@@ -53,11 +54,11 @@ impl KeyServer {
                 counting.fetch_add(1, Ordering::SeqCst);
                 let body = serving.lock().unwrap().clone();
                 let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json";
-                let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-                let _ = stream.write_all(answer.as_bytes()).await;
+                let response = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+                let _ = stream.write_all(response.as_bytes()).await;
             }
         });
-        Self { port, keys: served, asked }
+        Self { port, keys: served, requests }
     }
 
     pub(crate) fn source(&self) -> KeySource {
@@ -68,7 +69,7 @@ impl KeyServer {
         *self.keys.lock().unwrap() = keys(signers);
     }
 
-    pub(crate) fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
     }
 }

@@ -28,7 +28,7 @@ pub struct WebTransportServer {
 /// use tokio::io::AsyncReadExt;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let settings = ConnectSettings::new(Trust::hash("3ad1…")?);
+/// let settings = ConnectSettings::new(Trust::fingerprint("3ad1…")?);
 /// let server = server("https://localhost:4433/mcp-flow", settings);
 /// let client = Client::builder().connect(server).await?;
 /// let result = client.call_tool("read_file", serde_json::json!({"path": "/big.log"})).raw().await?;

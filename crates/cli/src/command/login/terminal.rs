@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use mcp_flow::oauth::{Loopback, Visitor};
+use mcp_flow::oauth::{LoopbackListener, UserAgent};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use url::Url;
 
@@ -13,7 +13,7 @@ use url::Url;
 /// and for an address to be pasted.
 #[derive(Debug)]
 pub(super) struct Terminal {
-    loopback: Loopback,
+    loopback: LoopbackListener,
     opens_browser: bool,
     limit: Duration,
 }
@@ -24,11 +24,11 @@ impl Terminal {
         opens_browser: bool,
         limit: Duration,
     ) -> std::io::Result<Self> {
-        Ok(Self { loopback: Loopback::open(port).await?, opens_browser, limit })
+        Ok(Self { loopback: LoopbackListener::open(port).await?, opens_browser, limit })
     }
 }
 
-impl Visitor for Terminal {
+impl UserAgent for Terminal {
     fn redirect_uri(&self) -> String {
         self.loopback.redirect_uri()
     }

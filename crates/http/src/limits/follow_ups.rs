@@ -1,0 +1,61 @@
+//! Holds back follow-up messages until the response they follow has been flushed.
+
+use mcp_flow_server::connection::FlushGuard;
+use parking_lot::Mutex;
+
+/// Follow-up messages that wait for a flush of one HTTP connection. Dropping a guard sends its
+/// message.
+///
+/// Follow-ups leave over another connection, such as the session's event stream. They are written
+/// after the operating system has taken all of the response, so a client that reads data as it
+/// arrives sees the response first.
+#[derive(Debug, Default)]
+pub(crate) struct FollowUps(Mutex<Vec<FlushGuard>>);
+
+impl FollowUps {
+    /// Holds messages back until the next flush, or until the connection is dropped.
+    pub(crate) fn add(&self, messages: Vec<FlushGuard>) {
+        self.0.lock().extend(messages);
+    }
+
+    /// Releases the messages: everything written to the connection has been flushed.
+    pub(crate) fn on_flush(&self) {
+        // Dropped outside the lock: sending may take other locks.
+        let released = std::mem::take(&mut *self.0.lock());
+        drop(released);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FollowUps;
+    use crate::limits::write_timeout::WriteTimeout;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::sync::oneshot;
+
+    /// INT-078: follow-ups wait until the operating system has all of the response.
+    #[tokio::test(start_paused = true)]
+    async fn follow_ups_wait_for_the_flush_of_the_response() {
+        let follow_ups = Arc::new(FollowUps::default());
+        let (ours, mut theirs) = tokio::io::duplex(8);
+        let limit = Duration::from_secs(3600);
+        let stream = WriteTimeout::new(ours, limit).on_flush(follow_ups.clone());
+        let (message, mut released) = oneshot::channel::<()>();
+        follow_ups.add(vec![Box::new(message)]);
+        let writing = tokio::spawn(async move {
+            let mut stream = tokio::io::BufWriter::new(stream);
+            stream.write_all(&[0; 16]).await.unwrap();
+            stream.flush().await.unwrap();
+            stream
+        });
+        // The client reads half of the response, then pauses.
+        theirs.read_exact(&mut [0; 4]).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(released.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        theirs.read_exact(&mut [0; 12]).await.unwrap();
+        assert!(released.await.is_err(), "dropped, and so released");
+        writing.await.unwrap();
+    }
+}
