@@ -424,7 +424,6 @@ impl Serialize for WireData<'_> {
 mod tests {
     use super::RpcError;
     use crate::revision::Revision;
-    use crate::text::prefix;
     use serde_json::{Value, json};
 
     /// C-01, MCP-063: each document's code under handshake revisions; under the stateless one a

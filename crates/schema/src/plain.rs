@@ -44,7 +44,7 @@ impl Plain {
 
     /// Returns whether a value conforms to the schema.
     pub(crate) fn is_valid(&self, source: &Value, value: &Value) -> bool {
-        Validation::new(self, source).is_valid(value)
+        Validation::new(self, source).accepts(value)
     }
 
     /// Lists violations of the schema, which was compiled from this source.

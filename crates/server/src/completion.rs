@@ -141,8 +141,8 @@ pub(crate) fn unknown_argument(name: &str, known: &[&str]) -> RpcError {
     // An overlong name is truncated in the error.
     let name = prefix(name, 128);
     let details = match known {
-        [] => format!("{} is not an argument here; there are none", name),
-        known => format!("{} is not an argument here; there is {}", name, known.join(", ")),
+        [] => format!("{name} is not an argument here; there are none"),
+        known => format!("{name} is not an argument here; there is {}", known.join(", ")),
     };
     RpcError::invalid_params(details).with("argument", name)
 }

@@ -107,10 +107,10 @@ impl Compiler<'_> {
             "minimum" => check.bounds.push(bound(Side::Minimum, value, location)?),
             "maximum" => check.bounds.push(bound(Side::Maximum, value, location)?),
             "exclusiveMinimum" => {
-                check.bounds.push(bound(Side::ExclusiveMinimum, value, location)?)
+                check.bounds.push(bound(Side::ExclusiveMinimum, value, location)?);
             }
             "exclusiveMaximum" => {
-                check.bounds.push(bound(Side::ExclusiveMaximum, value, location)?)
+                check.bounds.push(bound(Side::ExclusiveMaximum, value, location)?);
             }
             "minLength" => check.text().length.minimum = Some(count(value, location)?),
             "maxLength" => check.text().length.maximum = Some(count(value, location)?),

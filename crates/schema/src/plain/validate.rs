@@ -54,7 +54,7 @@ impl<'p> Validation<'p> {
     }
 
     /// Returns whether a value conforms to the schema.
-    pub(super) fn is_valid(mut self, value: &'p Value) -> bool {
+    pub(super) fn accepts(mut self, value: &'p Value) -> bool {
         let plain = self.plain;
         self.try_check(&plain.definitions[ROOT], value) && !self.is_exhausted
     }

@@ -138,7 +138,7 @@ pub(super) fn advance(connection: &Arc<ConnectionInner>) {
         // Not `while let`, which would hold the lock through the body.
         let Some(parked) = connection.state().calls.unpark() else { break };
         resume_parked(connection, parked, |request, route, size| {
-            start_call(connection, request, route, size)
+            start_call(connection, request, route, size);
         });
     }
     subscriptions::send_notifications(connection);
