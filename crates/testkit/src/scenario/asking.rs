@@ -286,11 +286,21 @@ pub(crate) async fn a_request_state_is_good_for_one_request(connect: &Connect) {
         String::from_utf8(bytes).unwrap()
     };
     for (tool, arguments, state, word) in [
-        ("ask_name", json!({"b": 2, "a": 1}), format!("{state}-TAMPERED"), "not what this server"),
-        ("ask_name", json!({"b": 2, "a": 1}), changed(3), "not what this server"),
-        ("ask_name", json!({"b": 2, "a": 1}), changed(12), "not what this server"),
-        ("ask_name", json!({"b": 2, "a": 1}), changed(state.len() / 2), "not what this server"),
-        ("ask_name", json!({"b": 2, "a": 1}), String::new(), "not what this server"),
+        (
+            "ask_name",
+            json!({"b": 2, "a": 1}),
+            format!("{state}-TAMPERED"),
+            "not issued to this caller",
+        ),
+        ("ask_name", json!({"b": 2, "a": 1}), changed(3), "not issued to this caller"),
+        ("ask_name", json!({"b": 2, "a": 1}), changed(12), "not issued to this caller"),
+        (
+            "ask_name",
+            json!({"b": 2, "a": 1}),
+            changed(state.len() / 2),
+            "not issued to this caller",
+        ),
+        ("ask_name", json!({"b": 2, "a": 1}), String::new(), "not issued to this caller"),
         ("ask_name", json!({"a": 1}), state.clone(), "another request"),
         ("ask_twice", json!({"a": 1, "b": 2}), state.clone(), "another request"),
     ] {

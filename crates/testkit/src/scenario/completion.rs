@@ -66,7 +66,7 @@ pub(crate) async fn wrong_completions_are_explained(connect: &Connect) {
         ),
         (
             json!({"ref": {"type": "ref/resource", "uri": "x:/{gone}"}, "argument": argument}),
-            "no template",
+            "not a resource template",
         ),
         (
             json!({"ref": prompt(), "argument": argument, "context": {"arguments": []}}),
