@@ -1,5 +1,5 @@
 // @ts-check
-// The console: connects, keeps what several views need, and shows the view that the address names.
+// The console: connects, holds the state shared by the views, and routes by the URL hash.
 
 import { ConnectError, connect } from "./client.js";
 import { fill, h, icon } from "./lib/dom.js";
@@ -11,24 +11,24 @@ import { Watched } from "./lib/watched.js";
 import { button, problem } from "./lib/parts.js";
 
 /**
- * @typedef {object} App What views are given.
+ * @typedef {object} App State and functions for views.
  * @property {import("./client.js").Client} client
  * @property {Sessions} sessions
  * @property {Watched} watched
- * @property {any} about What `admin/server` says.
- * @property {AbortSignal} signal Aborted when the view goes away.
- * @property {string[]} path The rest of the address, after the view.
+ * @property {any} about Result of `admin/server`.
+ * @property {AbortSignal} signal Aborted when the view is removed.
+ * @property {string[]} path Path after the view's name.
  * @property {(path: string) => void} go
  *
  * @typedef {object} View
  * @property {HTMLElement} element
- * @property {(path: string[]) => void} [open] Shows something else without building all again.
+ * @property {(path: string[]) => void} [open] Shows another path without rebuilding the view.
  */
 
-/** Views are loaded when they are first shown. @type {{name: string, title: string, load: () => Promise<(app: App) => View>}[]} */
+/** Views, loaded on first use. @type {{name: string, title: string, load: () => Promise<(app: App) => View>}[]} */
 const VIEWS = [
   { name: "tools", title: "Tools", load: async () => (await import("./views/tools.js")).toolsView },
-  { name: "conversations", title: "Conversations", load: async () => (await import("./views/conversations.js")).conversationsView },
+  { name: "sessions", title: "Sessions", load: async () => (await import("./views/sessions.js")).sessionsView },
   { name: "workflows", title: "Workflows", load: async () => (await import("./views/workflows.js")).workflowsView },
   { name: "resources", title: "Resources", load: async () => (await import("./views/resources.js")).resourcesView },
   { name: "prompts", title: "Prompts", load: async () => (await import("./views/prompts.js")).promptsView },
@@ -52,9 +52,7 @@ let routes = 0;
 function navLink(name, title) {
   const badge = h("span", { class: "badge", hidden: true });
   const drawing = icon(/** @type {any} */ (ICONS)[name]);
-  // The longest name does not fit beneath a drawing on a phone.
-  const label = title.length > 9 ? [h("span", { class: "long" }, title), h("span", { class: "short", "aria-hidden": "true" }, "Talks")] : [h("span", null, title)];
-  const link = h("a", { href: `#/${name}`, "data-view": name }, drawing, ...label, badge);
+  const link = h("a", { href: `#/${name}`, "data-view": name }, drawing, h("span", null, title), badge);
   return { link, badge };
 }
 
@@ -102,9 +100,9 @@ function showStatus() {
   );
 }
 
-/** Shows what the address names. */
+/** Shows the view of the current URL hash. */
 async function route() {
-  // A place within the page, such as the one to skip to, is no view.
+  // A fragment of the page, such as the skip link's, is not a view.
   if (shown && !location.hash.startsWith("#/")) return;
   const [name = "", ...path] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   const found = VIEWS.find((view) => view.name === name) ?? VIEWS[0];
@@ -112,7 +110,7 @@ async function route() {
   const route = ++routes;
   if (shown?.name === found.name && shown.view.open) return shown.view.open(path);
   const make = await found.load();
-  // Another address may have been called up meanwhile.
+  // The hash may have changed meanwhile.
   if (route !== routes) return;
   shown?.ended.abort();
   const ended = new AbortController();
@@ -128,7 +126,7 @@ async function route() {
   main.scrollTop = 0;
 }
 
-/** A part of the address as it was meant, or as it stands if somebody mistyped it. @param {string} part */
+/** Decodes a path segment; a malformed one is returned as is. @param {string} part */
 function decoded(part) {
   try {
     return decodeURIComponent(part);
@@ -137,10 +135,10 @@ function decoded(part) {
   }
 }
 
-/** Learns what the server offers, and has what happens pushed. Done again after every reconnect. */
+/** Loads the server's description and starts its pushes, after every connect. */
 async function settle() {
   about = await client.request("admin/server", {}, { repeat: true }).catch(() => ({}));
-  // Without what is pushed the rest works all the same.
+  // The console works without pushes.
   await watched.begin(client, about).catch(() => {});
   showStatus();
 }
@@ -155,7 +153,7 @@ async function begin(token) {
     transports: transports(),
   });
   client.answer("elicitation/create", elicit);
-  client.addEventListener("refused", () => askForToken("The token is not known any more."));
+  client.addEventListener("refused", () => askForToken("The token is no longer valid."));
   client.addEventListener("state", () => {
     showStatus();
     if (client.state === "open") settle().catch(() => {});
@@ -166,13 +164,13 @@ async function begin(token) {
 }
 
 function showWaiting() {
-  const badge = links.get("conversations")?.badge;
+  const badge = links.get("sessions")?.badge;
   if (!badge) return;
   badge.hidden = sessions.counts.waiting === 0;
   badge.textContent = sessions.counts.waiting.toLocaleString("en-US");
 }
 
-/** `?transport=http` does without WebTransport. @returns {("webtransport" | "http")[]} */
+/** Transports to try; `?transport=http` disables WebTransport. @returns {("webtransport" | "http")[]} */
 function transports() {
   const only = new URLSearchParams(location.search).get("transport");
   return only === "http" ? ["http"] : ["webtransport", "http"];
@@ -191,7 +189,7 @@ function askForToken(why) {
         start();
       },
     },
-    h("h1", null, "Come in"),
+    h("h1", null, "Sign in"),
     h("p", { class: "muted" }, why),
     h("div", { class: "field" }, h("label", { htmlFor: "token" }, "Token"), input),
     h("div", { class: "actions" }, h("button", { type: "submit", class: "button primary" }, "Connect")),
@@ -201,7 +199,7 @@ function askForToken(why) {
   input.focus();
 }
 
-/** Ends the view that is shown: what comes next has another connection. */
+/** Removes the current view, before another connection is opened. */
 function leave() {
   shown?.ended.abort();
   shown = null;
@@ -215,7 +213,7 @@ async function start() {
   } catch (error) {
     if (error instanceof ConnectError && error.status === 401) {
       const known = sessionStorage.getItem("token");
-      return askForToken(known ? "This token is not known here." : "This server lets only those in who have a token.");
+      return askForToken(known ? "Invalid token." : "This server requires a token.");
     }
     fill(main, problem(error), button("Try again", start));
   }
@@ -225,7 +223,7 @@ build();
 showStatus();
 sessions.addEventListener("change", showWaiting);
 addEventListener("hashchange", route);
-// What nobody looks at any more need not be pushed; a page that is kept is loaded again.
+// A hidden page needs no pushes; one restored from the back/forward cache is reloaded.
 addEventListener("pagehide", () => client?.close());
 addEventListener("pageshow", (event) => event.persisted && location.reload());
 start();

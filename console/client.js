@@ -1,14 +1,14 @@
 // @ts-check
 /**
- * A client of MCP Flow for browsers, without dependencies.
+ * MCP client for browsers, without dependencies.
  *
  *     import { connect } from "/client.js";
  *
  *     const client = await connect("http://127.0.0.1:4433");
  *     const result = await client.call("calculator.add", { a: 2, b: 3 });
  *
- * It speaks WebTransport where browser and server can, and Streamable HTTP otherwise. A connection
- * that breaks is made again by itself; `state` events tell. See `README.md` beside this file.
+ * Uses WebTransport if browser and server support it, and Streamable HTTP otherwise. Reconnects
+ * automatically and reports that by `state` events. See `README.md` in this directory.
  */
 
 import { HttpLink } from "./client/http.js";
@@ -19,28 +19,28 @@ export { ConnectError, LostError, RpcError };
 
 /**
  * @typedef {object} ConnectOptions
- * @property {string} [token] The bearer token to come in with, where one is needed.
- * @property {("webtransport" | "http")[]} [transports] What to try, in this order.
- * @property {"push" | "inline"} [interaction] Whether questions of conversations come as `prompt`
- *   events, or in the results of one's own requests.
- * @property {("json" | "cbor")[]} [encodings] How messages may be written by WebTransport, the best
- *   first. Browsers read and write JSON faster.
- * @property {object} [capabilities] What else the client can do, such as `{ elicitation: {} }`.
- * @property {string} [name] What the client calls itself.
+ * @property {string} [token] Bearer token.
+ * @property {("webtransport" | "http")[]} [transports] Transports to try, in order.
+ * @property {"push" | "inline"} [interaction] Delivery of session prompts: as `prompt` events, or in
+ *   the results of requests.
+ * @property {("json" | "cbor")[]} [encodings] Encodings for WebTransport, preferred first. Browsers
+ *   handle JSON faster.
+ * @property {object} [capabilities] Further client capabilities, such as `{ elicitation: {} }`.
+ * @property {string} [name] Name of the client.
  * @property {string} [version]
  *
  * @typedef {object} RequestOptions
  * @property {AbortSignal} [signal] Cancels the request.
- * @property {(progress: Progress) => void} [onProgress] Hears how far it has come.
- * @property {boolean} [repeat] Whether it may be sent again if the connection breaks before its
- *   answer has come: for what changes nothing, or is safe to repeat.
+ * @property {(progress: Progress) => void} [onProgress] Receives progress notifications.
+ * @property {boolean} [repeat] Send it again if the connection is lost before the response; for
+ *   idempotent requests.
  *
  * @typedef {{progress: number, total?: number, message?: string}} Progress
  * @typedef {"connecting" | "open" | "lost" | "closed"} State
  *
- * @typedef {object} Link What carries messages; see `client/http.js`.
+ * @typedef {object} Link Transport of messages; see `client/http.js`.
  * @property {"webtransport" | "http"} kind
- * @property {string} cancelMethod How a request is cancelled.
+ * @property {string} cancelMethod Notification that cancels a request.
  * @property {(message: any) => Promise<void>} send
  * @property {() => void} close
  * @property {(initialized: {protocolVersion: string}) => void} ready
@@ -50,7 +50,7 @@ export { ConnectError, LostError, RpcError };
 /**
  * Connects to a server.
  *
- * @param {string | URL} [url] Where it is; the path does not matter.
+ * @param {string | URL} [url] URL of the server; its path is ignored.
  * @param {ConnectOptions} [options]
  * @returns {Promise<Client>}
  */
@@ -64,25 +64,28 @@ export async function connect(url = location.origin, options = {}) {
  * A connection to a server. Events:
  *
  * - `state`: `detail` is the new {@link State};
- * - `refused`: the token is not good any more, and the connection is closed;
- * - `prompt`: a conversation asks; `detail` is `{sessionId, prompt, progress, respond(value)}`;
- * - `complete`: a conversation is over; `detail` is `{sessionId, result, summary}`;
+ * - `refused`: the token was rejected, and the connection is closed;
+ * - `prompt`: a session asks; `detail` is `{sessionId, prompt, progress, respond(value)}`;
+ * - `complete`: a session has completed; `detail` is `{sessionId, result, summary}`;
+ * - `expired`: a session has expired; `detail` is `{sessionId, expiredAt, limit}`, with `limit`
+ *   `"inactivity"` or `"duration"`;
  * - `notification`: `detail` is `{method, params}`;
  * - `message`: every message that is sent or received; `detail` is `{sent, message}`.
  */
 export class Client extends EventTarget {
   /** @type {Map<number, Pending>} */ #pending = new Map();
   /** @type {Map<string, (params: any) => any>} */ #handlers = new Map();
+  /** Sessions with an open prompt. @type {Map<string, OpenSession>} */ #sessions = new Map();
   /** @type {Link | null} */ #link = null;
-  /** Whether WebTransport has worked before, so that no network blocks it. */ #isReachable = false;
-  /** How often it has failed since. */ #failures = 0;
+  /** True once WebTransport has worked, so that the network does not block it. */ #isReachable = false;
+  /** Failures of WebTransport since. */ #failures = 0;
   /** @type {Promise<void> | null} */ #opening = null;
   #lastId = 0;
   #url;
   #options;
 
   /** @type {State} */ state = "connecting";
-  /** @type {any} What the server said of itself. */ server = null;
+  /** @type {any} Result of `initialize`. */ server = null;
 
   /** @param {URL} url @param {ConnectOptions} options */
   constructor(url, options) {
@@ -91,15 +94,15 @@ export class Client extends EventTarget {
     this.#options = options;
   }
 
-  /** How messages travel at the moment. @returns {"webtransport" | "http" | null} */
+  /** Current transport. @returns {"webtransport" | "http" | null} */
   get transport() {
     return this.#link?.kind ?? null;
   }
 
-  /** Connects, trying one transport after the other. Done by {@link connect}. */
+  /** Connects, trying the transports in order. Called by {@link connect}. */
   async open() {
     const transports = this.#options.transports ?? ["webtransport", "http"];
-    /** @type {unknown} */ let problem = new ConnectError("no transport can be used");
+    /** @type {unknown} */ let problem = new ConnectError("no transport is available");
     for (const transport of transports) {
       try {
         await this.#openBy(transport);
@@ -112,7 +115,7 @@ export class Client extends EventTarget {
         this.#link = null;
         if (this.state === "closed") break;
         if (error instanceof ConnectError && error.status === 401) break;
-        // A server that just comes back must not be met by another transport than before.
+        // A server that is restarting must not switch the client to another transport.
         if (error instanceof UnreachableError) break;
         if (transport === "webtransport" && this.#isReachable && ++this.#failures < 3) break;
       }
@@ -121,7 +124,7 @@ export class Client extends EventTarget {
   }
 
   /**
-   * Calls a tool, and gives its result.
+   * Calls a tool and returns its result.
    *
    * @param {string} name
    * @param {object} [args]
@@ -132,7 +135,7 @@ export class Client extends EventTarget {
   }
 
   /**
-   * Sends a request, and gives its result.
+   * Sends a request and returns its result.
    *
    * @param {string} method
    * @param {object} [params]
@@ -152,11 +155,11 @@ export class Client extends EventTarget {
   }
 
   /**
-   * Starts a conversation. Its questions come as `prompt` events, its end as a `complete` event,
-   * unless the client wants them inline.
+   * Starts a session of a flow. Its prompts arrive as `prompt` events, its result as a `complete`
+   * event, unless delivery is inline.
    *
    * @param {string} toolName
-   * @param {object} [initialParams] Answers that are known already, by their keys.
+   * @param {object} [initialParams] Answers in advance, by key.
    */
   async start(toolName, initialParams = {}) {
     const begun = await this.request("interaction.start", { toolName, initialParams });
@@ -166,7 +169,7 @@ export class Client extends EventTarget {
   }
 
   /**
-   * All entries of a list, such as `tools/list` with `tools`.
+   * Lists all entries of a paginated method, such as `tools/list` with `tools`.
    *
    * @param {string} method
    * @param {string} member
@@ -183,16 +186,15 @@ export class Client extends EventTarget {
     return all;
   }
 
-  /** Tells the server something. @param {string} method @param {object} [params] */
+  /** Sends a notification. @param {string} method @param {object} [params] */
   async notify(method, params = {}) {
     await this.#post({ jsonrpc: "2.0", method, params });
   }
 
   /**
-   * The bytes of content that travels beside its message: a `ref/stream` or a link to a download.
-   * Gives null for content that does not.
+   * Streams large content: a `ref/stream` or a link to a download. Returns null for other content.
    *
-   * @param {any} result The result the content is of.
+   * @param {any} result The result that has the content.
    * @param {any} content
    * @returns {Promise<ReadableStream<Uint8Array> | null>}
    */
@@ -201,8 +203,8 @@ export class Client extends EventTarget {
   }
 
   /**
-   * Answers requests of the server's, such as `elicitation/create`. What the function returns is
-   * the result.
+   * Sets the handler for a request of the server, such as `elicitation/create`. It returns the
+   * result.
    *
    * @param {string} method
    * @param {(params: any) => any} handler
@@ -211,7 +213,7 @@ export class Client extends EventTarget {
     this.#handlers.set(method, handler);
   }
 
-  /** Ends the connection for good. */
+  /** Closes the connection; the client does not reconnect. */
   close() {
     this.#become("closed");
     this.#link?.close();
@@ -271,7 +273,7 @@ export class Client extends EventTarget {
 
   /** @param {any} message */
   async #post(message) {
-    if (!this.#link) throw new LostError("there is no connection at the moment");
+    if (!this.#link) throw new LostError("not connected");
     this.dispatchEvent(new CustomEvent("message", { detail: { sent: true, message } }));
     await this.#link.send(message);
   }
@@ -283,10 +285,11 @@ export class Client extends EventTarget {
     if (message.id !== undefined) return void this.#asked(message);
     const { method, params } = message;
     if (method === "notifications/progress") this.#progress(params);
+    if (method === "interaction.expired") this.#expired(params ?? {});
     this.dispatchEvent(new CustomEvent("notification", { detail: { method, params } }));
   }
 
-  /** What comes late says less than what is known already. @param {any} params */
+  /** Handles progress; reports that do not increase are dropped. @param {any} params */
   #progress(params) {
     const pending = this.#pending.get(params?.progressToken);
     if (!pending || !(params.progress > pending.reached)) return;
@@ -312,7 +315,7 @@ export class Client extends EventTarget {
     settle(pending);
   }
 
-  /** Answers a request of the server's. @param {any} message */
+  /** Answers a request of the server. @param {any} message */
   async #asked({ id, method, params }) {
     /** @type {any} */ let outcome;
     try {
@@ -336,10 +339,11 @@ export class Client extends EventTarget {
         this.#prompt(params);
         return {};
       case "interaction.complete":
+        this.#end(params?.sessionId, new Error("the session has completed"));
         this.dispatchEvent(new CustomEvent("complete", { detail: params }));
         return {};
       default:
-        throw new UnknownMethod(`this client does not know ${method}`);
+        throw new UnknownMethod(`unknown method ${method}`);
     }
   }
 
@@ -347,19 +351,36 @@ export class Client extends EventTarget {
   #prompt({ sessionId, prompt, nextPrompt, progress }) {
     const asked = prompt ?? nextPrompt;
     const { turnId } = asked?.metadata ?? {};
+    const session = this.#sessions.get(sessionId) ?? { prompt: asked, end: null };
+    if (asked) this.#sessions.set(sessionId, Object.assign(session, { prompt: asked }));
     /** @param {any} value */
-    const respond = (value) =>
-      this.request(
-        "interaction.respond",
-        { sessionId, response: { value, turnId } },
-        { repeat: true },
-      );
+    const respond = async (value) => {
+      if (session.end) throw session.end;
+      if (!isSamePrompt(session.prompt, asked)) throw new Error("the question was superseded by another one");
+      const params = { sessionId, response: { value, turnId } };
+      return this.request("interaction.respond", params, { repeat: true });
+    };
     const detail = { sessionId, prompt: asked, progress, respond };
     const name = asked ? "prompt" : "progress";
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
 
-  /** The link broke: whoever waits is told, and another is made. @param {Link} link */
+  /** @param {any} params */
+  #expired({ sessionId, expiredAt, limit }) {
+    const data = { domain: "interaction", name: "SESSION_EXPIRED", sessionId, limit };
+    this.#end(sessionId, new RpcError({ code: -32002, message: `Session expired: ${sessionId}`, data }));
+    this.dispatchEvent(new CustomEvent("expired", { detail: { sessionId, expiredAt, limit } }));
+  }
+
+  /** Rejects later answers to a session's prompts. @param {string} sessionId @param {Error} error */
+  #end(sessionId, error) {
+    const session = this.#sessions.get(sessionId);
+    if (!session) return;
+    session.end = error;
+    this.#sessions.delete(sessionId);
+  }
+
+  /** Fails pending requests and reconnects. @param {Link} link */
   #lost(link) {
     if (link !== this.#link || this.state === "closed") return;
     this.#link = null;
@@ -368,7 +389,7 @@ export class Client extends EventTarget {
       this.#become("lost");
       this.#opening = this.#openAgain();
     }
-    this.#failAll(new LostError("the connection broke before the answer came"));
+    this.#failAll(new LostError("the connection was lost before the response"));
   }
 
   async #openAgain() {
@@ -412,11 +433,25 @@ export class Client extends EventTarget {
  * @property {(error: any) => void} reject
  * @property {() => void} done
  * @property {((progress: Progress) => void) | undefined} onProgress
- * @property {number} reached The last progress that was told.
+ * @property {number} reached Last reported progress.
  */
 
-/** The server asks for something that nobody here answers. */
+/** @typedef {{prompt: any, end: Error | null}} OpenSession The newest prompt, and why there are no more. */
+
+/**
+ * Whether a prompt asks the same question: after a rejection the server repeats it with the same
+ * turn.
+ *
+ * @param {any} newest
+ * @param {any} prompt
+ */
+function isSamePrompt(newest, prompt) {
+  const [turn, other] = [newest?.metadata?.turnId, prompt?.metadata?.turnId];
+  return turn === undefined && other === undefined ? newest?.message === prompt?.message : turn === other;
+}
+
+/** A request of the server without a handler. */
 class UnknownMethod extends Error {}
 
-/** Which request a result answers; streams are found by that. @type {WeakMap<object, number>} */
+/** Request id of each result, by which streams are found. @type {WeakMap<object, number>} */
 const requestIds = new WeakMap();

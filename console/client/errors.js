@@ -1,7 +1,7 @@
 // @ts-check
-// What can go wrong between a client and its server.
+// Errors of the client.
 
-/** The server answered with an error. */
+/** An error response of the server. */
 export class RpcError extends Error {
   /** @param {{code: number, message: string, data?: any}} error */
   constructor({ code, message, data }) {
@@ -12,7 +12,7 @@ export class RpcError extends Error {
   }
 }
 
-/** There is no connection to be had. A status of 401 means that a token is needed. */
+/** Connecting failed. Status 401 means that a token is required. */
 export class ConnectError extends Error {
   /** @param {string} message @param {number} [status] */
   constructor(message, status) {
@@ -22,10 +22,10 @@ export class ConnectError extends Error {
   }
 }
 
-/** Nothing answers at the server's address, by any transport. */
+/** The server cannot be reached by any transport. */
 export class UnreachableError extends ConnectError {}
 
-/** The connection broke before an answer came, so nobody knows what became of the request. */
+/** The connection was lost before the response; the request may have been processed. */
 export class LostError extends Error {
   /** @param {string} message */
   constructor(message) {

@@ -1,6 +1,5 @@
 // @ts-check
-// Streamable HTTP: each message is a POST, and what the server says of its own accord comes by one
-// long GET.
+// Streamable HTTP: each message is a POST; the server's own messages arrive on one long-lived GET.
 
 import { ConnectError, LostError } from "./errors.js";
 import { events } from "./sse.js";
@@ -11,7 +10,7 @@ export class HttpLink {
   kind = /** @type {const} */ ("http");
   handshake = {};
   cancelMethod = "notifications/cancelled";
-  /** Resolves when what the server sends can be heard. @type {Promise<void>} */ listening;
+  /** Resolves when the GET stream is open. @type {Promise<void>} */ listening;
   /** @type {string | null} */ #session = null;
   #revision = "";
   #ended = new AbortController();
@@ -30,7 +29,7 @@ export class HttpLink {
       this.#heard = resolve;
       this.#unheard = reject;
     });
-    // Whoever waits for it hears of it; not everyone does.
+    // Not every caller waits for it.
     this.listening.catch(() => {});
   }
 
@@ -43,7 +42,7 @@ export class HttpLink {
         Accept: "application/json, text/event-stream",
       }),
       body: JSON.stringify(message),
-      // A notification, such as a cancel, should leave even if the page is about to.
+      // A notification, such as a cancellation, should be sent even while the page unloads.
       keepalive: message.id === undefined,
     });
     this.#session ??= response.headers.get("Mcp-Session-Id");
@@ -51,7 +50,7 @@ export class HttpLink {
     this.#read(response).catch(() => this.#lose());
   }
 
-  /** The session is known: listen to what the server says by itself. @param {any} initialized */
+  /** Opens the GET stream after the handshake. @param {any} initialized */
   ready({ protocolVersion }) {
     this.#revision = protocolVersion;
     this.#listen().catch(() => this.#lose());
@@ -66,7 +65,7 @@ export class HttpLink {
   }
 
   /**
-   * Large content is a link to a download of the same server.
+   * Streams large content: a link to a download on the same server.
    *
    * @param {number} _
    * @param {any} content
@@ -88,7 +87,7 @@ export class HttpLink {
         if (event.id) headers["Last-Event-ID"] = event.id;
         if (event.data) this.#events.message(JSON.parse(event.data));
       }
-      // The server closed it in good order; a session that is gone says so when asked again.
+      // The server closed the stream; if the session is gone, the next request says so.
     }
   }
 
@@ -111,10 +110,10 @@ export class HttpLink {
       this.#lose();
       throw new LostError(`the server cannot be reached: ${error}`);
     }
-    // A refusal of one message is answered like any other.
+    // A rejected message has a JSON-RPC response.
     const isAnswer = response.headers.get("Content-Type")?.startsWith("application/json");
     if (response.ok || (response.status === 400 && isAnswer)) return response;
-    // The session is gone, as after a restart, or its token is.
+    // The session has ended, as after a restart, or its token is invalid.
     if (this.#session && url === this.#url && [401, 404].includes(response.status)) this.#lose();
     const text = await response.text().catch(() => "");
     throw new ConnectError(reason(text) || `the server answers ${response.status}`, response.status);
@@ -123,7 +122,7 @@ export class HttpLink {
   #lose() {
     if (this.#ended.signal.aborted) return;
     this.#ended.abort();
-    this.#unheard(new LostError("the connection broke before the server could be heard"));
+    this.#unheard(new LostError("the connection was lost before the GET stream was open"));
     this.#events.lost();
   }
 
@@ -136,12 +135,12 @@ export class HttpLink {
   }
 }
 
-/** Tokens are sent to the server itself and to nobody else. @param {string} uri @param {URL} url */
+/** Returns whether a URL has the server's origin, so that the token may be sent to it. @param {string} uri @param {URL} url */
 function isDownload(uri, url) {
   return URL.canParse(uri) && new URL(uri).origin === url.origin;
 }
 
-/** What an answer that is an error says. @param {string} text */
+/** Extracts the message of an error response. @param {string} text */
 function reason(text) {
   try {
     const { error } = JSON.parse(text);

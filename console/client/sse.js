@@ -1,9 +1,8 @@
 // @ts-check
-// Reading server-sent events from a response, which `EventSource` cannot do with headers of one's
-// own.
+// Server-sent events of a response; `EventSource` cannot send headers.
 
 /**
- * The events of a response, as they come.
+ * Yields the events of a response.
  *
  * @param {Response} response
  * @returns {AsyncGenerator<{id: string, data: string}>}
@@ -36,7 +35,7 @@ export async function* events(response) {
 /** @param {{id: string, data: string}} event @param {string} line */
 function add(event, line) {
   const colon = line.indexOf(":");
-  // A line that begins with a colon only shows that the stream is alive.
+  // A line that starts with a colon is a comment, used as a keep-alive.
   if (colon === 0) return;
   const name = colon < 0 ? line : line.slice(0, colon);
   const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");

@@ -1,6 +1,6 @@
 // @ts-check
-// WebTransport: one control stream for messages, each with its length before it, and a stream of
-// its own for everything large.
+// WebTransport: one control stream of length-prefixed messages, and one execution stream for each
+// large content.
 
 import * as cbor from "./cbor.js";
 import { ConnectError, LostError, UnreachableError } from "./errors.js";
@@ -11,30 +11,30 @@ export class WebTransportLink {
   kind = /** @type {const} */ ("webtransport");
   cancelMethod = "$/cancel";
   listening = Promise.resolve();
-  /** Streams that came before anyone asked for them. @type {Map<string, {stream: ReadableStream<Uint8Array>, clock: any}>} */ #came = new Map();
-  /** Whoever waits for a stream. @type {Map<string, Waiting>} */ #wanted = new Map();
-  /** How streams that have come are ended early. @type {Map<string, (why: string) => void>} */ #running = new Map();
-  /** Why streams will not come that nobody has asked for yet. @type {Map<string, string>} */ #failed = new Map();
-  /** How messages are written. @type {"json" | "cbor"} */ #encoding = "json";
-  /** The request whose answer says how, from then on. @type {any} */ #agreeing = null;
+  /** Streams that arrived before they were requested. @type {Map<string, {stream: ReadableStream<Uint8Array>, clock: any}>} */ #came = new Map();
+  /** Callers that wait for a stream. @type {Map<string, Waiting>} */ #wanted = new Map();
+  /** Functions that abort the open streams. @type {Map<string, (why: string) => void>} */ #running = new Map();
+  /** Reasons of failed streams that were not requested yet. @type {Map<string, string>} */ #failed = new Map();
+  /** Current encoding. @type {"json" | "cbor"} */ #encoding = "json";
+  /** Id of `initialize`, whose response sets the encoding. @type {any} */ #agreeing = null;
   #ended = false;
   #session;
   #writer;
   #events;
 
   /**
-   * Finds out from the server where and with which certificate, and connects.
+   * Gets the address and certificate hash from `/connect.json`, and connects.
    *
    * @param {URL} url
    * @param {string | undefined} token
    * @param {LinkEvents} events
-   * @param {boolean} isReachable Whether it worked before: then it is worth waiting for.
-   * @param {("json" | "cbor")[]} encodings How messages may be written, the best first.
+   * @param {boolean} isReachable True if it worked before; the timeout is longer then.
+   * @param {("json" | "cbor")[]} encodings Encodings, preferred first.
    */
   static async open(url, token, events, isReachable, encodings) {
-    // Browsers cannot send one when they open a session.
-    if (token) throw new ConnectError("a token cannot be sent by WebTransport");
-    if (!("WebTransport" in globalThis)) throw new ConnectError("no WebTransport in this browser");
+    // Browsers cannot send headers when they open a session.
+    if (token) throw new ConnectError("browsers cannot send a token over WebTransport");
+    if (!("WebTransport" in globalThis)) throw new ConnectError("this browser does not support WebTransport");
     const response = await fetch(new URL("/connect.json", url)).catch(() => null);
     if (!response) throw new UnreachableError("the server cannot be reached");
     const told = await response.json().catch(() => null);
@@ -90,7 +90,7 @@ export class WebTransportLink {
       await this.#writer.write(frame);
     } catch {
       this.#lose();
-      throw new LostError("the connection broke");
+      throw new LostError("the connection was lost");
     }
   }
 
@@ -103,13 +103,13 @@ export class WebTransportLink {
     try {
       this.#session.close();
     } catch {
-      // It was closed already.
+      // Already closed.
     }
   }
 
   /**
-   * Large content is a stream that the server has opened for the request. One that ends before all
-   * of it has come is an error to its reader.
+   * Streams large content on the execution stream that the server opened for the request. A stream
+   * that ends early fails.
    *
    * @param {number} requestId
    * @param {any} content
@@ -134,12 +134,12 @@ export class WebTransportLink {
     if (failed !== undefined) throw new LostError(failed);
     if (this.#ended) throw new LostError("the stream was lost with its connection");
     return new Promise((resolve, reject) => {
-      const clock = setTimeout(() => this.#fail(key, "the stream has not come"), ARRIVAL);
+      const clock = setTimeout(() => this.#fail(key, "the stream did not arrive in time"), ARRIVAL);
       this.#wanted.set(key, { resolve, reject, clock });
     });
   }
 
-  /** A stream will not come, or not go on. @param {string} key @param {string} why */
+  /** Fails a stream, whether it has arrived or not. @param {string} key @param {string} why */
   #fail(key, why) {
     this.#running.get(key)?.(why);
     const wanted = this.#wanted.get(key);
@@ -149,13 +149,13 @@ export class WebTransportLink {
     wanted.reject(new LostError(why));
   }
 
-  /** The server says that a stream has failed. @param {any} params */
+  /** Handles `$/streamError`. @param {any} params */
   #streamError({ requestId, streamTag, error }) {
     const key = `${requestId}/${streamTag}`;
-    const why = `the server gave up the stream: ${String(error).slice(0, LONGEST_REASON)}`;
+    const why = `the server aborted the stream: ${String(error).slice(0, LONGEST_REASON)}`;
     if (!this.#running.has(key)) {
       this.#failed.set(key, why);
-      // As many as anybody may still ask for.
+      // Bounded: the oldest are dropped.
       for (const oldest of this.#failed.keys()) {
         if (this.#failed.size <= MOST_FAILED) break;
         this.#failed.delete(oldest);
@@ -187,20 +187,20 @@ export class WebTransportLink {
     return this.#encoding === "cbor" ? cbor.decode(bytes) : JSON.parse(decoder.decode(bytes));
   }
 
-  /** What may be lost, such as progress, comes by datagrams: a channel, the request, the params. */
+  /** Reads datagrams (progress, log messages): channel, flags, request id, params. */
   async #readDatagrams() {
     const datagrams = this.#session.datagrams.readable.getReader();
     for (;;) {
       const { done, value } = await datagrams.read();
       if (done) return;
       const method = CHANNELS[Number(value[0])];
-      // Flags are of a version to come.
+      // Flags are reserved.
       if (value.length < 6 || value[1] !== 0 || !method) continue;
       try {
         const params = this.#decode(value.subarray(6));
         if (params && typeof params === "object") this.#events.message({ jsonrpc: "2.0", method, params });
       } catch {
-        // It makes no sense, and what may be lost may be dropped.
+        // Invalid datagrams are dropped.
       }
     }
   }
@@ -222,7 +222,7 @@ export class WebTransportLink {
     const key = `${view(head).getUint32(0)}/${view(head).getUint32(4)}`;
     const wanted = this.#wanted.get(key);
     const { stream, fail } = source.rest(() => this.#running.delete(key));
-    // The reason may overtake the stream.
+    // `$/streamError` may arrive before the stream.
     if (this.#failed.has(key)) return void stream.cancel().catch(() => {});
     this.#running.set(key, fail);
     if (wanted) {
@@ -230,7 +230,7 @@ export class WebTransportLink {
       this.#wanted.delete(key);
       return wanted.resolve(stream);
     }
-    // One that nobody reads holds up the others.
+    // An unread stream takes flow control credit from the others.
     const forget = () => {
       this.#came.delete(key);
       stream.cancel().catch(() => {});
@@ -247,7 +247,7 @@ export class WebTransportLink {
 
 /** @typedef {{resolve: (stream: ReadableStream<Uint8Array>) => void, reject: (error: Error) => void, clock: any}} Waiting */
 
-/** Bytes that are taken in the lengths one wants. */
+/** Reads exact numbers of bytes from a stream. */
 class Source {
   /** @type {Uint8Array} */ #rest = new Uint8Array();
   #reader;
@@ -257,7 +257,7 @@ class Source {
     this.#reader = readable.getReader();
   }
 
-  /** So many bytes, or null if there are no more. @param {number} length */
+  /** Reads `length` bytes; null at the end of the stream. @param {number} length */
   async take(length) {
     /** @type {Uint8Array[]} */ const pieces = [];
     let missing = length;
@@ -283,9 +283,9 @@ class Source {
   }
 
   /**
-   * Everything that is left, as a stream, and how to end it early.
+   * The remaining bytes as a stream, and a function that aborts it.
    *
-   * @param {() => void} ended Is told when there is no more.
+   * @param {() => void} ended Called at the end of the stream.
    * @returns {{stream: ReadableStream<Uint8Array>, fail: (why: string) => void}}
    */
   rest(ended) {
@@ -309,12 +309,12 @@ class Source {
       },
       async pull() {
         const next = await reader.read().catch(async (error) => {
-          // The reason for a reset comes by the control stream, perhaps a moment later.
+          // The reason for a reset arrives on the control stream, perhaps later.
           await new Promise((resolve) => {
             settle = () => resolve(null);
             setTimeout(settle, REASON_TIME);
           });
-          fail(`the stream was cut off: ${error.message ?? error}`);
+          fail(`the stream was reset: ${error.message ?? error}`);
         });
         if (isOver || !next) return;
         if (next.value) return controller.enqueue(next.value);
@@ -332,7 +332,7 @@ class Source {
   }
 }
 
-/** Lets a stream of so many bytes through, and no other. @param {number} size */
+/** Fails a stream that does not have exactly `size` bytes. @param {number} size */
 function exactly(size) {
   let done = 0;
   return new TransformStream({
@@ -357,7 +357,7 @@ async function within(limit, promise, giveUp) {
   /** @type {any} */ let clock;
   const late = new Promise((_, reject) => {
     clock = setTimeout(() => {
-      reject(new ConnectError("WebTransport does not answer"));
+      reject(new ConnectError("WebTransport timed out"));
       giveUp();
     }, limit);
   });
@@ -381,24 +381,24 @@ function view(bytes) {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** What comes by datagrams. @type {Record<number, string>} */
+/** Notifications sent as datagrams, by channel. @type {Record<number, string>} */
 const CHANNELS = { 1: "notifications/progress", 3: "notifications/message" };
 
-/** How long a stream may take to come after it is named, in milliseconds. */
+/** Timeout for the arrival of a stream that a result names, in milliseconds. */
 const ARRIVAL = 10_000;
 
-/** How long the reason for a reset may take to come, in milliseconds. */
+/** Time to wait for the reason of a reset, in milliseconds. */
 const REASON_TIME = 1000;
 
-/** How much of a reason is shown, in characters, and how many are kept. */
+/** Maximum length of a reason, in characters, and maximum number of stored reasons. */
 const LONGEST_REASON = 4096;
 const MOST_FAILED = 64;
 
-/** How long a stream is kept for someone to ask for it, in milliseconds. */
+/** Time for which an unrequested stream is kept, in milliseconds. */
 const KEPT = 60_000;
 
-/** Time to connect before another transport is taken, in milliseconds: UDP may be blocked. */
+/** Connect timeout before the next transport is tried, in milliseconds: UDP may be blocked. */
 const CONNECT_TIMEOUT = 2500;
 
-/** Time to connect again to a server that was reached before. */
+/** Connect timeout for a server that was reached before. */
 const RECONNECT_TIMEOUT = 15_000;

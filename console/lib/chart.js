@@ -1,5 +1,5 @@
 // @ts-check
-// Lines over time, drawn as SVG.
+// Line charts over time, as SVG.
 
 import { h } from "./dom.js";
 
@@ -8,7 +8,7 @@ const SVG = "http://www.w3.org/2000/svg";
 /**
  * @typedef {object} Line
  * @property {string} label
- * @property {string} kind The class it is drawn with.
+ * @property {string} kind CSS class of the line.
  * @property {(second: any) => number} value
  */
 
@@ -56,7 +56,7 @@ export function chart(title, lines, format) {
   const set = (seconds) => {
     const values = lines.map(({ value }) => seconds.map(value));
     const top = Math.max(1e-9, ...values.flat());
-    // A minute from the start, so that the first seconds are not a line at the edge.
+    // At least one minute, so that the first seconds are not at the very edge.
     const span = Math.max(60, seconds.length);
     since.textContent = span > 90 ? `${Math.round(span / 60)} minutes ago` : "1 minute ago";
     const step = WIDTH / (span - 1);
@@ -82,5 +82,5 @@ export function chart(title, lines, format) {
 const WIDTH = 600;
 const HEIGHT = 140;
 
-/** How much is shown: five minutes. */
+/** Length of the chart in seconds. */
 export const SECONDS = 300;

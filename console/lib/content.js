@@ -1,5 +1,5 @@
 // @ts-check
-// What tools, prompts and resources give, shown by what it is.
+// Renders content blocks of tools, prompts and resources by type.
 
 import { h } from "./dom.js";
 import { bytes } from "./format.js";
@@ -14,33 +14,33 @@ import { button } from "./parts.js";
  */
 
 /**
- * The result of a tool.
+ * Renders the result of a tool.
  *
  * @param {Client} client
  * @param {any} result
- * @param {Hint} [hint] What is known of a stream, which says nothing of itself.
+ * @param {Hint} [hint] Name and size of a stream, if known.
  */
 export function toolResult(client, result, hint = {}) {
   const structured = result.structuredContent;
-  // Structured results are said as text as well, for clients that know no other.
+  // Structured content is repeated as text for older clients.
   const isSaid = (/** @type {any} */ one) => structured !== undefined && one.type === "text" && JSON.stringify(asData(one.text)) === JSON.stringify(structured);
   const said = (result.content ?? []).filter((/** @type {any} */ one) => !isSaid(one));
   const pieces = said.map((/** @type {any} */ one) => content(client, result, one, hint));
   return h(
     "div",
     { class: result.isError ? "result failed" : "result" },
-    result.isError && h("p", { class: "chip error" }, "The tool says it failed"),
+    result.isError && h("p", { class: "chip error" }, "The tool failed"),
     ...pieces,
-    structured !== undefined && h("div", { class: "structured" }, h("h3", null, "Structured"), data(structured)),
-    pieces.length === 0 && structured === undefined && h("p", { class: "muted" }, "Nothing came back."),
+    structured !== undefined && h("div", { class: "structured" }, h("h3", null, "Structured content"), data(structured)),
+    pieces.length === 0 && structured === undefined && h("p", { class: "muted" }, "Empty result."),
   );
 }
 
 /**
- * One piece of content.
+ * Renders one content block.
  *
  * @param {Client} client
- * @param {any} result What it belongs to.
+ * @param {any} result The result that has it.
  * @param {any} one
  * @param {Hint} [hint]
  * @returns {HTMLElement}
@@ -50,7 +50,7 @@ export function content(client, result, one, hint = {}) {
     case "text":
       return text(String(one.text));
     case "image":
-      // One that is elsewhere is not fetched: whoever keeps it there would learn who looks at it.
+      // An external image is not fetched, since that would reveal the user to its server.
       if (!one.data) return link(String(one.url ?? "An image without data"), String(one.url ?? ""));
       return h("img", { class: "picture", src: dataUrl(one), alt: one.alt ?? "An image from the tool" });
     case "audio":
@@ -65,7 +65,7 @@ export function content(client, result, one, hint = {}) {
   }
 }
 
-/** The contents of a resource. @param {any} one */
+/** Renders the contents of a resource. @param {any} one */
 export function resource(one) {
   const name = String(one.uri ?? "").split("/").pop() || "resource";
   const kind = String(one.mimeType ?? "");
@@ -83,7 +83,7 @@ export function resource(one) {
   return h("div", { class: "attachment" }, h("span", null, name), h("span", { class: "muted" }, bytes(one.blob.length * 0.75)), button("Save", save));
 }
 
-/** Something that travels beside its message. @param {Client} client @param {any} result @param {any} one @param {Hint} hint */
+/** Renders large content, which is downloaded separately. @param {Client} client @param {any} result @param {any} one @param {Hint} hint */
 function large(client, result, one, hint) {
   const told = one._meta?.["mcp-flow/download"] ?? {};
   const name = one.name ?? told.name ?? hint.name ?? (String(one.uri ?? "").split("/").pop() || "stream");
@@ -103,7 +103,7 @@ function isOwn(one) {
   return one.type === "ref/stream" || (URL.canParse(one.uri) && new URL(one.uri).origin === location.origin);
 }
 
-/** Text: JSON as a tree, Markdown as such, everything else as it is. @param {string} said */
+/** Renders text: JSON as a tree, Markdown formatted, everything else verbatim. @param {string} said */
 export function text(said) {
   const value = asData(said);
   if (value !== undefined) return data(value);
@@ -112,7 +112,7 @@ export function text(said) {
   return h("pre", { class: "plain", tabIndex: 0 }, shown);
 }
 
-/** Data: a list of like objects as a table, everything else as a tree. @param {any} value */
+/** Renders data: an array of flat objects as a table, everything else as a tree. @param {any} value */
 export function data(value) {
   return isTable(value) ? table(value) : h("div", { class: "json-root" }, tree(value));
 }
@@ -146,11 +146,11 @@ function table(rows) {
   );
 }
 
-/** Only kinds that cannot run anything become addresses. @param {any} one */
+/** A data URL; only for types that cannot contain scripts. @param {any} one */
 function dataUrl(one) {
   const kind = /^(image|audio)\/[\w.+-]+$/.test(one.mimeType ?? "") ? one.mimeType : "application/octet-stream";
   return `data:${kind};base64,${one.data ?? ""}`;
 }
 
-/** How many characters are shown at once. */
+/** Maximum number of characters shown. */
 const LONGEST = 500_000;

@@ -1,11 +1,11 @@
 // @ts-check
-// Making elements. Texts are always set as text, so nothing a tool says can become markup.
+// Element creation. Text is always set as text, so that no server text becomes markup.
 
 /** @typedef {Node | string | number | null | undefined | false} Child */
 
 /**
- * An element with its properties and children. `on…` members are listeners, `class` and names with
- * a dash are attributes, everything else is set as a property where there is one.
+ * Creates an element. `on…` members are listeners, `class` and names with a dash are attributes,
+ * everything else is set as a property if the element has it.
  *
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} tag
@@ -20,7 +20,7 @@ export function h(tag, props, ...children) {
   return element;
 }
 
-/** Puts other children in. @param {Element} element @param {...(Child | Child[])} children */
+/** Replaces the children of an element. @param {Element} element @param {...(Child | Child[])} children */
 export function fill(element, ...children) {
   element.replaceChildren(...nodes(children));
 }
@@ -49,7 +49,7 @@ function set(element, name, value) {
   }
 }
 
-/** A drawing of 24 by 24, by its paths. @param {string} paths @param {string} [kind] */
+/** Creates an icon of 24 by 24 units from its path data. @param {string} paths @param {string} [kind] */
 export function icon(paths, kind = "icon") {
   const name = "http://www.w3.org/2000/svg";
   const drawing = document.createElementNS(name, "svg");
@@ -64,13 +64,13 @@ export function icon(paths, kind = "icon") {
 
 let last = 0;
 
-/** An id that no other element has. @param {string} name */
+/** Creates a unique element id. @param {string} name */
 export function unique(name) {
   return `${name}-${++last}`;
 }
 
 /**
- * Runs something once in the next frame, however often it is asked for.
+ * Returns a function that schedules `run` once for the next frame.
  *
  * @param {() => void} run
  */

@@ -1,6 +1,5 @@
 // @ts-check
-// Everything large, in a tray that stays while one does something else: several at once, each with
-// its bar.
+// Downloads of large content, in a tray that stays open across views.
 
 import { fill, h, icon } from "./dom.js";
 import { bytes } from "./format.js";
@@ -10,7 +9,7 @@ import { iconButton, progressBar, toast } from "./parts.js";
 /**
  * @typedef {object} Wanted
  * @property {string} name
- * @property {number | Promise<number | undefined>} [size] How long it is, as soon as that is known.
+ * @property {number | Promise<number | undefined>} [size] Size in bytes, as soon as it is known.
  * @property {() => Promise<ReadableStream<Uint8Array> | null>} open
  */
 
@@ -25,7 +24,7 @@ class Downloads {
     this.#list,
   );
 
-  /** Begins to read something large. @param {Wanted} wanted */
+  /** Starts a download. @param {Wanted} wanted */
   async start({ name, size, open }) {
     const bar = progressBar(name);
     const told = h("span", { class: "muted small numbers" }, "waiting");
@@ -45,7 +44,7 @@ class Downloads {
     Promise.resolve(size).then((known) => (length = known));
     try {
       const stream = await open();
-      if (!stream) throw new Error("the stream is not there any more");
+      if (!stream) throw new Error("the stream is no longer available");
       const blob = await read(stream, ended.signal, (done, rate) => {
         bar.set(done, length);
         fill(told, `${bytes(done)}${length ? ` of ${bytes(length)}` : ""} at ${bytes(rate)}/s`);
@@ -63,12 +62,12 @@ class Downloads {
     }
   }
 
-  /** Hands something to the browser to keep. @param {string} name @param {Blob} blob */
+  /** Saves a blob as a file. @param {string} name @param {Blob} blob */
   save(name, blob) {
     const address = URL.createObjectURL(blob);
     h("a", { href: address, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(address), 60_000);
-    toast(`${name} is saved`);
+    toast(`Saved ${name}`);
   }
 
   /** @param {number} change */
@@ -86,8 +85,7 @@ class Downloads {
 }
 
 /**
- * Reads a stream to its end. The browser keeps large blobs on disk, so they are put together as it
- * goes and not at the end.
+ * Reads a stream to its end. Chunks are merged into blobs on the way, which browsers keep on disk.
  *
  * @param {ReadableStream<Uint8Array>} stream
  * @param {AbortSignal} signal
@@ -123,5 +121,5 @@ async function read(stream, signal, tell) {
 
 const PIECE = 8 * 1024 * 1024;
 
-/** The downloads of this page. */
+/** Downloads of this page. */
 export const downloads = new Downloads();

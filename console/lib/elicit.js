@@ -1,5 +1,5 @@
 // @ts-check
-// What a tool asks while it runs (`elicitation/create`), in a dialog.
+// Elicitations (`elicitation/create`) in a dialog.
 
 import { fill, h } from "./dom.js";
 import { objectForm } from "./form.js";
@@ -7,7 +7,7 @@ import { link } from "./markdown.js";
 import { button } from "./parts.js";
 
 /**
- * Asks the user, and gives the result of the request.
+ * Asks the user and returns the result of the request.
  *
  * @param {any} params
  * @returns {Promise<{action: "accept" | "decline" | "cancel", content?: any}>}
@@ -33,15 +33,15 @@ export function elicit({ message, requestedSchema, url }) {
     };
     const dialog = h(
       "dialog",
-      { class: "dialog", "aria-label": "The tool asks" },
+      { class: "dialog", "aria-label": "Input required" },
       h(
         "form",
         { class: "question", noValidate: true, onsubmit: accept },
-        h("p", { class: "chip accent" }, "The tool asks"),
+        h("p", { class: "chip accent" }, "Input required"),
         h("p", { class: "question-text" }, String(message ?? "")),
         url ? h("p", null, link(String(url), String(url))) : form.element,
         problem,
-        h("div", { class: "actions" }, h("button", { type: "submit", class: "button primary" }, url ? "I have been there" : "Answer"), button("Decline", () => end("decline"))),
+        h("div", { class: "actions" }, h("button", { type: "submit", class: "button primary" }, url ? "Continue" : "Answer"), button("Decline", () => end("decline"))),
       ),
     );
     dialog.addEventListener("cancel", () => end("cancel"));

@@ -1,12 +1,11 @@
 // @ts-check
-// A form made of a JSON Schema. What it cannot show as a field of its own is written as JSON.
+// A form for a JSON Schema. Values without a field of their own are entered as JSON.
 
 import { fill, h, unique } from "./dom.js";
 import { button } from "./parts.js";
 
 /**
- * A field of a form. `read` throws an Error that says what is wrong, and gives undefined for what
- * was left out.
+ * A form field. `read` throws an Error for an invalid value, and returns undefined for an empty one.
  *
  * @typedef {object} Field
  * @property {HTMLElement} element
@@ -18,8 +17,8 @@ import { button } from "./parts.js";
  * The fields of an object.
  *
  * @param {any} schema
- * @param {any} [values] What to begin with.
- * @param {number} [depth] How far within another it is.
+ * @param {any} [values] Initial values.
+ * @param {number} [depth] Nesting depth.
  * @returns {Field}
  */
 export function objectForm(schema, values = {}, depth = 0) {
@@ -44,7 +43,7 @@ export function objectForm(schema, values = {}, depth = 0) {
         try {
           const given = field.read();
           if (given !== undefined) value[name] = given;
-          else if (isRequired) throw new Error("This is needed.");
+          else if (isRequired) throw new Error("This field is required.");
         } catch (error) {
           field.complain(/** @type {Error} */ (error).message);
           first ??= field;
@@ -52,7 +51,7 @@ export function objectForm(schema, values = {}, depth = 0) {
       }
       if (first) {
         /** @type {HTMLElement | null} */ (first.element.querySelector("input, select, textarea"))?.focus();
-        throw new Error("Mend what is marked.");
+        throw new Error("Correct the marked fields.");
       }
       return value;
     },
@@ -71,7 +70,7 @@ export function objectForm(schema, values = {}, depth = 0) {
  * @returns {Field}
  */
 export function labelled(name, schema, isRequired, value, root, depth = 0) {
-  // A schema may be within itself, without end.
+  // A schema may be recursive.
   if (schema.type === "object" && schema.properties && depth < DEEPEST) {
     const inner = objectForm({ ...schema, $defs: root.$defs }, value, depth + 1);
     const legend = h("legend", null, schema.title ?? name);
@@ -114,7 +113,7 @@ function kindOf(schema) {
 /**
  * @typedef {object} Control
  * @property {HTMLElement} element
- * @property {HTMLElement} input What the label belongs to.
+ * @property {HTMLElement} input Element of the label.
  * @property {() => any} read
  * @property {boolean} [isInline]
  *
@@ -144,7 +143,7 @@ function controlFor(schema, value, root, name) {
   return jsonControl(value);
 }
 
-/** What can be chosen, if a schema lists it. @param {any} schema */
+/** Options of a schema with an enumeration. @param {any} schema */
 function optionsOf(schema) {
   if (schema.enum) return schema.enum.map((/** @type {any} */ value) => ({ value, label: String(value) }));
   const choices = schema.oneOf ?? schema.anyOf;
@@ -278,7 +277,7 @@ function readJson(said) {
   try {
     return JSON.parse(said);
   } catch {
-    if (/^\s*[[{"]/.test(said)) throw new Error("This is not JSON yet.");
+    if (/^\s*[[{"]/.test(said)) throw new Error("Invalid JSON.");
     return said;
   }
 }

@@ -3,7 +3,7 @@
 
 export const ICONS = {
   tools: "M4 7h10M18 7h2M4 12h2M10 12h10M4 17h8M16 17h4M16 5v4M8 10v4M14 15v4",
-  conversations: "M4 5h12v8H9l-4 3.5V13H4zM19 9h1v8h-1v3l-4-3h-5",
+  sessions: "M4 5h12v8H9l-4 3.5V13H4zM19 9h1v8h-1v3l-4-3h-5",
   workflows: "M6 5v14M6 8h6a3 3 0 0 1 3 3v2a3 3 0 0 0 3 3M4.5 5h3M4.500 19h3M16.500 16h3",
   resources: "M6 3.500h8l4 4v13H6zM14 3.500v4h4M9 12h6M9 16h6",
   prompts: "M4 6h16v10H12l-4 4v-4H4zM8 10h8M8 13h5",

@@ -1,14 +1,14 @@
 // @ts-check
-// JSON as people read it: a tree to open, and coloured text.
+// JSON as a collapsible tree and as highlighted text.
 
 import { h } from "./dom.js";
 
 /**
- * A value as a tree whose branches open on demand, so that a large one costs what is looked at.
+ * A value as a tree whose branches are rendered on demand.
  *
  * @param {any} value
  * @param {string} [name]
- * @param {number} [open] How many levels are open from the start.
+ * @param {number} [open] Number of levels that are open initially.
  * @returns {HTMLElement}
  */
 export function tree(value, name, open = 2) {
@@ -59,10 +59,10 @@ function leaf(value) {
 }
 
 /**
- * JSON text with colours, indented if it can be read whole.
+ * JSON text with syntax highlighting, indented if it is complete.
  *
  * @param {string} text
- * @param {string} label What it is, for those who listen.
+ * @param {string} label Accessible name.
  */
 export function code(text, label) {
   const shown = pretty(text);
@@ -94,8 +94,8 @@ function pretty(text) {
 
 const TOKENS = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)|\b(?:true|false|null)\b/g;
 
-/** How many members of a value are shown at once. */
+/** Maximum number of members shown at once. */
 const MOST = 100;
 
-/** How much text is coloured; more would take longer than a frame. */
+/** Maximum length of highlighted text; more would take longer than a frame. */
 const LONGEST = 40_000;

@@ -1,12 +1,12 @@
 // @ts-check
-// The Markdown that tools write: headings, lists, code, tables, emphasis and links. It is made of
-// elements and texts one by one, so nothing in it can become markup of its own.
+// Markdown: headings, lists, code, tables, emphasis and links. Rendered as elements and text nodes,
+// so that nothing in it becomes markup.
 
 import { h } from "./dom.js";
 
-/** Whether a text looks as if it were written in Markdown. @param {string} text */
+/** Returns whether a text looks like Markdown. @param {string} text */
 export function isMarkdown(text) {
-  // The beginning tells, and a long text could be made to be searched for minutes.
+  // Only the beginning is searched; a hostile text could make the search slow.
   return /^#{1,6} \S|^```|^[ \t]*[-*] \S.*\n[ \t]*[-*] \S|^\|.+\|[ \t]*\r?\n\|[ :|-]+\||\*\*\S.*\S\*\*|\[[^[\]]+\]\([^)\s]+\)/m.test(text.slice(0, 10_000));
 }
 
@@ -20,12 +20,12 @@ export function markdown(text) {
   return out;
 }
 
-/** Reads one block, and says where the next begins. @param {string[]} lines @param {number} at @param {HTMLElement} out */
+/** Renders one block and returns the line of the next. @param {string[]} lines @param {number} at @param {HTMLElement} out */
 function block(lines, at, out) {
   const line = lines[at] ?? "";
   const heading = /^(#{1,6}) +(.*)$/.exec(line);
   if (heading) {
-    // Beneath the headings of the page.
+    // Below the heading levels of the page.
     const level = Math.min(6, (heading[1] ?? "").length + 2);
     out.append(h(/** @type {"h3"} */ (`h${level}`), null, ...inline(heading[2] ?? "")));
     return at + 1;
@@ -112,20 +112,20 @@ function inline(text) {
   return out;
 }
 
-/** A text with places to break where it has none for long: browsers take seconds to find them. @param {string} text @returns {(Node | string)[]} */
+/** Adds break opportunities to long words, which browsers lay out slowly. @param {string} text @returns {(Node | string)[]} */
 function breakable(text) {
   return text.split(/(\S{400})/).flatMap((part) => (part.length === 400 ? [part, h("wbr")] : [part]));
 }
 
-/** Only addresses of the web become links. @param {string} label @param {string} target */
+/** A link; only http and https URLs. @param {string} label @param {string} target */
 export function link(label, target) {
   const isWeb = /^https?:\/\//i.test(target) && URL.canParse(target);
   if (!isWeb) return h("span", null, label);
   return h("a", { href: target, target: "_blank", rel: "noopener noreferrer" }, label);
 }
 
-/** None of it looks far ahead for an end that may not come: texts may be made to take long. */
+/** Patterns with bounded lookahead, so that hostile texts take linear time. */
 const SPANS = /`([^`\n]+)`|\*\*([^*\n]+)\*\*|(?<![\w*])[*_]([^*_\n]+)[*_](?![\w*])|\[([^[\]\n]+)\]\(([^)\s]{1,500})\)|https?:\/\/[^\s<>"')]+/g;
 
-/** How much of a text is laid out. */
+/** Maximum length of rendered text. */
 const LONGEST = 100_000;

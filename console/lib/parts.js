@@ -1,5 +1,5 @@
 // @ts-check
-// Pieces that several views are made of.
+// Components shared by the views.
 
 import { fill, h, icon, unique } from "./dom.js";
 import { ICONS } from "./icons.js";
@@ -27,7 +27,7 @@ export function button(label, onclick, props = {}) {
   return h("button", { type: "button", class: "button", onclick, ...props }, label);
 }
 
-/** A button that shows a drawing only. @param {string} name @param {string} label @param {() => void} onclick */
+/** A button with an icon only. @param {string} name @param {string} label @param {() => void} onclick */
 export function iconButton(name, label, onclick) {
   const drawing = icon(/** @type {any} */ (ICONS)[name]);
   const props = { type: "button", class: "icon-button", title: label, "aria-label": label, onclick };
@@ -35,7 +35,7 @@ export function iconButton(name, label, onclick) {
 }
 
 /**
- * A field to search by.
+ * A search field.
  *
  * @param {string} label
  * @param {(text: string) => void} onchange
@@ -53,7 +53,7 @@ export function search(label, onchange) {
 }
 
 /**
- * One of several, as a row of buttons.
+ * A segmented control.
  *
  * @template {string} T
  * @param {string} label
@@ -80,7 +80,7 @@ export function segments(label, options, chosen, onchoose) {
   };
   show(chosen);
   const element = h("div", { class: "segments", role: "group", "aria-label": label }, ...buttons.values());
-  /** Shows how many there are of each. @param {Record<string, number>} counts */
+  /** Shows a count on each segment. @param {Record<string, number>} counts */
   const setCounts = (counts) => {
     for (const [name, badge] of badges) {
       const text = (counts[name] ?? 0).toLocaleString("en-US");
@@ -92,12 +92,12 @@ export function segments(label, options, chosen, onchoose) {
   return { element, setCounts };
 }
 
-/** What is shown where there is nothing. @param {string} title @param {string} about @param {...Child} more */
+/** Placeholder for an empty view. @param {string} title @param {string} about @param {...Child} more */
 export function empty(title, about, ...more) {
   return h("div", { class: "empty" }, h("h2", null, title), h("p", { class: "muted" }, about), ...more);
 }
 
-/** Something went wrong. @param {unknown} error */
+/** Renders an error. @param {unknown} error */
 export function problem(error) {
   const said = /** @type {any} */ (error);
   const name = said?.data?.name;
@@ -111,7 +111,7 @@ export function problem(error) {
   );
 }
 
-/** How far something has come. @param {string} label */
+/** A progress bar. @param {string} label */
 export function progressBar(label) {
   const bar = h("div", { class: "bar-fill" });
   const element = h("div", { class: "bar", role: "progressbar", "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 100 }, bar);
@@ -127,7 +127,7 @@ export function progressBar(label) {
   };
 }
 
-/** A text to copy, with a button to do so. @param {string} label @param {() => string} text */
+/** A button that copies a text. @param {string} label @param {() => string} text */
 export function copyButton(label, text) {
   const one = h(
     "button",
@@ -135,7 +135,7 @@ export function copyButton(label, text) {
       type: "button",
       class: "button quiet small",
       onclick: async () => {
-        if (!(await copy(text()))) return toast("This browser copies on pages of https or localhost only");
+        if (!(await copy(text()))) return toast("Copying needs https or localhost.");
         fill(one, icon(ICONS.check), "Copied");
         setTimeout(() => fill(one, icon(ICONS.copy), label), 1500);
       },
@@ -146,14 +146,14 @@ export function copyButton(label, text) {
   return one;
 }
 
-/** Whether it was copied. @param {string} text */
+/** Copies a text; returns whether that succeeded. @param {string} text */
 async function copy(text) {
-  // There is no clipboard on pages that are neither encrypted nor of this machine.
+  // The clipboard API needs a secure context.
   const copying = navigator.clipboard?.writeText(text);
   return copying ? copying.then(() => true, () => false) : false;
 }
 
-/** What hides until it is wanted. @param {string} title @param {...Child} children */
+/** Collapsible content. @param {string} title @param {...Child} children */
 export function fold(title, ...children) {
   return h("details", { class: "fold" }, h("summary", null, title), h("div", null, ...children));
 }
@@ -164,7 +164,7 @@ export function fact(name, value) {
 }
 
 /**
- * A message that goes away by itself, and is read out.
+ * A toast: a temporary message, announced to screen readers.
  *
  * @param {string} text
  */

@@ -1,6 +1,5 @@
 // @ts-check
-// A question of a conversation as a form, with the rules it carries. The server judges every answer
-// itself; what is checked here only saves a round.
+// A session prompt as a form with its validation rules. The server validates every answer again.
 
 import { fill, h, unique } from "./dom.js";
 import { checkText, labelled, objectForm } from "./form.js";
@@ -9,9 +8,9 @@ import { button } from "./parts.js";
 
 /**
  * @param {any} prompt
- * @param {(value: any) => Promise<string | null>} answer Gives what was wrong with it, if anything.
- * @returns {{element: HTMLElement, complain: (prompt: any) => void}} `complain` shows what the
- *   prompt says of the last answer, and leaves what was typed.
+ * @param {(value: any) => Promise<string | null>} answer Sends an answer; returns its validation error.
+ * @returns {{element: HTMLElement, complain: (prompt: any) => void}} `complain` shows the prompt's
+ *   validation error and keeps the input.
  */
 export function questionForm(prompt, answer) {
   const id = unique("answer");
@@ -54,7 +53,7 @@ export function questionForm(prompt, answer) {
   return { element: form, complain: show };
 }
 
-/** What was wrong, and what would be right. @param {{error: string, suggestion?: string}} said */
+/** Joins a validation error and its suggestion. @param {{error: string, suggestion?: string}} said */
 export function wrongWith({ error, suggestion }) {
   const end = /[.!?]$/.test(error) ? "" : ".";
   return suggestion && suggestion !== error ? `${error}${end} ${suggestion}` : error;
@@ -64,7 +63,7 @@ export function wrongWith({ error, suggestion }) {
  * @typedef {object} Answering
  * @property {HTMLElement} element
  * @property {() => any} read
- * @property {boolean} [labels] False where the question is no label of one field.
+ * @property {boolean} [labels] False if the question does not label a single field.
  * @property {string} [submit]
  * @property {(give: (value: any) => void) => HTMLElement} [buttons]
  *
@@ -101,7 +100,7 @@ function controlFor(prompt, id) {
 
 /** @param {string} value @param {any} rules */
 function needed(value, rules) {
-  if (value === "" && rules.required) throw new Error("An answer is needed.");
+  if (value === "" && rules.required) throw new Error("An answer is required.");
   return value;
 }
 
@@ -159,7 +158,7 @@ function choice(prompt, id) {
     labels: false,
     read() {
       const chosen = /** @type {HTMLInputElement | null} */ (element.querySelector("input:checked"));
-      if (!chosen) throw new Error("Choose one.");
+      if (!chosen) throw new Error("Select an option.");
       return choices[Number(chosen.value)].value;
     },
   };
@@ -173,7 +172,7 @@ function file(rules, described) {
     element: h("div", null, input, about),
     async read() {
       const chosen = input.files?.[0];
-      if (!chosen) throw new Error("Choose a file.");
+      if (!chosen) throw new Error("Select a file.");
       if (rules.maxSize && chosen.size > rules.maxSize) throw new Error(`At most ${bytes(rules.maxSize)}.`);
       const raw = new Uint8Array(await chosen.arrayBuffer());
       let letters = "";

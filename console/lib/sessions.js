@@ -1,5 +1,5 @@
 // @ts-check
-// All conversations one may see, kept up to date by what the server pushes.
+// The sessions that the user may see, updated by the server's pushes.
 
 /**
  * @typedef {object} Row
@@ -15,17 +15,17 @@
  * @typedef {"waiting" | "working" | "finished"} Phase
  */
 
-/** Tells by `change` events, of which one may stand for many changes. */
+/** Emits `change` events, one of which may cover many changes. */
 export class Sessions extends EventTarget {
   /** @type {Map<string, Row>} */ rows = new Map();
   /** Newest first. @type {Row[]} */ ordered = [];
   /** @type {Record<Phase, number>} */ counts = { waiting: 0, working: 0, finished: 0 };
   isLoading = false;
   #loads = 0;
-  /** What was listed or pushed since the list was begun; all else is gone. */ #seen = new Set();
+  /** Ids listed or pushed since loading started; all others are removed. */ #seen = new Set();
 
   /**
-   * Lists everything again. What is pushed meanwhile is newer than what is listed.
+   * Lists all sessions again. Pushed changes win over listed ones.
    *
    * @param {import("../client.js").Client} client
    */
@@ -53,7 +53,7 @@ export class Sessions extends EventTarget {
     this.#tell();
   }
 
-  /** Takes in what was pushed. Whether all has to be listed again. @param {any} params */
+  /** Applies a pushed change. Returns true if all sessions have to be listed again. @param {any} params */
   apply({ sessions = [], progress = [], forgotten = [], missed }) {
     if (missed) return true;
     let isNew = false;
@@ -72,9 +72,9 @@ export class Sessions extends EventTarget {
     return false;
   }
 
-  /** @type {Map<string, number>} Where each row is in `ordered`. */ #places = new Map();
+  /** @type {Map<string, number>} Index of each row in `ordered`. */ #places = new Map();
 
-  /** Whether it was not known before. @param {Row} row */
+  /** Adds or replaces a row. Returns true if it is new. @param {Row} row */
   #put(row) {
     const known = this.rows.get(row.sessionId);
     if (known) this.counts[phaseOf(known.state)] -= 1;
@@ -116,7 +116,7 @@ export function phaseOf(state) {
   return ["completed", "cancelled", "error", "expired"].includes(state) ? "finished" : "working";
 }
 
-/** A state in words. @param {string} state */
+/** Display name of a state. @param {string} state */
 export function wordFor(state) {
   return { waiting_user: "waiting", processing: "processing", idle: "starting", completed: "completed", cancelled: "cancelled", error: "failed" }[state] ?? state;
 }

@@ -1,15 +1,14 @@
 // @ts-check
-// A list of any length of which only what can be seen is there. Rows are of one height and are used
-// again, so ten thousand cost as much as twenty.
+// Virtual list: only the visible rows have elements, which are reused. All rows have one height.
 
 import { eachFrame, h } from "./dom.js";
 
 /**
  * @template T
  * @typedef {object} Options
- * @property {string} label What is listed.
+ * @property {string} label Accessible name of the list.
  * @property {number} height Of one row, in pixels.
- * @property {() => {element: HTMLElement, show: (item: T) => void}} row Makes a row to be filled.
+ * @property {() => {element: HTMLElement, show: (item: T) => void}} row Creates a reusable row.
  * @property {(item: T) => string} key
  * @property {(item: T) => void} onopen
  */
@@ -45,13 +44,13 @@ export class VirtualList {
     this.#watch.observe(this.element);
   }
 
-  /** Shows other items, or the same ones changed. @param {T[]} items */
+  /** Replaces the items. @param {T[]} items */
   set(items) {
     this.#items = items;
     this.#draw();
   }
 
-  /** Marks the one that is open. @param {string | null} key */
+  /** Marks the selected item. @param {string | null} key */
   choose(key) {
     this.#chosen = key;
     const place = this.#items.findIndex((item) => this.#options.key(item) === key);
@@ -80,7 +79,7 @@ export class VirtualList {
       if (!isThere) return;
       row.show(item);
       const isChosen = key(item) === this.#chosen;
-      // Most rows stand where they stood, and are touched only if something is different.
+      // Rows are updated only if something has changed.
       const standing = `${place} ${count} ${isChosen} ${place === this.#active}`;
       if (row.element.dataset.standing === standing) return;
       row.element.dataset.standing = standing;
@@ -137,7 +136,7 @@ export class VirtualList {
   }
 }
 
-/** How many rows are kept above and below what can be seen. */
+/** Number of extra rows above and below the visible ones. */
 const BESIDE = 4;
 
 let rows = 0;

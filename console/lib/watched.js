@@ -1,13 +1,13 @@
 // @ts-check
-// What the server pushes to those who look after it: sessions, exchanges, figures.
+// Pushes of the admin extension: sessions, exchanges and metrics.
 
 import { SECONDS } from "./chart.js";
 
-/** Tells by `traffic` and `stats` events; sessions go to where they are kept. */
+/** Emits `traffic` and `stats` events; session changes go to `Sessions`. */
 export class Watched extends EventTarget {
   /** Newest last. @type {any[]} */ exchanges = [];
   /** Oldest first. @type {any[]} */ seconds = [];
-  /** Whether traffic and figures may be seen. */ all = false;
+  /** True if the user may see traffic and metrics. */ all = false;
   #sessions;
 
   /** @param {import("./sessions.js").Sessions} sessions */
@@ -17,7 +17,7 @@ export class Watched extends EventTarget {
   }
 
   /**
-   * Has everything pushed that may be seen.
+   * Starts the watches that the user is permitted.
    *
    * @param {import("../client.js").Client} client
    * @param {any} about
@@ -31,7 +31,7 @@ export class Watched extends EventTarget {
         this.#take(client, method, params);
       });
     }
-    // Figures are counted from now on, so that there is something to see when they are looked at.
+    // Metrics are recorded from now on, so that the charts have data when they are opened.
     const topics = this.all ? ["sessions", "stats"] : ["sessions"];
     this.#watches.clear();
     this.#watches.add((await client.request("admin/watch", { topics })).watchId);
@@ -41,7 +41,7 @@ export class Watched extends EventTarget {
   }
 
   /**
-   * Has a topic pushed, beginning with what the server has kept of it, as long as a view is shown.
+   * Watches a topic with its history while a view is shown.
    *
    * @param {import("../client.js").Client} client
    * @param {"traffic" | "stats"} topic
@@ -50,7 +50,7 @@ export class Watched extends EventTarget {
   want(client, topic, signal) {
     this.#wanted.set(topic, this.#want(client, topic));
     signal.addEventListener("abort", async () => {
-      // Not the one that was begun here, if the connection was made anew.
+      // After a reconnection it is another watch than the one started here.
       const watching = this.#wanted.get(topic);
       this.#wanted.delete(topic);
       const watchId = (await watching) ?? 0;
@@ -69,17 +69,17 @@ export class Watched extends EventTarget {
       this.#tell(topic);
       return told.watchId;
     } catch {
-      // The connection broke; whoever connects again asks again.
+      // The connection was lost; the watch is started again after the reconnection.
       return 0;
     }
   }
 
   /** @type {Set<number>} */ #watches = new Set();
-  /** What views have pushed beside, and the watch it comes by. @type {Map<string, Promise<number>>} */ #wanted = new Map();
+  /** Watches started by views, by topic. @type {Map<string, Promise<number>>} */ #wanted = new Map();
 
   /** @param {import("../client.js").Client} client @param {string} method @param {any} params */
   #take(client, method, params) {
-    // A watch that was begun before a reconnect is not this one.
+    // Ignores watches of an earlier connection.
     if (params?.watchId !== undefined && !this.#watches.has(params.watchId)) return;
     switch (method) {
       case "notifications/admin/sessions":
@@ -102,14 +102,14 @@ export class Watched extends EventTarget {
   }
 }
 
-/** What is known, and what comes after it. @param {any[]} known @param {any[]} more @param {string} by */
+/** Appends the entries that are newer than the last known one. @param {any[]} known @param {any[]} more @param {string} by */
 function newer(known, more, by) {
   const last = known.at(-1)?.[by] ?? -1;
   return [...known, ...more.filter((one) => one[by] > last)];
 }
 
-/** Clients that are listened to already. */
+/** Clients that have a listener. */
 const known = new WeakSet();
 
-/** How many exchanges are kept, as many as the server keeps. */
+/** Maximum number of exchanges, the same as the server's. */
 const MOST = 500;

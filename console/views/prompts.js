@@ -27,11 +27,11 @@ export function promptsView(app) {
     show();
     const prompt = prompts.find((one) => one.name === path[0]);
     if (prompt) fill(detail, ...promptDetail(app, prompt));
-    else fill(detail, empty("Pick a prompt", "Fill it in, and see what a model would be told."));
+    else fill(detail, empty("Select a prompt", "Fill in its arguments to see the messages."));
   };
   const load = async () => {
     try {
-      if (!app.client.server?.capabilities?.prompts) return fill(detail, empty("No prompts", "This server offers none."));
+      if (!app.client.server?.capabilities?.prompts) return fill(detail, empty("No prompts", "This server has none."));
       prompts = await app.client.list("prompts/list", "prompts");
       open(path);
     } catch (error) {
@@ -44,7 +44,7 @@ export function promptsView(app) {
   });
   const split = h("div", { class: "split" }, h("div", { class: "pick" }, finder, count, list), detail);
   load();
-  return { element: h("div", { class: "view" }, head("Prompts", "Texts for models, made to measure."), split), open };
+  return { element: h("div", { class: "view" }, head("Prompts", "Prompts of this server."), split), open };
 }
 
 /** @param {any} prompt @param {boolean} isOpen */
@@ -83,7 +83,7 @@ function promptDetail(app, prompt) {
       "form",
       { class: "card", onsubmit: get },
       ...fields.map((/** @type {any} */ { element }) => element),
-      h("div", { class: "actions" }, h("button", { type: "submit", class: "button primary" }, "Make it")),
+      h("div", { class: "actions" }, h("button", { type: "submit", class: "button primary" }, "Render")),
     ),
     made,
   ];

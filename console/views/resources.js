@@ -24,14 +24,14 @@ export function resourcesView(app) {
     fill(count, plural(found.length, "resource"), found.length > MOST && `, ${MOST} shown`);
     fill(list, ...templates.map(templateEntry), ...found.slice(0, MOST).map(entry));
     fetchAll.disabled = chosen.size === 0;
-    fetchAll.textContent = chosen.size > 1 ? `Download ${chosen.size} at once` : "Download";
+    fetchAll.textContent = chosen.size > 1 ? `Download ${chosen.size}` : "Download";
   };
   /** @param {any} one */
   const entry = (one) => {
     const box = h("input", {
       type: "checkbox",
       checked: chosen.has(one.uri),
-      "aria-label": `Choose ${one.name}`,
+      "aria-label": `Select ${one.name}`,
       onchange: () => {
         if (box.checked) chosen.add(one.uri);
         else chosen.delete(one.uri);
@@ -66,7 +66,7 @@ export function resourcesView(app) {
     split.classList.toggle("opened", path[0] !== undefined);
     show();
     const [uri] = path;
-    if (uri === undefined) return fill(detail, empty("Pick a resource", "Its contents are read when you open it."));
+    if (uri === undefined) return fill(detail, empty("Select a resource", "Its contents are shown here."));
     const template = templates.find((one) => one.uriTemplate === uri);
     const known = all.find((one) => one.uri === uri);
     fill(detail, h("a", { class: "back", href: "#/resources" }, "All resources"), ...(template ? fillIn(app, template) : read(app, uri, known, AbortSignal.any([app.signal, leaving.signal]))));
@@ -104,7 +104,7 @@ export function resourcesView(app) {
   });
   const split = h("div", { class: "split" }, h("div", { class: "pick" }, finder, count, list), detail);
   load();
-  return { element: h("div", { class: "view" }, head("Resources", "What clients can read, and be told of when it changes.", fetchAll), split), open };
+  return { element: h("div", { class: "view" }, head("Resources", "Resources that clients can read and subscribe to.", fetchAll), split), open };
 }
 
 /**
@@ -157,8 +157,8 @@ function read(app, uri, known, shown) {
   shown.addEventListener("abort", () => app.client.request("resources/unsubscribe", { uri }).catch(() => {}));
   return [
     h("header", { class: "detail-head" }, h("h2", null, known?.title ?? known?.name ?? uri), h("p", { class: "mono small muted" }, uri)),
-    h("dl", { class: "facts" }, fact("Kind", known?.mimeType), fact("Size", known?.size === undefined ? "–" : bytes(known.size))),
-    h("div", { class: "actions" }, button("Download", () => fetchOne(app, known ?? { uri, name: uri }), { class: "button primary" }), copyButton("Address", () => uri)),
+    h("dl", { class: "facts" }, fact("Type", known?.mimeType), fact("Size", known?.size === undefined ? "–" : bytes(known.size))),
+    h("div", { class: "actions" }, button("Download", () => fetchOne(app, known ?? { uri, name: uri }), { class: "button primary" }), copyButton("URI", () => uri)),
     body,
   ];
 }

@@ -1,6 +1,6 @@
 // @ts-check
-// A run of a workflow: what was done and what came of it, the step it is at, what is left. Everything
-// goes by the tools any client has; a run that somebody else goes on with is followed.
+// A workflow run: finished steps with their output, the current step, the remaining steps. Uses the
+// workflow tools only, and follows runs that another client continues.
 
 import { eachFrame, fill, h, icon, unique } from "../lib/dom.js";
 import { downloads } from "../lib/downloads.js";
@@ -13,7 +13,7 @@ import { phaseOf } from "../lib/sessions.js";
 /** The flow that runs are sessions of. */
 const FLOW = "workflow_run";
 
-/** Calls a workflow tool, and gives what it says as data. @param {import("../app.js").App} app @param {string} name @param {object} args */
+/** Calls a workflow tool and returns its structured result. @param {import("../app.js").App} app @param {string} name @param {object} args */
 export async function ask(app, name, args) {
   const result = await app.client.call(name, args);
   const text = result.content?.[0]?.text ?? "{}";
@@ -77,11 +77,11 @@ export function runTrack(app, workflow, id, shown) {
   /** @param {any} run @param {any[]} done */
   const items = (run, done) => {
     const doneIds = new Set(done.map(({ stepId }) => stepId));
-    const past = done.map((one, place) => item(place + 1, "done", one.title, [one.round && `round ${one.round}`, one.confirmed && "agreed to"], fold("What came of it", markdown(one.output))));
+    const past = done.map((one, place) => item(place + 1, "done", one.title, [one.round && `round ${one.round}`, one.confirmed && "confirmed"], fold("Output", markdown(one.output))));
     const now = current(run, done.length + 1);
     const isOver = standing("", run.status)[1] === "finished";
     const left = isOver ? [] : workflow.steps.filter((/** @type {any} */ step) => !doneIds.has(step.id) && !covers(step, run.step?.id) && ![...doneIds].some((one) => covers(step, one)));
-    return [...past, ...now, ...left.map((/** @type {any} */ step, /** @type {number} */ place) => item(done.length + now.length + place + 1, "open", step.title ?? step.id, [step.requireConfirmation === true && "needs a yes"]))];
+    return [...past, ...now, ...left.map((/** @type {any} */ step, /** @type {number} */ place) => item(done.length + now.length + place + 1, "open", step.title ?? step.id, [step.requireConfirmation === true && "needs confirmation"]))];
   };
   /** What is to be done now. @param {any} run @param {number} number */
   const current = (run, number) => {
@@ -92,8 +92,8 @@ export function runTrack(app, workflow, id, shown) {
     }
     if (run.status !== "waiting_for_confirmation") return run.reason ? [item(number, "open", run.reason, [])] : [];
     const say = (/** @type {boolean} */ value) => act(() => app.client.request("interaction.respond", { sessionId: id, response: { value, turnId: run.turnId } }));
-    const question = h("div", { class: "card" }, markdown(run.question), h("div", { class: "actions" }, button("Yes, go on", () => say(true), { class: "button primary" }), button("No, do it again", () => say(false))));
-    return [item(number, "next", "A person has to agree", ["needs a yes"], question)];
+    const question = h("div", { class: "card" }, markdown(run.question), h("div", { class: "actions" }, button("Approve", () => say(true), { class: "button primary" }), button("Reject and redo", () => say(false))));
+    return [item(number, "next", "Confirmation required", ["needs confirmation"], question)];
   };
   /** Does something to the run, and shows what came of it. @param {() => Promise<unknown>} work */
   const act = async (work) => {
@@ -138,8 +138,8 @@ function stepForm(step, give) {
     send.disabled = false;
   };
   const field = (/** @type {string} */ id, /** @type {string} */ label, /** @type {HTMLElement} */ input) => h("div", { class: "field" }, h("label", { htmlFor: id }, label), input);
-  const more = field(context, "What is known", known);
-  return h("form", { class: "fields", onsubmit: submit }, !onlyContext && field(output, "What came of it", text), onlyContext ? more : fold("Something to note for later steps", more), h("div", { class: "actions" }, send));
+  const more = field(context, "Context", known);
+  return h("form", { class: "fields", onsubmit: submit }, !onlyContext && field(output, "Output", text), onlyContext ? more : fold("Context for later steps", more), h("div", { class: "actions" }, send));
 }
 
 /** `name=value` a line, where the value is JSON, or plain text if it is none. @param {string} text */
@@ -176,9 +176,9 @@ function standing(state, status) {
   if (state === "completed" || status === "complete") return ["complete", "finished"];
   if (state === "cancelled" || status === "cancelled") return ["cancelled", "finished"];
   if (state === "error" || status === "failed" || status === "expired") return ["failed", "finished"];
-  if (status === "waiting_for_confirmation") return ["waits for a person", "waiting"];
-  if (phaseOf(state || "waiting_user") === "working" || status === "working") return ["at work", "working"];
-  return [status === "refused" ? "to be done again" : "at a step", "waiting"];
+  if (status === "waiting_for_confirmation") return ["waiting for confirmation", "waiting"];
+  if (phaseOf(state || "waiting_user") === "working" || status === "working") return ["running", "working"];
+  return [status === "refused" ? "rejected" : "in progress", "waiting"];
 }
 
 /** Calls back when a run has moved, this one if it is named, at most once a frame. @param {import("../app.js").App} app @param {() => void} then @param {string} [id] */

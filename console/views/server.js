@@ -1,5 +1,5 @@
 // @ts-check
-// Server: where it listens, who is connected, what it allows, and how it has been doing.
+// Server: addresses, connections, limits and metrics.
 
 import { chart } from "../lib/chart.js";
 import { eachFrame, fill, h } from "../lib/dom.js";
@@ -8,9 +8,9 @@ import { empty, fact, head, problem } from "../lib/parts.js";
 
 /** @param {import("../app.js").App} app @returns {import("../app.js").View} */
 export function serverView(app) {
-  const title = head("Server", "Where it listens, what it allows, and how it is doing.");
+  const title = head("Server", "Addresses, limits and metrics.");
   if (!app.watched.all) {
-    return { element: h("div", { class: "view" }, title, empty("Not for you", "Only those who look after this server see this. It is started with --admin NAME.")) };
+    return { element: h("div", { class: "view" }, title, empty("Permission required", "Only admins can see this. Start the server with --admin NAME.")) };
   }
   const tiles = h("div", { class: "tiles" });
   const facts = h("div", { class: "cards" });
@@ -46,7 +46,7 @@ export function serverView(app) {
       tile("Connections", count(last?.connections ?? 0)),
       tile("Memory", last?.memory ? bytes(last.memory) : "–"),
       tile("Waiting", count(app.sessions.counts.waiting)),
-      tile("Up for", duration(Date.now() - (about.startedAt ?? Date.now()))),
+      tile("Uptime", duration(Date.now() - (about.startedAt ?? Date.now()))),
     );
   });
   const load = async () => {
@@ -80,23 +80,23 @@ function cards(about) {
   const limits = about.limits ?? {};
   return [
     card("Transports", ...listed.map(([name, label]) => fact(label, h("span", { class: "mono small" }, places[name])))),
-    card("Connections", ...connections.map(([name, one]) => fact(name, `${count(/** @type {any} */ (one).open)} open, ${count(/** @type {any} */ (one).total)} in all`))),
+    card("Connections", ...connections.map(([name, one]) => fact(name, `${count(/** @type {any} */ (one).open)} open, ${count(/** @type {any} */ (one).total)} total`))),
     card(
-      "Conversations",
+      "Sessions",
       fact("Store", h("span", { class: "mono small" }, store ?? "–")),
       fact("Flows", (about.flows ?? []).join(", ")),
       fact("In memory", count(about.sessionsInMemory ?? 0)),
-      fact("For each owner", count(limits.sessionsPerOwner ?? 0)),
-      fact("Wait for an answer", limits.inactivitySeconds ? duration(limits.inactivitySeconds * 1000) : "–"),
+      fact("Maximum per owner", count(limits.sessionsPerOwner ?? 0)),
+      fact("Inactivity timeout", limits.inactivitySeconds ? duration(limits.inactivitySeconds * 1000) : "–"),
     ),
     card(
       "Limits",
-      fact("Message", bytes(limits.frame)),
-      fact("Calls at once", count(limits.concurrency ?? 0)),
-      fact("Waiting calls", bytes(limits.parkedBytes)),
-      fact("Unsent replies", bytes(limits.outboundBytes)),
-      fact("Result in a message", bytes(limits.inlineBytes)),
-      fact("One call", duration((limits.callSeconds ?? 0) * 1000)),
+      fact("Message size", bytes(limits.frame)),
+      fact("Concurrent calls", count(limits.concurrency ?? 0)),
+      fact("Queued calls", bytes(limits.parkedBytes)),
+      fact("Unsent responses", bytes(limits.outboundBytes)),
+      fact("Inline result", bytes(limits.inlineBytes)),
+      fact("Call timeout", duration((limits.callSeconds ?? 0) * 1000)),
     ),
   ];
 }

@@ -30,7 +30,7 @@ export function toolsView(app) {
     show();
     const tool = tools.find((one) => one.name === path[0]);
     if (tool) fill(detail, ...shown(tool));
-    else fill(detail, empty("Pick a tool", "What it takes and what it answers is shown here."));
+    else fill(detail, empty("Select a tool", "Its arguments and result are shown here."));
   };
   /** One whose schema makes no sense must not take the others along. @param {any} tool */
   const shown = (tool) => {
@@ -58,7 +58,7 @@ export function toolsView(app) {
   });
   const split = h("div", { class: "split" }, h("div", { class: "pick" }, finder, count, list), detail);
   load();
-  return { element: h("div", { class: "view" }, head("Tools", "Everything this server can do for a client."), split), open };
+  return { element: h("div", { class: "view" }, head("Tools", "Tools of this server."), split), open };
 }
 
 /** @param {any} tool @param {boolean} isOpen */
@@ -69,7 +69,7 @@ function entry(tool, isOpen) {
     h(
       "a",
       { href: `#/tools/${encodeURIComponent(tool.name)}`, "aria-current": isOpen ? "true" : undefined },
-      h("span", { class: "pick-name" }, tool.title ?? tool.name, isFlow(tool) && h("span", { class: "chip accent" }, "asks")),
+      h("span", { class: "pick-name" }, tool.title ?? tool.name, isFlow(tool) && h("span", { class: "chip accent" }, "interactive")),
       h("span", { class: "pick-about muted" }, tool.description ?? ""),
     ),
   );
@@ -127,7 +127,7 @@ function toolDetail(app, tool) {
   const talk = async () => {
     try {
       const begun = await app.client.request("interaction.start", { toolName: tool.name });
-      app.go(`conversations/${begun.sessionId}`);
+      app.go(`sessions/${begun.sessionId}`);
     } catch (error) {
       fill(answer, problem(error));
     }
@@ -141,14 +141,14 @@ function toolDetail(app, tool) {
       h(
         "form",
         { class: "card", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), void call()) },
-        form.element.children.length > 0 ? form.element : h("p", { class: "muted" }, "It takes no arguments."),
-        h("div", { class: "actions" }, run, isFlow(tool) && button("Start a conversation", talk), stop, told),
+        form.element.children.length > 0 ? form.element : h("p", { class: "muted" }, "No arguments."),
+        h("div", { class: "actions" }, run, isFlow(tool) && button("Start a session", talk), stop, told),
         bar.element,
         answer,
       ),
-      h("div", { class: "card sunken" }, h("h3", null, "On the wire"), exchange),
+      h("div", { class: "card sunken" }, h("h3", null, "Messages"), exchange),
     ),
-    fold("Schema", code(JSON.stringify(tool.inputSchema), "Schema of the arguments"), tool.outputSchema && code(JSON.stringify(tool.outputSchema), "Schema of the result")),
+    fold("Schema", code(JSON.stringify(tool.inputSchema), "Input schema"), tool.outputSchema && code(JSON.stringify(tool.outputSchema), "Output schema")),
   ];
 }
 
@@ -174,10 +174,10 @@ function hintFor(client, { path }, { content = [] }) {
 function annotations(tool) {
   const hints = tool.annotations ?? {};
   const words = [
-    hints.readOnlyHint && "reads only",
-    hints.destructiveHint && "may destroy",
-    hints.idempotentHint && "safe to repeat",
-    hints.openWorldHint && "reaches outside",
+    hints.readOnlyHint && "read-only",
+    hints.destructiveHint && "destructive",
+    hints.idempotentHint && "idempotent",
+    hints.openWorldHint && "open world",
   ].filter(Boolean);
   return words.length > 0 ? h("p", { class: "chips" }, ...words.map((word) => h("span", { class: "chip" }, word))) : null;
 }

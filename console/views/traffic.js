@@ -10,12 +10,12 @@ import { VirtualList } from "../lib/virtual.js";
 /** @param {import("../app.js").App} app @returns {import("../app.js").View} */
 export function trafficView(app) {
   if (!app.watched.all) {
-    return { element: h("div", { class: "view" }, head("Traffic", "The last exchanges of everyone."), empty("Not for you", "Only those who look after this server see its traffic. It is started with --admin NAME.")) };
+    return { element: h("div", { class: "view" }, head("Traffic", "Recent requests of all clients."), empty("Permission required", "Only admins can see traffic. Start the server with --admin NAME.")) };
   }
   /** @type {any[] | null} */ let held = null;
   /** @type {"all" | "failed"} */ let kind = "all";
   let wanted = "";
-  const detail = h("section", { class: "detail", "aria-label": "Exchange" }, empty("Pick an exchange", "Both sides of it are shown here."));
+  const detail = h("section", { class: "detail", "aria-label": "Exchange" }, empty("Select an exchange", "Its request and response are shown here."));
   const count = h("p", { class: "muted small numbers" });
   const list = new VirtualList({
     label: "Exchanges, newest first",
@@ -39,12 +39,12 @@ export function trafficView(app) {
   });
   const pause = button("Pause", () => {
     held = held ? null : app.watched.exchanges;
-    pause.textContent = held ? "Go on" : "Pause";
+    pause.textContent = held ? "Resume" : "Pause";
     pause.setAttribute("aria-pressed", String(held !== null));
     show();
   });
   const kinds = segments(
-    "Which exchanges",
+    "Filter by outcome",
     [
       { value: "all", label: "All" },
       { value: "failed", label: "Failed" },
@@ -69,7 +69,7 @@ export function trafficView(app) {
     detail,
   );
   show();
-  return { element: h("div", { class: "view fixed" }, head("Traffic", "The last exchanges of everyone, as they happen.", pause), split) };
+  return { element: h("div", { class: "view fixed" }, head("Traffic", "Recent requests of all clients, live.", pause), split) };
 }
 
 /** What an exchange is about: the tool, the prompt, the address, the session. @param {any} item */
@@ -114,14 +114,14 @@ function exchange(item, back) {
     h(
       "dl",
       { class: "facts" },
-      fact("Took", duration(item.time)),
+      fact("Latency", duration(item.time)),
       fact("Request", bytes(item.requestBytes)),
       fact("Response", bytes(item.responseBytes)),
-      fact("By", item.transport),
+      fact("Transport", item.transport),
       fact("Client", item.client),
-      fact("For", item.principal),
+      fact("Principal", item.principal),
       fact("Revision", item.revision),
-      fact("At", clock(item.at)),
+      fact("Time", clock(item.at)),
     ),
     h("div", { class: "actions" }, copyButton("Copy as curl", () => asCurl(item)), item.method === "tools/call" && copyButton("Copy as mcp-flow call", () => asCall(item))),
     h("h3", null, "Params"),

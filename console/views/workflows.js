@@ -1,5 +1,5 @@
 // @ts-check
-// Workflows: their steps as a track, runs of them, and both to take away as files.
+// Workflows: steps, runs and exports.
 
 import { fill, h } from "../lib/dom.js";
 import { downloads } from "../lib/downloads.js";
@@ -32,7 +32,7 @@ export function workflowsView(app) {
     split.classList.toggle("opened", path[0] !== undefined);
     show();
     const [id, run] = path;
-    if (id === undefined) return fill(detail, empty("Pick a workflow", "Its steps are shown as a track, with how far you have come."));
+    if (id === undefined) return fill(detail, empty("Select a workflow", "Its steps and runs are shown here."));
     const shown = AbortSignal.any([app.signal, leaving.signal]);
     try {
       const workflow = await ask(app, "workflow_get", { id });
@@ -53,7 +53,7 @@ export function workflowsView(app) {
       const tools = await app.client.list("tools/list", "tools");
       hasRuns = tools.some((tool) => tool.name === "workflow_start");
       if (!tools.some((tool) => tool.name === "workflow_list")) {
-        return fill(detail, empty("No workflows", "This server offers none."));
+        return fill(detail, empty("No workflows", "This server has none."));
       }
       ({ workflows } = await ask(app, "workflow_list", {}));
       open(path);
@@ -67,7 +67,7 @@ export function workflowsView(app) {
   });
   const split = h("div", { class: "split" }, h("div", { class: "pick" }, finder, count, list), detail);
   load();
-  return { element: h("div", { class: "view" }, head("Workflows", "Work in steps, and how far it has come."), split), open };
+  return { element: h("div", { class: "view" }, head("Workflows", "Workflows and their runs."), split), open };
 }
 
 /** @param {any} one @param {boolean} isOpen */
@@ -84,7 +84,7 @@ function entry(one, isOpen) {
   );
 }
 
-/** What a workflow is. @param {any} workflow @param {import("../lib/dom.js").Child} begin */
+/** Renders the description of a workflow. @param {any} workflow @param {import("../lib/dom.js").Child} begin */
 function about(workflow, begin) {
   const save = () => downloads.save(`${workflow.id}.json`, new Blob([JSON.stringify(workflow, null, 2)], { type: "application/json" }));
   return [
@@ -95,16 +95,16 @@ function about(workflow, begin) {
       h("div", null, h("div", { class: "chips" }, h("h2", null, workflow.name), workflow.version && h("span", { class: "chip" }, workflow.version)), h("p", null, workflow.description)),
       h("div", { class: "actions" }, begin, button("Export", save)),
     ),
-    (workflow.preconditions ?? []).length > 0 && fold("What has to be there before", h("ul", { class: "plain-list" }, ...workflow.preconditions.map((/** @type {string} */ one) => h("li", null, one)))),
+    (workflow.preconditions ?? []).length > 0 && fold("Preconditions", h("ul", { class: "plain-list" }, ...workflow.preconditions.map((/** @type {string} */ one) => h("li", null, one)))),
   ];
 }
 
-/** All steps, where nobody goes through them. @param {any} workflow */
+/** All steps of a workflow without a run. @param {any} workflow */
 function outline(workflow) {
   return h("ol", { class: "track" }, ...workflow.steps.map((/** @type {any} */ step, /** @type {number} */ place) => item(place + 1, "open", step.title ?? step.id, traits(step), prompt(step))));
 }
 
-/** Steps that are gone through here, on servers that keep no runs. @param {import("../app.js").App} app @param {any} workflow */
+/** Steps tracked in the browser, for servers without runs. @param {import("../app.js").App} app @param {any} workflow */
 function walk(app, workflow) {
   /** @type {Set<string>} */ const done = new Set();
   const status = h("p", { class: "muted", role: "status" });
@@ -143,7 +143,7 @@ function walk(app, workflow) {
 
 /** @param {any} step */
 function traits(step) {
-  return [step.requireConfirmation === true && "needs a yes", step.type === "loop" && "in rounds"];
+  return [step.requireConfirmation === true && "needs confirmation", step.type === "loop" && "loop"];
 }
 
 /** @param {any} step */

@@ -1,4 +1,4 @@
-//! Embeds the files of `console/`, each as it is and compressed, with a tag that changes with them.
+//! Embeds the files of `console/`, plain and compressed, with an entity tag for each.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 
 fn main() -> io::Result<()> {
     let place = |name| std::env::var_os(name).map(PathBuf::from).ok_or(io::ErrorKind::NotFound);
-    // Asked for now: two checkouts that share a target directory share this program too.
+    // Read at run time: checkouts that share a target directory share this program.
     let folder = place("CARGO_MANIFEST_DIR")?.join("../../console");
     println!("cargo::rerun-if-changed={}", folder.display());
     let out = place("OUT_DIR")?;
@@ -41,7 +41,7 @@ fn main() -> io::Result<()> {
     fs::write(out.join("files.rs"), table)
 }
 
-/// What is served: pages, scripts, styles and icons. Notes and settings of the folder are not.
+/// Collects the files to serve: pages, scripts, styles and icons.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

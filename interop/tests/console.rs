@@ -16,7 +16,7 @@ async fn every_view_works_and_is_accessible() {
 /// kinds of questions; a server that is killed in the middle and comes back.
 #[tokio::test]
 async fn conversations_are_held_in_the_page_and_survive_the_server() {
-    script("conversation").await;
+    script("session").await;
 }
 
 /// Several large results at once, while a conversation goes on beside them.
@@ -30,6 +30,13 @@ async fn large_files_come_in_parallel() {
 #[tokio::test]
 async fn streams_fail_with_a_reason_and_cbor_is_spoken() {
     script("streams").await;
+}
+
+/// C-55, WT-049: the client of `console/client.js` alone, without a browser: sessions that expire,
+/// superseded questions, and `$/streamError` before and after the reply that names the stream.
+#[tokio::test]
+async fn the_browser_client_reports_expiry_and_failed_streams() {
+    script("client").await;
 }
 
 /// WT-001, WT-006: by WebTransport where it can be had, by Streamable HTTP where UDP is blocked, and found

@@ -1,4 +1,4 @@
-//! What the methods share, and how they get into a server.
+//! State of the admin extension, its permission check, and its registration on a server.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -19,16 +19,16 @@ use tokio_util::sync::CancellationToken;
 use crate::methods;
 use crate::recorder::Recorder;
 
-/// The admin extension of one server. A handle; clones are the same.
+/// Admin extension of one server. Cheap to clone; clones share their state.
 #[derive(Clone)]
 pub struct Admin {
     pub(crate) inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
-    may: Box<dyn Fn(&Principal) -> bool + Send + Sync>,
+    is_admin: Box<dyn Fn(&Principal) -> bool + Send + Sync>,
     engine: OnceLock<Engine>,
-    /// What whoever runs the server says of it.
+    /// Description of the server by its operator.
     pub(crate) about: OnceLock<Value>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) connections: Arc<ConnectionCounts>,
@@ -43,11 +43,11 @@ struct Watches {
 }
 
 impl Admin {
-    /// Begins with who may see what is not their own.
-    pub fn new(may: impl Fn(&Principal) -> bool + Send + Sync + 'static) -> Self {
+    /// Creates the extension. `is_admin` decides who may see sessions of others, traffic and metrics.
+    pub fn new(is_admin: impl Fn(&Principal) -> bool + Send + Sync + 'static) -> Self {
         let connections = Arc::<ConnectionCounts>::default();
         let inner = Inner {
-            may: Box::new(may),
+            is_admin: Box::new(is_admin),
             engine: OnceLock::new(),
             about: OnceLock::new(),
             recorder: Arc::new(Recorder::new(connections.clone())),
@@ -58,25 +58,25 @@ impl Admin {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Shows the sessions of these flows. To be said once; without, there are none.
+    /// Sets the flows whose sessions are shown. Can be set once.
     #[must_use]
     pub fn sessions_of(self, interaction: &Interaction) -> Self {
         let _ = self.inner.engine.set(interaction.engine().clone());
         self
     }
 
-    /// Says what `admin/server` is to tell beside what is known here, such as where the server
-    /// listens. To be said once, at any time.
+    /// Sets the member `about` of `admin/server`, such as the addresses of the server. Can be set
+    /// once, at any time.
     pub fn describe(&self, about: Value) {
         let _ = self.inner.about.set(about);
     }
 
-    /// Adds the methods, and what they need to know, to a server.
+    /// Adds the methods, an observer and a connection counter to a server.
     pub fn add_to(&self, server: ServerBuilder) -> ServerBuilder {
         let connections = self.inner.connections.clone();
         methods::add_to(self, server)
             .declare("admin", EXTENSION, json!({"version": VERSION}))
-            .observer(Recording(self.inner.recorder.clone()))
+            .observer(RecorderObserver(self.inner.recorder.clone()))
             .hook(move |connection: &ConnectionInfo, event: &ConnectionEvent<'_>| {
                 connections.note(connection.transport, event);
                 Ok(())
@@ -87,29 +87,29 @@ impl Admin {
         self.inner.engine.get()
     }
 
-    /// Whether a principal may see what is not their own.
-    pub(crate) fn may_see_all(&self, principal: &Principal) -> bool {
-        (self.inner.may)(principal)
+    /// Returns whether a principal is an admin.
+    pub(crate) fn is_admin(&self, principal: &Principal) -> bool {
+        (self.inner.is_admin)(principal)
     }
 
-    /// Refuses callers that may see only what is their own.
+    /// Rejects callers that are not admins.
     pub(crate) fn check(&self, context: &Context) -> Result<(), RpcError> {
-        if self.may_see_all(context.principal()) {
+        if self.is_admin(context.principal()) {
             return Ok(());
         }
         Err(RpcError::new(ACCESS_DENIED)
             .with("principal", context.principal().name())
-            .details("Only those who look after this server may see this."))
+            .details("This needs the admin permission."))
     }
 
-    /// Notes a watch, unless there are too many, and gives its number and what ends it.
+    /// Registers a watch and returns its number and stop token; an error at the limit.
     pub(crate) fn open_watch(
         &self,
         principal: &Principal,
     ) -> Result<(u64, CancellationToken), RpcError> {
         let mut watches = self.watches();
         let own = watches.open.values().filter(|(owner, _)| owner == principal).count();
-        if own >= MOST_OWN_WATCHES || watches.open.len() >= MOST_WATCHES {
+        if own >= MAX_OWN_WATCHES || watches.open.len() >= MAX_WATCHES {
             return Err(RpcError::invalid_request(
                 "too many watches are open; end one with admin/unwatch",
             ));
@@ -120,7 +120,7 @@ impl Admin {
         Ok((number, stop))
     }
 
-    /// Ends a watch of this principal. Whether there was one.
+    /// Ends a watch of this principal. Returns whether it existed.
     pub(crate) fn end_watch(&self, number: u64, principal: &Principal) -> bool {
         let mut watches = self.watches();
         let is_own = watches.open.get(&number).is_some_and(|(owner, _)| owner == principal);
@@ -143,15 +143,15 @@ impl fmt::Debug for Admin {
     }
 }
 
-struct Recording(Arc<Recorder>);
+struct RecorderObserver(Arc<Recorder>);
 
-impl Observer for Recording {
+impl Observer for RecorderObserver {
     fn detail(&self) -> Detail {
         if self.0.is_on() { Detail::Full } else { Detail::Nothing }
     }
 
     fn observe(&self, exchange: &Observed<'_>) {
-        // Another may watch while nobody does here.
+        // Another observer may have asked for the details.
         if self.0.is_on() {
             self.0.record(exchange);
         }
@@ -166,8 +166,8 @@ pub(crate) fn now() -> u64 {
 
 const VERSION: &str = "0.1.0";
 
-/// Its name among the extensions a server declares.
+/// Name of the declared extension.
 const EXTENSION: &str = "io.mcp-flow/admin";
 
-const MOST_WATCHES: usize = 256;
-const MOST_OWN_WATCHES: usize = 64;
+const MAX_WATCHES: usize = 256;
+const MAX_OWN_WATCHES: usize = 64;

@@ -1,11 +1,11 @@
-//! Looking after a server by MCP itself: which sessions there are, what goes by, how it is doing.
+//! Admin extension: server information, sessions, traffic and metrics over MCP.
 //!
-//! `admin/server` tells what the server is, `admin/sessions` lists sessions, and `admin/watch` has
-//! changes pushed as notifications: sessions (`watch`), exchanges and figures (`recorder`). Who may
-//! see what is decided here and nowhere else: one's own sessions are for everyone, all the rest for
-//! those the server was told of. `docs/admin.md` has the wire format.
+//! `admin/server` describes the server, `admin/sessions` lists sessions, and `admin/watch` pushes
+//! changes as notifications: sessions (`watch`), exchanges and metrics (`recorder`). Everyone may see
+//! their own sessions; everything else needs the admin permission, which is checked here only.
+//! `docs/admin.md` has the wire format.
 //!
-//! As long as nobody watches, a request costs one look at a flag.
+//! Without watches, the cost per request is one atomic load.
 //!
 //! ```
 //! use mcp_flow_admin::Admin;
@@ -17,8 +17,8 @@
 //! ```
 
 mod admin;
-mod figures;
 mod methods;
+mod metrics;
 mod recorder;
 mod watch;
 

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::admin::{Admin, now};
-use crate::recorder::EXCHANGES;
-use crate::watch::{Pending, Watch, WatchedSessions};
+use crate::recorder::MAX_EXCHANGES;
+use crate::watch::{PendingChanges, SessionWatch, Watch};
 
 pub(crate) fn add_to(admin: &Admin, server: ServerBuilder) -> ServerBuilder {
     let (about, listing, watching, ending) =
@@ -35,41 +35,41 @@ pub(crate) fn add_to(admin: &Admin, server: ServerBuilder) -> ServerBuilder {
             Reply::Ready(read(params).and_then(|wanted| watch(&watching, context, wanted)))
         })
         .method("admin/unwatch", Era::Handshake, move |context: &Context, params: Params<'_>| {
-            Reply::Ready(read(params).and_then(|Unwatch { watch_id }| {
+            Reply::Ready(read(params).and_then(|UnwatchParams { watch_id }| {
                 let ended = ending.end_watch(watch_id, context.principal());
                 reply(context, json!({"ended": ended}))
             }))
         })
 }
 
-/// What the server is, and how it is doing.
+/// Handles `admin/server`.
 fn describe(admin: &Admin, context: &Context) -> Outcome {
-    let mut told = json!({
+    let mut result = json!({
         "principal": context.principal().name(),
-        "all": admin.may_see_all(context.principal()),
+        "all": admin.is_admin(context.principal()),
         "conversations": admin.engine().is_some(),
     });
-    // Everyone may know what they may do; the rest is not for everyone.
+    // The caller's own permissions are for everyone, the rest for admins.
     if admin.check(context).is_ok() {
         let (server, inner) = (context.server(), &admin.inner);
-        told["server"] = json!({"name": server.info().name, "version": server.info().version});
-        told["startedAt"] = inner.started.into();
-        told["now"] = now().into();
-        told["about"] = inner.about.get().cloned().unwrap_or_default();
-        told["connections"] = connections(&inner.connections);
-        told["limits"] = limits(admin, context);
-        told["memory"] = crate::figures::memory().into();
+        result["server"] = json!({"name": server.info().name, "version": server.info().version});
+        result["startedAt"] = inner.started.into();
+        result["now"] = now().into();
+        result["about"] = inner.about.get().cloned().unwrap_or_default();
+        result["connections"] = connections(&inner.connections);
+        result["limits"] = limits(admin, context);
+        result["memory"] = crate::metrics::memory().into();
         if let Some(engine) = admin.engine() {
-            told["sessionsInMemory"] = engine.live().into();
-            told["flows"] = engine.flows().map(|flow| flow.name().to_owned()).collect();
+            result["sessionsInMemory"] = engine.live().into();
+            result["flows"] = engine.flows().map(|flow| flow.name().to_owned()).collect();
         }
     }
-    reply(context, told)
+    reply(context, result)
 }
 
 fn limits(admin: &Admin, context: &Context) -> Value {
     let limits = context.limits();
-    let mut told = json!({
+    let mut values = json!({
         "frame": limits.frame,
         "concurrency": limits.concurrency,
         "parkedBytes": limits.parked_bytes,
@@ -82,34 +82,34 @@ fn limits(admin: &Admin, context: &Context) -> Value {
     });
     if let Some(engine) = admin.engine() {
         let limits = engine.limits();
-        told["sessionsPerOwner"] = limits.sessions_per_owner.into();
-        told["sessionsInMemory"] = limits.live.into();
-        told["inactivitySeconds"] = limits.inactivity.map(|time| time.as_secs()).into();
-        told["durationSeconds"] = limits.duration.map(|time| time.as_secs()).into();
+        values["sessionsPerOwner"] = limits.sessions_per_owner.into();
+        values["sessionsInMemory"] = limits.live.into();
+        values["inactivitySeconds"] = limits.inactivity.map(|time| time.as_secs()).into();
+        values["durationSeconds"] = limits.duration.map(|time| time.as_secs()).into();
     }
-    told
+    values
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Listing {
+struct ListParams {
     cursor: Option<String>,
     limit: usize,
 }
 
-impl Default for Listing {
+impl Default for ListParams {
     fn default() -> Self {
         Self { cursor: None, limit: PAGE }
     }
 }
 
-/// Sessions a page at a time: everyone's for those who may, one's own otherwise.
-async fn list(admin: Admin, context: Context, wanted: Listing) -> Outcome {
+/// Handles `admin/sessions`: all sessions for admins, the caller's own otherwise.
+async fn list(admin: Admin, context: Context, wanted: ListParams) -> Outcome {
     let after: Option<SessionId> = match wanted.cursor.as_deref().map(str::parse) {
         None => None,
         Some(Ok(id)) => Some(id),
         Some(Err(_)) => {
-            return Err(RpcError::invalid_params("cursor is not one this server gave"));
+            return Err(RpcError::invalid_params("invalid cursor"));
         }
     };
     let Some(engine) = admin.engine() else {
@@ -123,9 +123,9 @@ async fn list(admin: Admin, context: Context, wanted: Listing) -> Outcome {
     listed.truncate(most);
     let last = listed.last().filter(|_| more).map(|listed| listed.id.to_string());
     let sessions = listed.iter().map(|listed| {
-        let mut told = describe_session(listed);
-        told["owner"] = listed.summary.owner.name().into();
-        told
+        let mut session = describe_session(listed);
+        session["owner"] = listed.summary.owner.name().into();
+        session
     });
     let mut result = json!({"sessions": sessions.collect::<Vec<_>>()});
     if let Some(last) = last {
@@ -134,16 +134,16 @@ async fn list(admin: Admin, context: Context, wanted: Listing) -> Outcome {
     reply(&context, result)
 }
 
-/// Whose sessions the caller sees: everyone's if None.
+/// Owner of the sessions that the caller may see; `None` for all.
 fn scope(admin: &Admin, context: &Context) -> Option<Owner> {
     let principal = context.principal();
-    (!admin.may_see_all(principal)).then(|| Owner::new(principal.name()))
+    (!admin.is_admin(principal)).then(|| Owner::new(principal.name()))
 }
 
 #[derive(Deserialize)]
-struct Watched {
+struct WatchParams {
     topics: Vec<Topic>,
-    /// Whether to begin with what is kept.
+    /// Include the recorded history in the result.
     #[serde(default)]
     history: bool,
 }
@@ -158,12 +158,16 @@ enum Topic {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Unwatch {
+struct UnwatchParams {
     watch_id: u64,
 }
 
-/// Begins to push.
-fn watch(admin: &Admin, context: &Context, Watched { topics, history }: Watched) -> Outcome {
+/// Handles `admin/watch`: starts the task that pushes changes.
+fn watch(
+    admin: &Admin,
+    context: &Context,
+    WatchParams { topics, history }: WatchParams,
+) -> Outcome {
     let wants = |topic| topics.contains(&topic);
     let (traffic, stats) = (wants(Topic::Traffic), wants(Topic::Stats));
     if traffic || stats {
@@ -172,19 +176,19 @@ fn watch(admin: &Admin, context: &Context, Watched { topics, history }: Watched)
     let (number, stop) = admin.open_watch(context.principal())?;
     let recorder = admin.inner.recorder.clone();
     let recording = (traffic || stats).then(|| recorder.watch());
-    let (exchanges, told) = recorder.after(0, if history { EXCHANGES } else { 0 });
+    let (exchanges, sent) = recorder.after(0, if history { MAX_EXCHANGES } else { 0 });
     let engine = admin.engine().filter(|_| wants(Topic::Sessions));
-    let sessions = engine.map(|engine| WatchedSessions {
+    let sessions = engine.map(|engine| SessionWatch {
         changes: engine.changes(),
         of: scope(admin, context),
-        pending: Pending::default(),
+        pending: PendingChanges::default(),
     });
     let mut result = json!({"watchId": number});
     if traffic && history {
         result["exchanges"] = exchanges.into();
     }
     if stats && history {
-        result["seconds"] = serde_json::to_value(recorder.minutes()).unwrap_or_default();
+        result["seconds"] = serde_json::to_value(recorder.seconds_kept()).unwrap_or_default();
     }
     let client = context.client().outside_the_call();
     let (principal, admin) = (context.principal().clone(), admin.clone());
@@ -199,7 +203,7 @@ fn watch(admin: &Admin, context: &Context, Watched { topics, history }: Watched)
         recorder,
         traffic,
         stats,
-        told,
+        sent,
     };
     tokio::spawn(async move {
         watch.run().await;
@@ -212,7 +216,7 @@ fn read<'a, T: Deserialize<'a>>(params: Params<'a>) -> Result<T, RpcError> {
     params.decode().map_err(|error| RpcError::invalid_params(error.to_string()))
 }
 
-/// Encodes a result, saying what later revisions want said.
+/// Encodes a result, with `resultType` for 2026-07-28.
 fn reply(context: &Context, mut result: Value) -> Outcome {
     if context.revision().is_stateless() {
         result["resultType"] = "complete".into();
@@ -220,14 +224,14 @@ fn reply(context: &Context, mut result: Value) -> Outcome {
     context.reply(&result)
 }
 
-/// How many sessions are listed at once, at most.
+/// Maximum number of sessions on a page.
 const PAGE: usize = 1000;
 
-/// How many connections there are, by transport.
+/// Connection counts by transport.
 fn connections(counts: &ConnectionCounts) -> Value {
-    let told = counts.each().map(|count| {
-        let told = json!({"open": count.open, "total": count.opened});
-        (count.transport.to_owned(), told)
+    let by_transport = counts.each().map(|count| {
+        let values = json!({"open": count.open, "total": count.opened});
+        (count.transport.to_owned(), values)
     });
-    Value::Object(told.collect())
+    Value::Object(by_transport.collect())
 }

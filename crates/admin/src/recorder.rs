@@ -1,4 +1,4 @@
-//! The last exchanges and the last minutes, as long as somebody watches.
+//! Recorder of recent exchanges and metrics, active while there are watches.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,16 +14,16 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::admin::now;
-use crate::figures::{self, Counting, Second};
+use crate::metrics::{self, SecondCounter, SecondMetrics};
 
-/// Keeps a bounded number of exchanges and seconds. Off until somebody watches, and again a while
-/// after the last one has left.
+/// Keeps a bounded number of exchanges and seconds. Records from the first watch until a while after
+/// the last one has ended.
 pub(crate) struct Recorder {
     on: AtomicBool,
     state: Mutex<State>,
-    /// The number of the latest exchange.
+    /// Number of the latest exchange.
     latest: watch::Sender<u64>,
-    /// How many seconds were counted.
+    /// Number of finished seconds.
     seconds: watch::Sender<u64>,
     connections: Arc<ConnectionCounts>,
 }
@@ -32,20 +32,20 @@ pub(crate) struct Recorder {
 struct State {
     exchanges: VecDeque<Arc<Exchange>>,
     last: u64,
-    counting: Counting,
-    minutes: VecDeque<Second>,
+    counter: SecondCounter,
+    seconds_kept: VecDeque<SecondMetrics>,
     watchers: usize,
-    /// Since when nobody watches.
-    alone: Option<Instant>,
+    /// Time at which the last watch ended.
+    idle_since: Option<Instant>,
 }
 
-/// One exchange as it is told of.
+/// A recorded exchange.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Exchange {
-    /// Counted from 1.
+    /// Sequence number, from 1.
     number: u64,
-    /// When it was answered, in milliseconds since 1970.
+    /// Time of the response, in milliseconds since 1970.
     at: u64,
     transport: &'static str,
     principal: String,
@@ -53,16 +53,16 @@ struct Exchange {
     revision: Option<&'static str>,
     id: Value,
     method: String,
-    /// JSON; of what is long only the beginning.
+    /// JSON, truncated.
     params: String,
-    /// JSON; of what is long only the beginning.
+    /// JSON, truncated.
     result: Option<String>,
     error: Option<Value>,
-    /// Whether a tool said that it failed.
+    /// True if a tool returned `isError`.
     failed: bool,
     request_bytes: usize,
     response_bytes: usize,
-    /// From being taken up to being answered, in milliseconds.
+    /// Latency in milliseconds.
     time: f64,
 }
 
@@ -81,16 +81,16 @@ impl Recorder {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Records until a while after what this returns is dropped.
-    pub(crate) fn watch(self: &Arc<Self>) -> Watching {
+    /// Starts recording, until a while after the returned guard is dropped.
+    pub(crate) fn watch(self: &Arc<Self>) -> RecordingGuard {
         let mut state = self.state();
         state.watchers += 1;
-        state.alone = None;
+        state.idle_since = None;
         if !self.on.swap(true, Ordering::AcqRel) {
             tokio::spawn(self.clone().count_seconds());
         }
         drop(state);
-        Watching {
+        RecordingGuard {
             recorder: self.clone(),
             latest: self.latest.subscribe(),
             seconds: self.seconds.subscribe(),
@@ -98,7 +98,7 @@ impl Recorder {
     }
 
     pub(crate) fn record(&self, observed: &Observed<'_>) {
-        // What watching itself leads to is of no interest.
+        // Requests of the admin extension itself are not recorded.
         if observed.method.starts_with("admin/") {
             return;
         }
@@ -108,8 +108,8 @@ impl Recorder {
         let mut state = self.state();
         state.last += 1;
         let number = state.last;
-        state.counting.count(observed.time, is_error, bytes);
-        if state.exchanges.len() >= EXCHANGES {
+        state.counter.count(observed.time, is_error, bytes);
+        if state.exchanges.len() >= MAX_EXCHANGES {
             state.exchanges.pop_front();
         }
         state.exchanges.push_back(Arc::new(Exchange { number, ..exchange }));
@@ -117,26 +117,26 @@ impl Recorder {
         self.latest.send_replace(number);
     }
 
-    /// The exchanges after one, as far as they are kept, oldest first and no more than so many of
-    /// the newest; and the number of the last.
+    /// Exchanges after a number, oldest first, at most the newest `most`; and the number of the last.
     pub(crate) fn after(&self, number: u64, most: usize) -> (Vec<Value>, u64) {
         let state = self.state();
         let newer = state.exchanges.iter().filter(|exchange| exchange.number > number);
         let skipped = newer.clone().count().saturating_sub(most);
         let (newer, last) = (newer.skip(skipped).cloned().collect::<Vec<_>>(), state.last);
-        // Written down when nobody waits for the lock.
+        // Serialized after the lock is released.
         drop(state);
-        let told = |exchange: &Arc<Exchange>| serde_json::to_value(&**exchange).unwrap_or_default();
-        (newer.iter().map(told).collect(), last)
+        let encode =
+            |exchange: &Arc<Exchange>| serde_json::to_value(&**exchange).unwrap_or_default();
+        (newer.iter().map(encode).collect(), last)
     }
 
-    /// The seconds that are kept, oldest first.
-    pub(crate) fn minutes(&self) -> Vec<Second> {
-        self.state().minutes.iter().cloned().collect()
+    /// Recorded seconds, oldest first.
+    pub(crate) fn seconds_kept(&self) -> Vec<SecondMetrics> {
+        self.state().seconds_kept.iter().cloned().collect()
     }
 
-    pub(crate) fn last_second(&self) -> Option<Second> {
-        self.state().minutes.back().cloned()
+    pub(crate) fn last_second(&self) -> Option<SecondMetrics> {
+        self.state().seconds_kept.back().cloned()
     }
 
     async fn count_seconds(self: Arc<Self>) {
@@ -151,16 +151,16 @@ impl Recorder {
         }
     }
 
-    /// Ends a second. Whether nobody has watched for so long that this is over.
+    /// Ends a second. Returns true if recording stops, because there was no watch for a while.
     fn end_second(&self) -> bool {
-        let memory = figures::memory();
+        let memory = metrics::memory();
         let mut state = self.state();
-        let counted = std::mem::take(&mut state.counting);
-        if state.minutes.len() >= SECONDS {
-            state.minutes.pop_front();
+        let counted = std::mem::take(&mut state.counter);
+        if state.seconds_kept.len() >= MAX_SECONDS {
+            state.seconds_kept.pop_front();
         }
-        state.minutes.push_back(counted.finish(now(), self.connections.open(), memory));
-        let is_over = state.alone.is_some_and(|since| since.elapsed() >= LINGER);
+        state.seconds_kept.push_back(counted.finish(now(), self.connections.open(), memory));
+        let is_over = state.idle_since.is_some_and(|since| since.elapsed() >= LINGER);
         if is_over {
             self.on.store(false, Ordering::Release);
         }
@@ -178,12 +178,12 @@ impl Exchange {
     fn new(observed: &Observed<'_>) -> Self {
         let encoding = observed.encoding;
         let (result, error, failed, response_bytes) = match observed.outcome {
-            Ok(bytes) => (Some(beginning(encoding, bytes)), None, observed.failed, bytes.len()),
+            Ok(bytes) => (Some(truncated(encoding, bytes)), None, observed.failed, bytes.len()),
             Err(error) => {
                 let revision = observed.peer.map_or(Revision::BASE, |peer| peer.revision);
-                let told = serde_json::to_value(error.wire(revision)).unwrap_or_default();
-                let length = told.to_string().len();
-                (None, Some(told), false, length)
+                let error = serde_json::to_value(error.wire(revision)).unwrap_or_default();
+                let length = error.to_string().len();
+                (None, Some(error), false, length)
             }
         };
         Self {
@@ -206,40 +206,40 @@ impl Exchange {
     }
 }
 
-/// What a watcher holds.
-pub(crate) struct Watching {
+/// Guard of a watch: recording continues while there is one.
+pub(crate) struct RecordingGuard {
     recorder: Arc<Recorder>,
     pub(crate) latest: watch::Receiver<u64>,
     pub(crate) seconds: watch::Receiver<u64>,
 }
 
-impl Drop for Watching {
+impl Drop for RecordingGuard {
     fn drop(&mut self) {
         let mut state = self.recorder.state();
         state.watchers -= 1;
         if state.watchers == 0 {
-            state.alone = Some(Instant::now());
+            state.idle_since = Some(Instant::now());
         }
     }
 }
 
-fn beginning(encoding: Encoding, bytes: &[u8]) -> String {
+fn truncated(encoding: Encoding, bytes: &[u8]) -> String {
     match encoding {
         Encoding::Json => {
             let cut = &bytes[..bytes.len().min(LONGEST_RESULT)];
             String::from_utf8_lossy(cut).trim_end_matches('\u{fffd}').to_owned()
         }
-        // Nothing shorter than the whole can be read, and what is long is not worth it.
+        // CBOR cannot be truncated before decoding; long results are omitted.
         Encoding::Cbor if bytes.len() > LONGEST_CBOR => String::new(),
         Encoding::Cbor => {
             let value: Value = Raw::Cbor(bytes).decode().unwrap_or_default();
-            beginning(Encoding::Json, value.to_string().as_bytes())
+            truncated(Encoding::Json, value.to_string().as_bytes())
         }
     }
 }
 
-/// How many exchanges are kept; with what is kept of each, a few megabytes at most.
-pub(crate) const EXCHANGES: usize = 500;
+/// Maximum number of recorded exchanges, a few megabytes at most.
+pub(crate) const MAX_EXCHANGES: usize = 500;
 
 const LONGEST_RESULT: usize = 4096;
 const LONGEST_CBOR: usize = 64 * 1024;
@@ -247,8 +247,8 @@ const LONGEST_NAME: usize = 128;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How many seconds are kept.
-const SECONDS: usize = 300;
+/// Maximum number of recorded seconds.
+const MAX_SECONDS: usize = 300;
 
-/// How long recording goes on when nobody watches any more, so that a page can be loaded again.
+/// Time for which recording continues after the last watch, so that a page can be reloaded.
 const LINGER: Duration = Duration::from_secs(60);

@@ -1,5 +1,6 @@
-//! Pushing what happens to one client: gathered for a moment, so that a burst is one message, and
-//! held back while the client does not read.
+//! Watches: push changes to one client.
+//!
+//! Changes are batched, so that a burst is one message, and held back while the client does not read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,37 +17,37 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::Admin;
-use crate::recorder::{EXCHANGES, Recorder, Watching};
+use crate::recorder::{MAX_EXCHANGES, Recorder, RecordingGuard};
 
-/// What one client is told of, until it leaves or wants no more.
+/// One watch, until the client disconnects or ends it.
 pub(crate) struct Watch {
     pub(crate) number: u64,
     pub(crate) client: Client,
-    /// Who watches. What they may see is asked for again with each message.
+    /// The watching principal, whose permission is checked again before each message.
     pub(crate) principal: Principal,
     pub(crate) admin: Admin,
     pub(crate) stop: CancellationToken,
-    /// Set if it watches sessions.
-    pub(crate) sessions: Option<WatchedSessions>,
-    /// Set if it watches exchanges or seconds.
-    pub(crate) recording: Option<Watching>,
+    /// Set for the topic `sessions`.
+    pub(crate) sessions: Option<SessionWatch>,
+    /// Set for the topics `traffic` and `stats`.
+    pub(crate) recording: Option<RecordingGuard>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) traffic: bool,
     pub(crate) stats: bool,
-    /// The last exchange it was told of.
-    pub(crate) told: u64,
+    /// Number of the last exchange sent.
+    pub(crate) sent: u64,
 }
 
-pub(crate) struct WatchedSessions {
+pub(crate) struct SessionWatch {
     pub(crate) changes: Changes,
-    /// Only those of one owner, or all.
+    /// Owner of the sessions; `None` for all.
     pub(crate) of: Option<Owner>,
-    pub(crate) pending: Pending,
+    pub(crate) pending: PendingChanges,
 }
 
-/// Changes that are gathered for the next message: the latest of each session.
+/// Changes batched for the next message: the latest of each session.
 #[derive(Default)]
-pub(crate) struct Pending {
+pub(crate) struct PendingChanges {
     sessions: HashMap<SessionId, Value>,
     progress: HashMap<SessionId, Progress>,
     forgotten: Vec<SessionId>,
@@ -63,7 +64,7 @@ impl Watch {
         }
     }
 
-    /// Tells of everything there is to tell, until nobody can be told any more.
+    /// Pushes changes until the client has been unreachable for too long or loses its permission.
     async fn push(&mut self) {
         let mut due: Option<Instant> = None;
         let mut reached = Instant::now();
@@ -73,50 +74,50 @@ impl Watch {
                 change = next_change(&mut self.sessions) => {
                     let Some(change) = change else { return };
                     if self.sessions.as_mut().is_some_and(|sessions| sessions.add(change)) {
-                        due.get_or_insert_with(|| Instant::now() + GATHER);
+                        due.get_or_insert_with(|| Instant::now() + BATCH_TIME);
                     }
                 }
                 news = next_recorded(&mut self.recording, self.traffic, self.stats) => {
                     match news {
-                        News::Exchange => more_traffic = true,
-                        News::Second => more_stats = true,
+                        Recorded::Exchange => more_traffic = true,
+                        Recorded::Second => more_stats = true,
                     }
-                    due.get_or_insert_with(|| Instant::now() + GATHER);
+                    due.get_or_insert_with(|| Instant::now() + BATCH_TIME);
                 }
                 () = until(due) => {
                     let is_reachable = self.client.is_reachable();
                     if is_reachable {
                         reached = Instant::now();
-                    } else if reached.elapsed() > LONGEST_ABSENCE {
+                    } else if reached.elapsed() > MAX_UNREACHABLE {
                         return;
                     }
                     if !is_reachable || self.client.is_congested() {
-                        due = Some(Instant::now() + PAUSE);
+                        due = Some(Instant::now() + RETRY_DELAY);
                         continue;
                     }
                     due = None;
-                    if !self.may_go_on() {
+                    if !self.recheck_permission() {
                         return;
                     }
-                    self.tell_sessions().await;
+                    self.send_sessions().await;
                     if std::mem::take(&mut more_traffic) && self.traffic {
-                        self.tell_traffic().await;
+                        self.send_traffic().await;
                     }
                     if std::mem::take(&mut more_stats) && self.stats {
-                        self.tell_second().await;
+                        self.send_second().await;
                     }
                 }
             }
         }
     }
 
-    /// Whether there is anything the client may still be told. Who may not see what is others' any
-    /// more is told of their own.
-    fn may_go_on(&mut self) -> bool {
+    /// Checks the principal's permission again. A former admin keeps only their own sessions. Returns
+    /// whether the watch continues.
+    fn recheck_permission(&mut self) -> bool {
         if !self.principal.is_valid() {
             return false;
         }
-        if self.admin.may_see_all(&self.principal) {
+        if self.admin.is_admin(&self.principal) {
             return true;
         }
         (self.traffic, self.stats) = (false, false);
@@ -128,7 +129,7 @@ impl Watch {
         true
     }
 
-    async fn tell_sessions(&mut self) {
+    async fn send_sessions(&mut self) {
         let Some(sessions) = &mut self.sessions else { return };
         if let Some(mut params) = sessions.pending.take() {
             params["watchId"] = self.number.into();
@@ -136,15 +137,15 @@ impl Watch {
         }
     }
 
-    async fn tell_traffic(&mut self) {
-        let (exchanges, last) = self.recorder.after(self.told, MOST_AT_ONCE);
-        let skipped = last - self.told - exchanges.len() as u64;
-        self.told = last;
+    async fn send_traffic(&mut self) {
+        let (exchanges, last) = self.recorder.after(self.sent, MAX_PER_MESSAGE);
+        let skipped = last - self.sent - exchanges.len() as u64;
+        self.sent = last;
         let params = json!({"watchId": self.number, "exchanges": exchanges, "skipped": skipped});
         self.notify("notifications/admin/traffic", &params).await;
     }
 
-    async fn tell_second(&self) {
+    async fn send_second(&self) {
         if let Some(second) = self.recorder.last_second() {
             let params = json!({"watchId": self.number, "seconds": [second]});
             self.notify("notifications/admin/stats", &params).await;
@@ -152,13 +153,13 @@ impl Watch {
     }
 
     async fn notify(&self, method: &str, params: &Value) {
-        // What cannot be sent is not missed: the connection is ending.
+        // A failure means that the connection is closing.
         let _ = self.client.notify(method, params).await;
     }
 }
 
-impl WatchedSessions {
-    /// Adds a change; whether there is something new to tell.
+impl SessionWatch {
+    /// Adds a change. Returns whether there is something to send.
     fn add(&mut self, change: Change) -> bool {
         let of = self.of.as_ref();
         let is_wanted = |owner: &Owner| of.is_none_or(|of| of == owner);
@@ -168,15 +169,15 @@ impl WatchedSessions {
         }
         match change {
             Change::Turned(listed) if is_wanted(&listed.summary.owner) => {
-                let mut told = describe_session(&listed);
-                told["owner"] = listed.summary.owner.name().into();
+                let mut session = describe_session(&listed);
+                session["owner"] = listed.summary.owner.name().into();
                 pending.progress.remove(&listed.id);
-                pending.sessions.insert(listed.id, told);
+                pending.sessions.insert(listed.id, session);
             }
             Change::Progress { id, owner, progress } if is_wanted(&owner) => {
                 pending.progress.insert(id, progress);
             }
-            // Whose it was nobody knows any more, and an id that is gone opens nothing.
+            // The owner is unknown by now, and the id of a removed session reveals nothing.
             Change::Forgotten(id) => {
                 pending.sessions.remove(&id);
                 pending.progress.remove(&id);
@@ -186,15 +187,15 @@ impl WatchedSessions {
             Change::Turned(_) | Change::Progress { .. } => return false,
         }
         let held = pending.sessions.len() + pending.progress.len() + pending.forgotten.len();
-        if held > MOST_PENDING {
+        if held > MAX_PENDING {
             pending.miss();
         }
         true
     }
 }
 
-impl Pending {
-    /// Gives up telling of single sessions: the client lists them again.
+impl PendingChanges {
+    /// Drops the pending changes and marks them as missed: the client has to list the sessions again.
     fn miss(&mut self) {
         *self = Self { missed: true, ..Self::default() };
     }
@@ -216,25 +217,29 @@ impl Pending {
     }
 }
 
-async fn next_change(sessions: &mut Option<WatchedSessions>) -> Option<Change> {
+async fn next_change(sessions: &mut Option<SessionWatch>) -> Option<Change> {
     match sessions {
         Some(sessions) => sessions.changes.next().await,
         None => std::future::pending().await,
     }
 }
 
-enum News {
+enum Recorded {
     Exchange,
     Second,
 }
 
-/// Waits for what is wanted of the recording; for ever if that is nothing.
-async fn next_recorded(recording: &mut Option<Watching>, traffic: bool, stats: bool) -> News {
+/// Waits for the next exchange or second; forever if neither topic is watched.
+async fn next_recorded(
+    recording: &mut Option<RecordingGuard>,
+    traffic: bool,
+    stats: bool,
+) -> Recorded {
     let Some(recording) = recording else { return std::future::pending().await };
-    // Whoever sends lives as long as the recording itself.
+    // The senders live as long as the recorder.
     tokio::select! {
-        Ok(()) = recording.latest.changed(), if traffic => News::Exchange,
-        Ok(()) = recording.seconds.changed(), if stats => News::Second,
+        Ok(()) = recording.latest.changed(), if traffic => Recorded::Exchange,
+        Ok(()) = recording.seconds.changed(), if stats => Recorded::Second,
         else => std::future::pending().await,
     }
 }
@@ -246,17 +251,17 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// How long changes are gathered before they are sent: too short for a person to notice.
-const GATHER: Duration = Duration::from_millis(50);
+/// Time for which changes are batched.
+const BATCH_TIME: Duration = Duration::from_millis(50);
 
-/// How long to wait for a client that does not read, or does not listen at the moment.
-const PAUSE: Duration = Duration::from_millis(250);
+/// Delay before another attempt if the client does not read or is not reachable.
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// For whoever cannot be reached for so long nothing is recorded any more.
-const LONGEST_ABSENCE: Duration = Duration::from_secs(60);
+/// Maximum time for which a client may be unreachable.
+const MAX_UNREACHABLE: Duration = Duration::from_secs(60);
 
-/// Past so many changes that could not be sent, a client lists again.
-const MOST_PENDING: usize = 2000;
+/// Maximum number of pending changes; beyond it they are marked as missed.
+const MAX_PENDING: usize = 2000;
 
-/// How many exchanges are told in one message.
-pub(crate) const MOST_AT_ONCE: usize = EXCHANGES / 5;
+/// Maximum number of exchanges in one message.
+pub(crate) const MAX_PER_MESSAGE: usize = MAX_EXCHANGES / 5;

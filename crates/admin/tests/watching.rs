@@ -1,4 +1,4 @@
-//! Who sees what of a server, and how it is pushed to them.
+//! Permissions and pushed notifications of the admin extension.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ async fn greet(flow: Flow, _: Nothing) -> FlowResult<String> {
     Ok(format!("Hello, {name}!"))
 }
 
-/// A server that `keeper` looks after.
+/// A server whose admin is `keeper`.
 fn server() -> Server {
     server_kept_by(|principal| principal.name() == "keeper")
 }
@@ -57,9 +57,9 @@ async fn pushed(peer: &mut Peer, topic: &str, is_it: impl Fn(&Value) -> bool) ->
     message["params"].clone()
 }
 
-/// C-53: everyone is told of their own sessions, the keeper of all, and nobody of what is said.
+/// C-53: everyone receives their own sessions, admins all, and none of it has questions or answers.
 #[tokio::test]
-async fn sessions_are_pushed_to_those_who_may_know_of_them() {
+async fn sessions_are_pushed_to_owners_and_admins() {
     let server = server();
     let mut ada = connect(&server, "ada", Encoding::Json).await;
     let mut bob = connect(&server, "bob", Encoding::Json).await;
@@ -82,7 +82,7 @@ async fn sessions_are_pushed_to_those_who_may_know_of_them() {
     ada.call("interaction.respond", respond).await;
     ada.call("interaction.cancel", json!({"sessionId": id})).await;
     pushed(&mut keeper, "sessions", |params| of(&id, params, "cancelled")).await;
-    // Bob hears of his own session and of nothing else.
+    // Bob receives his own session only.
     bob.call("interaction.cancel", json!({"sessionId": own})).await;
     let told = pushed(&mut bob, "sessions", |params| of(&own, params, "cancelled")).await;
     assert!(!told.to_string().contains(id.as_str().unwrap()), "{told}");
@@ -92,9 +92,9 @@ async fn sessions_are_pushed_to_those_who_may_know_of_them() {
     }
 }
 
-/// What is listed comes a page at a time, and a page is bounded.
+/// Sessions are paginated, and the page size is bounded.
 #[tokio::test]
-async fn sessions_are_listed_by_pages() {
+async fn sessions_are_listed_in_pages() {
     let server = server();
     let mut keeper = connect(&server, "keeper", Encoding::Json).await;
     for _ in 0..5 {
@@ -107,7 +107,7 @@ async fn sessions_are_listed_by_pages() {
         seen.extend(
             page["sessions"].as_array().unwrap().iter().map(|one| one["sessionId"].clone()),
         );
-        assert!(seen.len() <= 5, "the pages have no end: {seen:?}");
+        assert!(seen.len() <= 5, "too many pages: {seen:?}");
         cursor = page["nextCursor"].clone();
         if cursor.is_null() {
             break;
@@ -120,7 +120,7 @@ async fn sessions_are_listed_by_pages() {
     }
 }
 
-/// Traffic and figures are for the keeper only, and nothing is kept of what nobody watched.
+/// Traffic and metrics are for admins only, and nothing is recorded without a watch.
 #[tokio::test]
 async fn exchanges_are_pushed_and_bounded() {
     let server = server();
@@ -133,7 +133,7 @@ async fn exchanges_are_pushed_and_bounded() {
     ada.call_tool("echo", json!({"unseen": true})).await;
     let watch = json!({"topics": ["traffic"], "history": true});
     let watching = keeper.call("admin/watch", watch).await["result"].clone();
-    assert_eq!(watching["exchanges"], json!([]), "nobody watched");
+    assert_eq!(watching["exchanges"], json!([]), "there was no watch");
     ada.call_tool("echo", json!({"long": "é".repeat(9000)})).await;
     ada.call_tool("fail", json!({})).await;
     ada.call("nothing/here", json!({})).await;
@@ -151,7 +151,7 @@ async fn exchanges_are_pushed_and_bounded() {
     assert!(echo["time"].as_f64().unwrap() >= 0.0);
     assert_eq!((&echo["failed"], &fail["failed"]), (&json!(false), &json!(true)));
     assert_eq!(unknown["error"]["code"], -32601);
-    // Who watched knows what there was, and can stop.
+    // A second watch gets the history, and can be ended.
     let again = json!({"topics": ["traffic"], "history": true});
     let again = keeper.call("admin/watch", again).await["result"].clone();
     assert_eq!(again["exchanges"].as_array().unwrap().len(), 3);
@@ -159,15 +159,15 @@ async fn exchanges_are_pushed_and_bounded() {
         let told = keeper.call("admin/unwatch", json!({"watchId": id})).await;
         assert_eq!(told["result"]["ended"], ended);
     }
-    // Nobody ends the watch of someone else.
+    // A watch can be ended by its owner only.
     let told = ada.call("admin/unwatch", json!({"watchId": watching["watchId"]})).await;
     assert_eq!(told["result"]["ended"], false);
 }
 
-/// MCP-091: who loses the right to see what is others' while watching sees only their own from then
-/// on.
+/// MCP-091: an admin whose permission is revoked during a watch receives only their own sessions from
+/// then on.
 #[tokio::test]
-async fn a_right_that_is_lost_ends_what_is_pushed() {
+async fn a_revoked_permission_stops_the_pushes() {
     let is_kept = Arc::new(AtomicBool::new(true));
     let asked = is_kept.clone();
     let server = server_kept_by(move |principal| {
@@ -190,7 +190,7 @@ async fn a_right_that_is_lost_ends_what_is_pushed() {
     assert!(!rest.contains("secret") && !rest.contains(id.as_str().unwrap()), "{rest}");
 }
 
-/// A second is told when it is over.
+/// The metrics of a second are pushed at its end.
 #[tokio::test]
 async fn seconds_are_counted_and_pushed() {
     let server = server();
@@ -216,9 +216,9 @@ async fn seconds_are_counted_and_pushed() {
     assert_eq!((calls, errors), (11, 1));
 }
 
-/// Everyone may know what they may do; how the server is set up is for the keeper.
+/// The caller's own permissions are for everyone, the configuration for admins.
 #[tokio::test]
-async fn the_server_is_described_to_its_keeper() {
+async fn the_server_is_described_to_admins() {
     let server = server();
     let mut ada = connect(&server, "ada", Encoding::Json).await;
     let told = ada.call("admin/server", json!({})).await["result"].clone();
@@ -231,7 +231,7 @@ async fn the_server_is_described_to_its_keeper() {
     assert!(told["limits"]["frame"].is_u64());
 }
 
-/// A client cannot open watches without end.
+/// The number of watches per principal is limited.
 #[tokio::test]
 async fn watches_are_bounded() {
     let server = server();
@@ -242,7 +242,7 @@ async fn watches_are_bounded() {
     }
     let refused = ada.call("admin/watch", watch.clone()).await;
     assert_eq!(refused["error"]["code"], -32600, "{refused}");
-    // Those of a connection that is gone do not count.
+    // Watches of a closed connection do not count.
     ada.close();
     ada.rest().await;
     let mut again = connect(&server, "ada", Encoding::Json).await;
@@ -251,5 +251,5 @@ async fn watches_are_bounded() {
             tokio::task::yield_now().await;
         }
     };
-    within("the watches of a connection that is gone to end", admitted).await;
+    within("the watches of the closed connection to end", admitted).await;
 }

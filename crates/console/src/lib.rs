@@ -1,7 +1,7 @@
-//! The console: a page to see and answer what a server does, and the client it is made with.
+//! Web console and browser client.
 //!
-//! The files are those of `console/`, embedded as they are. Besides them there is `/connect.json`,
-//! which tells a browser how to reach the server by WebTransport.
+//! Serves the embedded files of `console/`, and `/connect.json`, which has the address and certificate
+//! hash for WebTransport.
 //!
 //! ```no_run
 //! # async fn example(server: mcp_flow_http::Bound) {
@@ -31,7 +31,7 @@ pub(crate) struct File {
 #[derive(Clone)]
 pub struct Console {
     connect: Arc<dyn Fn() -> Value + Send + Sync>,
-    /// Where the files are read from instead, while they are worked on.
+    /// Directory to read the files from instead, during development.
     folder: Option<PathBuf>,
 }
 
@@ -42,15 +42,15 @@ impl Default for Console {
 }
 
 impl Console {
-    /// Says what `/connect.json` tells beside the path of Streamable HTTP. It is asked every time,
-    /// because certificates change.
+    /// Sets the content of `/connect.json`, to which the path of Streamable HTTP is added. Called for
+    /// each request, because certificates change.
     #[must_use]
     pub fn connect(mut self, connect: impl Fn() -> Value + Send + Sync + 'static) -> Self {
         self.connect = Arc::new(connect);
         self
     }
 
-    /// Reads the files from a folder every time instead, for working on them.
+    /// Reads the files from a directory on each request, for development.
     #[must_use]
     pub fn from_folder(mut self, folder: PathBuf) -> Self {
         self.folder = Some(folder);
@@ -62,7 +62,7 @@ impl Console {
             let file = FILES.iter().find(|file| file.path == path)?;
             let body = Bytes::from_static(file.body);
             let page = Page::new(kind_of(path), body).tag(file.tag);
-            // What does not get shorter is not worth unpacking.
+            // Compressed only if that is smaller.
             let is_shorter = file.zipped.len() < file.body.len();
             let zipped = is_shorter.then(|| Bytes::from_static(file.zipped));
             return Some(match zipped {
@@ -70,7 +70,7 @@ impl Console {
                 None => page,
             });
         };
-        // Nothing outside the folder, nothing hidden, and no kind that is not embedded either.
+        // No path traversal, no hidden files, and only the types that are embedded.
         let is_plain = path.split('/').all(|part| !part.starts_with('.'));
         let kind = kind_of(path);
         if !is_plain || kind == OTHER {
@@ -117,8 +117,8 @@ fn kind_of(path: &str) -> &'static str {
 
 const OTHER: &str = "application/octet-stream";
 
-/// Scripts and styles from here only, none inline, and no way to make markup of text. Images and
-/// sound come as data, from what tools answer.
+/// Content security policy: own scripts and styles only, none inline, and no way to turn text into
+/// markup. Images and sound from tool results are data and blob URLs.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     img-src 'self' data: blob:; media-src data: blob:; connect-src 'self' https:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
@@ -130,7 +130,7 @@ mod tests {
     use mcp_flow_http::Pages;
 
     #[test]
-    fn the_page_and_the_client_are_there_and_nothing_else() {
+    fn only_pages_scripts_styles_and_icons_are_served() {
         let console = Console::default();
         for path in ["/", "/index.html", "/app.js", "/client.js", "/connect.json", "/icon.svg"] {
             assert!(console.find(path).is_some(), "{path}");
@@ -140,9 +140,9 @@ mod tests {
         }
     }
 
-    /// A page that loads a script inline, or from elsewhere, would not work under the policy.
+    /// Pages contain nothing that the content security policy forbids.
     #[test]
-    fn pages_keep_to_the_policy() {
+    fn pages_comply_with_the_content_security_policy() {
         for file in super::FILES.iter().filter(|file| file.path.ends_with(".html")) {
             let text = std::str::from_utf8(file.body).unwrap_or_default();
             for banned in ["<style", "style=", "onclick", "javascript:", "//cdn", "<script>"] {
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// All that a browser loads for the first view, compressed.
+    /// Compressed size of all files that a browser may load.
     #[test]
     fn the_first_view_is_small() {
         let scripts = super::FILES.iter().filter(|file| !file.path.starts_with("/example"));

@@ -1,4 +1,4 @@
-//! The type a function's arguments are decoded into.
+//! The generated type that a function's arguments are decoded into.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -7,22 +7,22 @@ use syn::{Ident, LitStr, Type};
 
 use crate::parameter::{Argument, Parameter};
 
-/// How the arguments of a function are spelled, as its attribute says.
+/// Options for decoding the arguments, from the attribute.
 #[derive(Default)]
 pub(crate) struct Spelling {
-    /// Those it does not have are left alone.
+    /// Ignore unknown arguments instead of rejecting them.
     pub(crate) allow_unknown: bool,
     pub(crate) rename_all: Option<LitStr>,
 }
 
-/// The type, and how to get from its value to the values of a function's parameters.
+/// The arguments type, and the code that passes its fields to the function.
 pub(crate) struct Arguments {
-    /// The type's definition, unless it is the author's own.
+    /// Definition of the type; empty if it is the author's own.
     pub(crate) definition: TokenStream,
     pub(crate) kind: TokenStream,
-    /// Takes a value of the type apart.
+    /// Pattern that destructures a value of the type.
     pub(crate) pattern: TokenStream,
-    /// What the function is called with, in order.
+    /// Expressions for the function's parameters, in order.
     pub(crate) values: Vec<TokenStream>,
 }
 
@@ -39,7 +39,7 @@ impl Arguments {
         let mut own: Option<&Type> = None;
         for parameter in parameters {
             calls.push(match parameter {
-                // A context taken by value is cloned, which costs a count.
+                // A context taken by value is cloned, which is a reference count.
                 Parameter::Context { by_reference: true } if by_value => quote!(&#context),
                 Parameter::Context { by_reference: true } => quote!(#context),
                 Parameter::Context { by_reference: false } => quote!(#context.clone()),
@@ -63,12 +63,12 @@ impl Arguments {
                 Ok(Self { definition: define(&fields, spelling)?, kind, pattern, values: calls })
             }
             Some(kind) if !fields.is_empty() => {
-                let message = "`#[arguments]` stands for all of them; it cannot have others beside";
+                let message = "`#[arguments]` takes all arguments; remove the other parameters";
                 Err(syn::Error::new_spanned(kind, message))
             }
             Some(kind) if spelling.allow_unknown || spelling.rename_all.is_some() => {
-                let message = "with `#[arguments]` the type itself says how it is read; use the \
-                               attributes of serde on it";
+                let message = "with `#[arguments]` the type defines how it is decoded; use serde \
+                               attributes on it";
                 Err(syn::Error::new_spanned(kind, message))
             }
             Some(kind) => {
@@ -79,8 +79,7 @@ impl Arguments {
     }
 }
 
-/// Compiles only if the type that holds all arguments, if there is one, may be an object with a member
-/// for each.
+/// Generates a compile-time check that the type of `#[arguments]`, if any, can be a JSON object.
 pub(crate) fn check_object(parameters: &[Parameter]) -> Option<TokenStream> {
     let kind = parameters.iter().find_map(|parameter| match parameter {
         Parameter::All(kind) => Some(kind),
@@ -92,14 +91,14 @@ pub(crate) fn check_object(parameters: &[Parameter]) -> Option<TokenStream> {
             use ::mcp_flow::tool::MayBeObject as _;
             ::core::assert!(
                 ::mcp_flow::tool::Shape::<#kind>::MAY_BE_OBJECT,
-                "`#[arguments]` is for a type with named fields, since arguments are an object with \
-                 a member for each; take a single value as a plain parameter"
+                "`#[arguments]` needs a type with named fields, because arguments are a JSON object; \
+                 take a single value as a plain parameter"
             );
         };
     })
 }
 
-/// What an argument is called on its way to the function: a name that hides nothing.
+/// Hygienic variable name of an argument.
 fn value(index: usize) -> Ident {
     Ident::new(&format!("value_{index}"), Span::mixed_site())
 }
@@ -114,7 +113,7 @@ fn define(fields: &[&Argument], spelling: &Spelling) -> syn::Result<TokenStream>
     }
     let rename_all = spelling.rename_all.iter();
     let refuse_unknown = (!spelling.allow_unknown).then(|| quote!(#[serde(deny_unknown_fields)]));
-    // Said first and in words, before the derived code says it in its own.
+    // Checked first, for a clearer error than that of the derived code.
     let checks = fields.iter().map(|field| {
         let kind = &field.kind;
         quote_spanned!(kind.span()=> ::mcp_flow::tool::check_argument::<#kind>();)

@@ -1,4 +1,4 @@
-//! The code that calls a function.
+//! The closure that calls the author's function.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -7,38 +7,38 @@ use syn::Ident;
 use crate::arguments::{Arguments, Spelling};
 use crate::signature::Function;
 
-/// A function, and how a builder comes to call it.
+/// The function to call, and how a builder calls it.
 pub(crate) struct Called<'a> {
     pub(crate) function: &'a Function,
-    /// Where it is said that the function returns at once, if it is.
+    /// Span of the option `quick`, if it is given.
     pub(crate) quick: Option<Span>,
-    /// The method that finishes a builder with an async function.
+    /// Builder method for an async function.
     pub(crate) later: TokenStream,
-    /// What is called.
+    /// Path of the function, or method call on the state.
     pub(crate) path: TokenStream,
-    /// Clones what it needs besides its arguments.
+    /// Statement that clones the shared state, if any.
     pub(crate) state: TokenStream,
 }
 
-/// What a builder needs to call a function.
+/// Generated code for a builder.
 pub(crate) struct Call {
-    /// The type the arguments are decoded into, unless it is the author's own.
+    /// Definition of the arguments type; empty if it is the author's own.
     pub(crate) definition: TokenStream,
-    /// The name of that type.
+    /// Name of that type.
     pub(crate) arguments: TokenStream,
-    /// The builder's method with the closure that calls: `.blocking::<…>(…)`.
+    /// Builder method with the closure: `.blocking::<…>(…)`.
     pub(crate) finish: TokenStream,
 }
 
 impl Called<'_> {
-    /// For a builder whose functions take the context and the arguments.
+    /// Generates the call for a builder whose handlers take context and arguments.
     pub(crate) fn with_arguments(&self, spelling: &Spelling) -> syn::Result<Call> {
         let Arguments { definition, kind, pattern, values } = self.arguments(spelling)?;
         let finish = self.finish(&quote!(#kind,), &quote!(#pattern: #kind), &values)?;
         Ok(Call { definition, arguments: kind, finish })
     }
 
-    /// For a builder whose functions take the context and nothing else.
+    /// Generates the call for a builder whose handlers take the context only.
     pub(crate) fn without_arguments(&self) -> syn::Result<Call> {
         let nothing = TokenStream::new();
         let Arguments { values, .. } = self.arguments(&Spelling::default())?;
@@ -59,7 +59,7 @@ impl Called<'_> {
     ) -> syn::Result<TokenStream> {
         let Self { function, quick, later, path, state } = self;
         if let (true, Some(span)) = (function.is_async, quick) {
-            let message = "`quick` is for functions that are not async; async ones never block";
+            let message = "`quick` is allowed on synchronous functions only";
             return Err(syn::Error::new(*span, message));
         }
         let (result, context) = (&function.result, context());
@@ -81,12 +81,12 @@ impl Called<'_> {
     }
 }
 
-/// What the context is called on its way to the function: a name that hides nothing.
+/// Hygienic variable name of the context.
 fn context() -> Ident {
     Ident::new("context", Span::mixed_site())
 }
 
-/// A function's name, without the mark that tells it from a keyword.
+/// An identifier without the `r#` of raw identifiers.
 pub(crate) fn plain(name: &Ident) -> String {
     name.to_string().trim_start_matches("r#").to_owned()
 }

@@ -1,4 +1,4 @@
-//! `#[data]` on a type that tools take or return.
+//! `#[data]`: derives serde, a JSON Schema and tool output for a type.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -6,7 +6,7 @@ use syn::{Fields, Item};
 
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     if !options.is_empty() {
-        let message = "`#[data]` has no options; those of serde and schemars go beside it";
+        let message = "`#[data]` accepts no options; use serde and schemars attributes";
         return Err(syn::Error::new_spanned(options, message));
     }
     let item: Item = syn::parse2(item)?;
@@ -14,14 +14,14 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> syn::Result<Tok
         Item::Struct(item) => (&item.ident, &item.generics),
         Item::Enum(item) => (&item.ident, &item.generics),
         other => {
-            let message = "`#[data]` goes on a struct or an enum";
+            let message = "`#[data]` is allowed on structs and enums only";
             return Err(syn::Error::new_spanned(other, message));
         }
     };
     let (parameters, arguments, condition) = generics.split_for_impl();
     let mut conditions = condition.cloned();
     if !generics.params.is_empty() {
-        // Whether it can be written depends on what it is filled with.
+        // A generic type is serializable only if its parameters are.
         let written = syn::parse_quote!(::mcp_flow::Structured<Self>: ::mcp_flow::IntoToolOutput);
         conditions
             .get_or_insert_with(|| syn::WhereClause {
@@ -31,7 +31,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> syn::Result<Tok
             .predicates
             .push(written);
     }
-    // Where a type is used for all arguments of a tool, this is found out when it is compiled.
+    // Makes `#[arguments]` with this type a compile error.
     let shape = is_one_value(&item)
         .then(|| quote!(impl #parameters ::mcp_flow::tool::NotAnObject for #name #arguments #condition {}));
     Ok(quote! {
@@ -58,15 +58,15 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> syn::Result<Tok
     })
 }
 
-/// Returns whether a type is written as a text, a list or nothing, as far as it can be told without knowing
-/// what serde is told.
+/// Returns whether a type serializes as something else than an object; false if it has serde
+/// attributes, which may change that.
 fn is_one_value(item: &Item) -> bool {
     let (attributes, is_one) = match item {
         Item::Struct(item) => (
             &item.attrs,
             match &item.fields {
                 Fields::Named(_) => false,
-                // One with a single field is written like that field.
+                // A newtype serializes as its field.
                 Fields::Unnamed(fields) => fields.unnamed.len() != 1,
                 Fields::Unit => true,
             },

@@ -1,8 +1,7 @@
-//! `#[flow]` on a function.
+//! `#[flow]` on a function, and `flows![…]`.
 //!
-//! The function stays as it is. Beside it comes a type that `flows![…]` lists it by. Its parameters
-//! after the first, and the keys of questions that are written out in it, become arguments of the
-//! tool it is offered as.
+//! The function is unchanged. A marker type is generated beside it. Its parameters after the first,
+//! and the keys of the questions in its body, become arguments of the tool.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -37,7 +36,7 @@ pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<
     let questions = Questions::read(&function.block, hold(&function));
     let is_closed = questions.are_all() && !options.allow_unknown_arguments;
     let closed = is_closed.then(|| quote!(.refuse_unknown_arguments()));
-    let questions = questions.calls();
+    let questions = questions.declarations();
     let (marker, visibility) = (marker(ident, "flow"), &function.vis);
     Ok(quote! {
         #function
@@ -50,22 +49,21 @@ pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<
         impl ::mcp_flow::IntoFlows for #marker {
             fn into_flows(self) -> ::std::vec::Vec<::mcp_flow::OfferedFlow> {
                 let offered = #offered;
-                ::std::vec![
-                    offered
-                        #description
-                        #(.title(#title))*
-                        #after_start
-                        #early
-                        #(.waits(::std::time::Duration::from_secs(#waits)))*
-                        #closed
-                        #(#questions)*
-                ]
+                let offered = offered
+                    #description
+                    #(.title(#title))*
+                    #after_start
+                    #early
+                    #(.waits(::std::time::Duration::from_secs(#waits)))*
+                    #closed;
+                #questions
+                ::std::vec![offered]
             }
         }
     })
 }
 
-/// `flows![register, trips::book_trip]`: functions with `#[flow]`, by their names or paths.
+/// Expands `flows![register, trips::book_trip]`: functions with `#[flow]`, by name or path.
 pub(crate) fn list(functions: TokenStream) -> syn::Result<TokenStream> {
     let parser = Punctuated::<Path, Token![,]>::parse_terminated;
     let mut functions = parser.parse2(functions)?;
@@ -80,7 +78,7 @@ pub(crate) fn list(functions: TokenStream) -> syn::Result<TokenStream> {
     })
 }
 
-/// What is written between the parentheses of `#[flow(...)]`.
+/// Options of `#[flow]`.
 #[derive(Default)]
 struct FlowOptions {
     name: Option<LitStr>,
@@ -119,14 +117,14 @@ impl FlowOptions {
                 Ok(())
             }
             _ => Err(meta.error(
-                "unknown option; a flow has name, title, description, waits, asks_after_start, \
-                 early_completion and allow_unknown_arguments",
+                "unknown option; `#[flow]` accepts name, title, description, waits, \
+                 asks_after_start, early_completion and allow_unknown_arguments",
             )),
         }
     }
 }
 
-/// The name by which a function calls its hold on the session; none if it has no use for it.
+/// Name of the function's `Flow` parameter; none if it is a pattern.
 fn hold(function: &ItemFn) -> Option<&Ident> {
     match function.sig.inputs.first() {
         Some(FnArg::Typed(first)) => match &*first.pat {
@@ -137,23 +135,22 @@ fn hold(function: &ItemFn) -> Option<&Ident> {
     }
 }
 
-/// An expression of type `OfferedFlow` that calls the function with what it was started with.
+/// Generates an expression of type `OfferedFlow` that calls the function.
 ///
-/// Parameters are arguments, each by its name, like those of a tool. A single one may also be a type
-/// that holds all of them.
+/// Parameters are arguments by name, like those of a tool. A single parameter may also be a type that
+/// holds all arguments.
 fn offered(name: &str, function: &mut ItemFn) -> syn::Result<TokenStream> {
     let signature = &mut function.sig;
     if signature.asyncness.is_none() {
-        let message = "a flow waits for answers, so it is an `async fn`";
+        let message = "a flow must be an `async fn`";
         return Err(syn::Error::new_spanned(signature.fn_token, message));
     }
     if !signature.generics.params.is_empty() {
-        let message = "a flow cannot be generic; it is taken up again by its name alone";
+        let message = "a flow cannot be generic; it is resumed by its name alone";
         return Err(syn::Error::new_spanned(&signature.generics, message));
     }
     if !matches!(signature.inputs.first(), Some(FnArg::Typed(_))) {
-        let message =
-            "a flow is a function that takes `flow: Flow` first, and its parameters after";
+        let message = "a flow must take `flow: Flow` as its first parameter";
         return Err(syn::Error::new_spanned(&signature.inputs, message));
     }
     let ident = signature.ident.clone();
@@ -170,7 +167,7 @@ fn offered(name: &str, function: &mut ItemFn) -> syn::Result<TokenStream> {
         && !matches!(&*only.pat, Pat::Ident(_))
         && !is_told(only)
     {
-        // It has no name that an argument could have.
+        // A pattern has no name for an argument.
         return Ok(whole(name, &ident, &only.ty));
     }
     let is_undecided = matches!(given.as_slice(), [only] if !is_told(only));
@@ -196,7 +193,7 @@ fn offered(name: &str, function: &mut ItemFn) -> syn::Result<TokenStream> {
     })
 }
 
-/// Returns whether it is said what a parameter is: one argument, or all of them.
+/// Returns whether an attribute or doc comment decides if a parameter is one argument or all.
 fn is_told(parameter: &PatType) -> bool {
     let words = ["doc", "param", "arguments"];
     let is_ours = |one: &syn::Attribute| words.iter().any(|word| one.path().is_ident(word));
@@ -206,22 +203,22 @@ fn is_told(parameter: &PatType) -> bool {
 fn parameter(parameter: &mut PatType) -> syn::Result<Parameter> {
     match Parameter::take(Kind::Tool, parameter)? {
         Parameter::Context { .. } => {
-            let message = "a flow has no context, since it outlives the call that started it; \
-                           `Flow` has what it may use";
+            let message = "a flow cannot take a `Context`, because it outlives the call that started \
+                           it; use `Flow`";
             Err(syn::Error::new_spanned(parameter, message))
         }
         parameter => Ok(parameter),
     }
 }
 
-/// The function called with a value of one type.
+/// Generates a flow that takes all arguments as one value.
 fn whole(name: &str, function: &Ident, kind: &Type) -> TokenStream {
     quote!(::mcp_flow::OfferedFlow::new(#name, #function).params::<#kind>())
 }
 
-/// The function called with each argument by itself.
+/// Generates a flow that takes each argument as a parameter.
 fn apart(name: &str, function: &Ident, parameters: &[Parameter]) -> syn::Result<TokenStream> {
-    // Values for questions may come beside them.
+    // Answers to questions may be given, too.
     let spelling = Spelling { allow_unknown: true, rename_all: None };
     let Arguments { definition, kind, pattern, values } =
         Arguments::new(parameters, function, true, &spelling)?;
@@ -232,7 +229,7 @@ fn apart(name: &str, function: &Ident, parameters: &[Parameter]) -> syn::Result<
     }))
 }
 
-/// Reads a span of time such as `7d`, in seconds.
+/// Parses a duration such as `7d`, in seconds.
 fn seconds(text: &LitStr) -> syn::Result<u64> {
     let written = text.value();
     let unit = written.chars().last().and_then(|unit| {
@@ -243,7 +240,7 @@ fn seconds(text: &LitStr) -> syn::Result<u64> {
     let seconds = number.zip(unit).and_then(|(number, (_, unit))| number.checked_mul(unit));
     seconds.filter(|seconds| *seconds > 0).ok_or_else(|| {
         let message =
-            "a wait is a whole number and a unit: \"90s\", \"30m\", \"12h\", \"7d\" or \"2w\"";
+            "expected a whole number and a unit: \"90s\", \"30m\", \"12h\", \"7d\" or \"2w\"";
         syn::Error::new_spanned(text, message)
     })
 }

@@ -1,8 +1,8 @@
-//! An attribute on a function.
+//! Attributes on a function, and the macros that list such functions.
 //!
-//! The function stays as it is. Beside it comes a type that `tools![…]` and its kin list it by: one
-//! whose name lies in the namespace of types only, so that a parameter or variable may be called
-//! like a tool.
+//! The function is unchanged. A marker type is generated beside it, by which `tools![…]`,
+//! `prompts![…]` and `resources![…]` refer to it. It is in the type namespace only, so that a variable
+//! may have the name of a tool.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -12,17 +12,15 @@ use syn::{FnArg, ItemFn, Path, Token};
 use crate::kind::Kind;
 use crate::signature::Function;
 
-/// Reads a function for what it is to become.
+/// Parses a function as a tool, prompt or resource.
 pub(crate) fn read(kind: Kind, function: &mut ItemFn) -> syn::Result<Function> {
     if let Some(FnArg::Receiver(receiver)) = function.sig.inputs.first() {
         let message = match kind {
             Kind::Tool => {
-                "a tool with `self` is a method; mark its `impl` block with `#[tool]`, too"
-                    .to_owned()
+                "a tool with `self` is a method; add `#[tool]` to its `impl` block".to_owned()
             }
             Kind::Prompt | Kind::Resource => format!(
-                "a {} is a function without `self`; take what it shares from the context, by \
-                 `Context::extension`",
+                "a {} cannot take `self`; get shared state from `Context::extension`",
                 kind.noun()
             ),
         };
@@ -31,7 +29,7 @@ pub(crate) fn read(kind: Kind, function: &mut ItemFn) -> syn::Result<Function> {
     Function::take(kind, &mut function.sig, &function.attrs)
 }
 
-/// The function, and the type that registers what `built` builds.
+/// Generates the function and its marker type, which registers `built`.
 pub(crate) fn mark(kind: Kind, function: &ItemFn, built: &TokenStream) -> TokenStream {
     let (marker, visibility) = (kind.marker(&function.sig.ident), &function.vis);
     let (collection, collect, collected) = (kind.collection(), kind.collect(), kind.collected());
@@ -51,7 +49,7 @@ pub(crate) fn mark(kind: Kind, function: &ItemFn, built: &TokenStream) -> TokenS
     }
 }
 
-/// `tools![add, text::shout]`: marked functions, by their names or paths.
+/// Expands `tools![add, text::shout]`: functions with the attribute, by name or path.
 pub(crate) fn list(kind: Kind, functions: TokenStream) -> syn::Result<TokenStream> {
     let parser = Punctuated::<Path, Token![,]>::parse_terminated;
     let mut functions = syn::parse::Parser::parse2(parser, functions)?;

@@ -1,16 +1,16 @@
-//! What a function is made into.
+//! Tool, prompt or resource: the traits and types that each attribute refers to.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::Ident;
 
-/// The type that stands for a function with this attribute. All that the compiler says where the
-/// attribute was forgotten is that it cannot find this name, so the name says what to do.
+/// Name of the marker type of a function. If the attribute is missing, the compiler reports this name
+/// as not found, so the name says what to do.
 pub(crate) fn marker(function: &Ident, attribute: &str) -> Ident {
     format_ident!("{}_needs_the_attribute_{}", function, attribute, span = function.span())
 }
 
-/// What an attribute makes of a function.
+/// Attribute on a function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Tool,
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// What it is called in messages.
+    /// Name in error messages.
     pub(crate) fn noun(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -28,12 +28,12 @@ impl Kind {
         }
     }
 
-    /// The type that stands for a function.
+    /// Name of the marker type of a function.
     pub(crate) fn marker(self, function: &Ident) -> Ident {
         marker(function, self.noun())
     }
 
-    /// The trait by which it is registered.
+    /// The trait that registers it.
     pub(crate) fn collection(self) -> TokenStream {
         match self {
             Self::Tool => quote!(::mcp_flow::IntoTools),
@@ -42,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// The function of that trait.
+    /// The method of that trait.
     pub(crate) fn collect(self) -> TokenStream {
         match self {
             Self::Tool => quote!(into_tools),
@@ -51,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// What that function returns.
+    /// The return type of that method.
     pub(crate) fn collected(self) -> TokenStream {
         let (item, error) = match self {
             Self::Tool => (quote!(::mcp_flow::Tool), quote!(::mcp_flow::BadTool)),

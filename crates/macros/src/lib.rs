@@ -1,8 +1,8 @@
-//! The attributes of MCP Flow. Use them through the `mcp-flow` crate, where they are documented.
+//! Attribute macros of MCP Flow. Use them through the `mcp-flow` crate, where they are documented.
 //!
-//! One mechanism carries them all: `signature` reads a function, `options` what its attribute
-//! says, `arguments` makes the type its arguments are decoded into and `call` the code that calls
-//! it; `tool`, `prompt` and `resource` say what to build, `function` and `methods` how it is registered.
+//! `signature` parses a function and `options` its attribute; `arguments` generates the type that
+//! arguments are decoded into and `call` the code that calls the function; `tool`, `prompt` and
+//! `resource` generate the builder, `function` and `methods` the registration.
 
 mod arguments;
 mod call;
@@ -24,7 +24,7 @@ use syn::Item;
 
 use kind::Kind;
 
-/// Makes a function a tool, or methods of a type tools that share its value.
+/// Makes a function a tool, or methods of an `impl` block tools that share a value.
 ///
 /// See the guide in the `mcp-flow` crate.
 #[proc_macro_attribute]
@@ -34,13 +34,13 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
         Item::Fn(function) => tool::expand(options.into(), function),
         Item::Impl(block) => methods::expand(options.into(), block),
         other => {
-            let message = "a tool is a function, or a method in a block that is marked, too";
+            let message = "`#[tool]` is allowed on functions and inherent `impl` blocks only";
             Err(syn::Error::new_spanned(other, message))
         }
     })
 }
 
-/// Lists functions that are tools, by name or path: `tools![add, text::shout]`.
+/// Lists functions with `#[tool]` by name or path: `tools![add, text::shout]`.
 #[proc_macro]
 pub fn tools(functions: TokenStream) -> TokenStream {
     finish(function::list(Kind::Tool, functions.into()))
@@ -52,45 +52,46 @@ pub fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
     let item = syn::parse_macro_input!(item as Item);
     finish(match item {
         Item::Fn(function) => prompt::expand(options.into(), function),
-        other => Err(syn::Error::new_spanned(other, "a prompt is a function")),
+        other => Err(syn::Error::new_spanned(other, "`#[prompt]` is allowed on functions only")),
     })
 }
 
-/// Lists functions that are prompts, by name or path: `prompts![review, text::translate]`.
+/// Lists functions with `#[prompt]` by name or path: `prompts![review, text::translate]`.
 #[proc_macro]
 pub fn prompts(functions: TokenStream) -> TokenStream {
     finish(function::list(Kind::Prompt, functions.into()))
 }
 
-/// Makes a function a resource, or a template of resources: `#[resource("notes:/{day}")]`. See the
-/// guide in the `mcp-flow` crate.
+/// Makes a function a resource or a resource template: `#[resource("notes:/{day}")]`. See the guide
+/// in the `mcp-flow` crate.
 #[proc_macro_attribute]
 pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
     let item = syn::parse_macro_input!(item as Item);
     finish(match item {
         Item::Fn(function) => resource::expand(options.into(), function),
-        other => Err(syn::Error::new_spanned(other, "a resource is a function that reads it")),
+        other => Err(syn::Error::new_spanned(other, "`#[resource]` is allowed on functions only")),
     })
 }
 
-/// Lists functions that are resources, by name or path: `resources![motto, files::log]`.
+/// Lists functions with `#[resource]` by name or path: `resources![motto, files::log]`.
 #[proc_macro]
 pub fn resources(functions: TokenStream) -> TokenStream {
     finish(function::list(Kind::Resource, functions.into()))
 }
 
-/// Makes an async function a flow: a tool that can ask. See the guide in the `mcp-flow` crate.
+/// Makes an async function a flow: a durable tool that can ask questions. See the guide in the
+/// `mcp-flow` crate.
 #[proc_macro_attribute]
 pub fn flow(options: TokenStream, item: TokenStream) -> TokenStream {
     let item = syn::parse_macro_input!(item as Item);
     finish(match item {
         Item::Fn(function) if !cfg!(feature = "flows") => Err(needs_flows(&function.sig.ident)),
         Item::Fn(function) => flow::expand(options.into(), function),
-        other => Err(syn::Error::new_spanned(other, "a flow is a function")),
+        other => Err(syn::Error::new_spanned(other, "`#[flow]` is allowed on functions only")),
     })
 }
 
-/// Lists functions that are flows, by name or path: `flows![register, trips::book_trip]`.
+/// Lists functions with `#[flow]` by name or path: `flows![register, trips::book_trip]`.
 #[proc_macro]
 pub fn flows(functions: TokenStream) -> TokenStream {
     let functions = proc_macro2::TokenStream::from(functions);
@@ -100,7 +101,8 @@ pub fn flows(functions: TokenStream) -> TokenStream {
     })
 }
 
-/// Makes a type one that tools can take and return. See the guide in the `mcp-flow` crate.
+/// Derives all that a type needs to be a tool's argument or result. See the guide in the `mcp-flow`
+/// crate.
 #[proc_macro_attribute]
 pub fn data(options: TokenStream, item: TokenStream) -> TokenStream {
     finish(data::expand(options.into(), item.into()))
@@ -108,7 +110,7 @@ pub fn data(options: TokenStream, item: TokenStream) -> TokenStream {
 
 fn needs_flows(tokens: impl quote::ToTokens) -> syn::Error {
     let message = "flows need the feature `flows` of the crate mcp-flow; \
-                   enable it by `cargo add mcp-flow --features flows`";
+                   enable it with `cargo add mcp-flow --features flows`";
     syn::Error::new_spanned(tokens, message)
 }
 

@@ -1,4 +1,4 @@
-//! `#[tool]` on the `impl` block of a type with state, and on methods in it.
+//! `#[tool]` on an `impl` block and its methods: tools that share a value.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -14,10 +14,10 @@ use crate::tool::build;
 pub(crate) fn expand(options: TokenStream, mut block: ItemImpl) -> syn::Result<TokenStream> {
     let prefix = prefix(options)?;
     if let Some((path, _)) = &block.trait_ {
-        let message = "mark an `impl` block of the type itself, not of a trait";
+        let message = "use `#[tool]` on an inherent `impl` block, not on a trait implementation";
         return Err(syn::Error::new_spanned(path, message));
     }
-    // A constant, which the check of a type is, cannot name the parameters of the block.
+    // The check is a constant, which cannot use the generic parameters of the block.
     let is_plain = block.generics.params.is_empty();
     let mut tools = Vec::new();
     for item in &mut block.items {
@@ -25,7 +25,7 @@ pub(crate) fn expand(options: TokenStream, mut block: ItemImpl) -> syn::Result<T
             && let Some(options) = take_attribute(method)?
         {
             let tool = tool(method, &options, &prefix, is_plain)?;
-            // A method that is not compiled is no tool.
+            // A method excluded by `cfg` is not registered.
             let conditions = method.attrs.iter().filter(|one| one.path().is_ident("cfg"));
             tools.push(quote! {
                 #(#conditions)*
@@ -34,7 +34,7 @@ pub(crate) fn expand(options: TokenStream, mut block: ItemImpl) -> syn::Result<T
         }
     }
     if tools.is_empty() {
-        let message = "no method is marked with `#[tool]`, so there is nothing to offer";
+        let message = "no method has the attribute `#[tool]`";
         return Err(syn::Error::new_spanned(&block.self_ty, message));
     }
     let (generics, _, condition) = block.generics.split_for_impl();
@@ -62,22 +62,22 @@ pub(crate) fn expand(options: TokenStream, mut block: ItemImpl) -> syn::Result<T
     })
 }
 
-/// `#[tool(prefix = "…")]`: what the names of all methods begin with.
+/// Parses `#[tool(prefix = "…")]`, the prefix of the methods' names.
 fn prefix(options: TokenStream) -> syn::Result<String> {
     let mut prefix: Option<LitStr> = None;
     let parser = syn::meta::parser(|meta| {
         if meta.path.is_ident("prefix") {
             return set(&mut prefix, &meta, |meta| meta.value()?.parse());
         }
-        Err(meta.error("unknown option; a block of tools has prefix"))
+        Err(meta.error("unknown option; an `impl` block accepts prefix"))
     });
     parser.parse2(options)?;
     Ok(prefix.map(|prefix| prefix.value()).unwrap_or_default())
 }
 
-/// Takes `#[tool(…)]` away from a method, if it has one, and reads it.
+/// Removes and parses the `#[tool(…)]` attribute of a method, if it has one.
 fn take_attribute(method: &mut ImplItemFn) -> syn::Result<Option<ToolOptions>> {
-    // By its last word, since it may be written with the path of its crate.
+    // The attribute may be written with a path, as `mcp_flow::tool`.
     let is_ours =
         |one: &Attribute| one.path().segments.last().is_some_and(|word| word.ident == "tool");
     let Some(index) = method.attrs.iter().position(is_ours) else { return Ok(None) };
@@ -97,8 +97,8 @@ fn tool(
     let shares_self = match method.sig.inputs.first() {
         Some(FnArg::Receiver(receiver)) => {
             if !matches!(receiver.kind, ReceiverKind::Reference(_, _, None)) {
-                let message = "a tool is called by many at once: take `&self`, and keep what \
-                               changes in a `Mutex` or an atomic";
+                let message = "a tool is called concurrently: take `&self`, and keep mutable state \
+                               in a `Mutex` or an atomic";
                 return Err(syn::Error::new_spanned(receiver, message));
             }
             true

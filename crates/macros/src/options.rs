@@ -1,4 +1,4 @@
-//! What is written between the parentheses of an attribute.
+//! Options of the attributes, in their parentheses.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -9,7 +9,7 @@ use syn::{Expr, Ident, LitBool, LitStr, Token};
 use crate::kind::Kind;
 use crate::signature::Function;
 
-/// What can be said of everything a function is made into.
+/// Options that tools, prompts and resources have in common.
 #[derive(Default)]
 pub(crate) struct CommonOptions {
     pub(crate) name: Option<LitStr>,
@@ -20,20 +20,23 @@ pub(crate) struct CommonOptions {
 }
 
 impl CommonOptions {
-    /// Reads the options of what has no others.
+    /// Parses an attribute that has only the common options.
     pub(crate) fn parse(kind: Kind, options: TokenStream) -> syn::Result<Self> {
         let mut parsed = Self::default();
         let parser = syn::meta::parser(|meta| {
             let noun = kind.noun();
-            let unknown =
-                || format!("unknown option; a {noun} has name, title, description, quick and meta");
+            let unknown = || {
+                format!(
+                    "unknown option; `#[{noun}]` accepts name, title, description, quick and meta"
+                )
+            };
             if parsed.read(&meta)? { Ok(()) } else { Err(meta.error(unknown())) }
         });
         parser.parse2(options)?;
         Ok(parsed)
     }
 
-    /// Reads an option, if it is one of these.
+    /// Parses an option; false if it is not a common one.
     pub(crate) fn read(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<bool> {
         match word(meta).as_str() {
             "name" => set(&mut self.name, meta, |meta| meta.value()?.parse())?,
@@ -50,13 +53,12 @@ impl CommonOptions {
         Ok(true)
     }
 
-    /// Returns whether there is a description, here or in the function's documentation.
+    /// Returns whether there is a description: the option or the function's doc comment.
     pub(crate) fn describe(&self, function: &Function) -> bool {
         self.description.is_some() || function.documentation.is_some()
     }
 
-    /// The calls on a builder that say all this; the description is the function's documentation
-    /// unless another is given.
+    /// Builder calls for the common options. The description defaults to the function's doc comment.
     pub(crate) fn builder_calls(&self, function: &Function) -> TokenStream {
         let Self { title, description, meta, .. } = self;
         let description = match (description, &function.documentation) {
@@ -75,7 +77,7 @@ impl CommonOptions {
     }
 }
 
-/// How a tool is listed and run, as its attribute says.
+/// Options of `#[tool]`.
 #[derive(Default)]
 pub(crate) struct ToolOptions {
     pub(crate) common: CommonOptions,
@@ -114,13 +116,14 @@ impl ToolOptions {
                 Ok(())
             }
             _ => Err(meta.error(
-                "unknown option; a tool has name, title, description, quick, category, read_only, \
-                 destructive, idempotent, open_world, rename_all, allow_unknown_arguments and meta",
+                "unknown option; `#[tool]` accepts name, title, description, quick, category, \
+                 read_only, destructive, idempotent, open_world, rename_all, \
+                 allow_unknown_arguments and meta",
             )),
         }
     }
 
-    /// The calls on a tool's builder that say what only tools have.
+    /// Builder calls for the options that only tools have.
     pub(crate) fn builder_calls(&self) -> TokenStream {
         let Self { categories, hints, .. } = self;
         let hints = (!hints.is_empty()).then(|| {
@@ -140,30 +143,30 @@ impl ToolOptions {
     }
 }
 
-/// The option that is being read.
+/// Name of the option.
 pub(crate) fn word(meta: &ParseNestedMeta<'_>) -> String {
     meta.path.get_ident().map(ToString::to_string).unwrap_or_default()
 }
 
-/// Sets an option that may be given once.
+/// Sets an option; an error if it is set already.
 pub(crate) fn set<T>(
     option: &mut Option<T>,
     meta: &ParseNestedMeta<'_>,
     parse: impl FnOnce(&ParseNestedMeta<'_>) -> syn::Result<T>,
 ) -> syn::Result<()> {
     if option.is_some() {
-        return Err(meta.error("this is said twice"));
+        return Err(meta.error("duplicate option"));
     }
     *option = Some(parse(meta)?);
     Ok(())
 }
 
-/// The expression after the equals sign.
+/// Parses the expression after the equals sign.
 pub(crate) fn value(meta: &ParseNestedMeta<'_>) -> syn::Result<Expr> {
     meta.value()?.parse()
 }
 
-/// `word` or `word = true` or `word = false`.
+/// Parses `option`, `option = true` or `option = false`.
 fn flag(meta: &ParseNestedMeta<'_>) -> syn::Result<bool> {
     if !meta.input.peek(Token![=]) {
         return Ok(true);

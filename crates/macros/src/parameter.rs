@@ -1,4 +1,4 @@
-//! One parameter of a function: an argument of the caller's, or the context of the call.
+//! Function parameters: an argument, all arguments, or the call's context.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -10,10 +10,10 @@ use crate::call::plain;
 use crate::kind::Kind;
 use crate::options::{set, value, word};
 
-/// What a parameter is filled with.
+/// A function parameter.
 #[expect(clippy::large_enum_variant, reason = "a function has a handful of them")]
 pub(crate) enum Parameter {
-    /// The context, by reference or not.
+    /// The call's `Context`.
     Context { by_reference: bool },
     /// All arguments at once, decoded into one type.
     All(Type),
@@ -21,7 +21,7 @@ pub(crate) enum Parameter {
     One(Argument),
 }
 
-/// An argument, as it becomes a field of the type arguments are decoded into.
+/// An argument, which becomes a field of the arguments type.
 pub(crate) struct Argument {
     pub(crate) name: Ident,
     pub(crate) kind: Type,
@@ -48,7 +48,7 @@ enum Default {
 }
 
 impl Parameter {
-    /// Reads a parameter, and takes away the attributes that only we understand.
+    /// Parses a parameter and removes the attributes of this crate.
     pub(crate) fn take(kind: Kind, parameter: &mut PatType) -> syn::Result<Self> {
         let attributes = std::mem::take(&mut parameter.attrs);
         let mut documentation = Vec::new();
@@ -70,7 +70,7 @@ impl Parameter {
         }
         let is_context = context(&parameter.ty);
         if let Some(options) = has_options.filter(|_| all || is_context.is_some()) {
-            let message = "this is no single argument, so it has no options";
+            let message = "`#[param]` is allowed on single arguments only";
             return Err(syn::Error::new_spanned(options, message));
         }
         if let Some(by_reference) = is_context {
@@ -88,11 +88,9 @@ impl Parameter {
 impl ArgumentOptions {
     fn read(&mut self, kind: Kind, meta: &syn::meta::ParseNestedMeta<'_>) -> syn::Result<()> {
         let word = word(meta);
-        // Texts in a URI are read without a schema, so there is nothing to check them by.
+        // URI variables are decoded without a schema, so validation options do not apply.
         if kind == Kind::Resource && !["name", "complete"].contains(&word.as_str()) {
-            return Err(
-                meta.error("unknown option; a variable of a resource has name and complete")
-            );
+            return Err(meta.error("unknown option; a URI variable accepts name and complete"));
         }
         match word.as_str() {
             "name" => set(&mut self.name, meta, value),
@@ -111,11 +109,11 @@ impl ArgumentOptions {
                 Ok(())
             }
             _ if kind == Kind::Prompt => Err(meta.error(
-                "unknown option; a parameter has name, description, default, range, length, \
+                "unknown option; a parameter accepts name, description, default, range, length, \
                  pattern, example, complete and secret",
             )),
             _ => Err(meta.error(
-                "unknown option; a parameter has name, description, default, range, length, \
+                "unknown option; a parameter accepts name, description, default, range, length, \
                  pattern and example",
             )),
         }
@@ -123,7 +121,7 @@ impl ArgumentOptions {
 }
 
 impl Argument {
-    /// The name callers use, if it can be told.
+    /// Name on the wire, if it is a literal.
     pub(crate) fn given_name(&self) -> Option<String> {
         match &self.options.name {
             None => Some(plain(&self.name)),
@@ -132,7 +130,7 @@ impl Argument {
         }
     }
 
-    /// The call on a builder that says what completes a variable, if anything does.
+    /// Builder call that sets the completion function, if there is one.
     pub(crate) fn completion(&self) -> Option<TokenStream> {
         let function = self.options.complete.as_ref()?;
         let name = self.name_expression();
@@ -144,7 +142,7 @@ impl Argument {
         self.options.name.as_ref().map_or_else(|| quote!(#plain), |name| quote!(#name))
     }
 
-    /// What is to be said of an argument of a prompt beside its type, if anything.
+    /// Builder expression for the prompt options of an argument, if it has any.
     pub(crate) fn said_of_prompt(&self) -> Option<TokenStream> {
         let ArgumentOptions { complete, secret, .. } = &self.options;
         let name = self.name_expression();
@@ -154,7 +152,7 @@ impl Argument {
         is_said.then(|| quote!(::mcp_flow::prompt::Argument::optional(#name) #secret #complete))
     }
 
-    /// The field, and the functions its attributes refer to.
+    /// The struct field, and the functions that its attributes refer to.
     pub(crate) fn field(&self) -> syn::Result<(TokenStream, TokenStream)> {
         let Self { name, kind, documentation, options } = self;
         let ArgumentOptions { name: other_name, description, default, range, length, .. } = options;
@@ -168,7 +166,7 @@ impl Argument {
             Some(Default::Value(value)) => {
                 let function = quote::format_ident!("default_{name}");
                 let path = function.to_string();
-                // A text is written without saying that it is to be a `String`.
+                // A string literal is converted to the type of the field.
                 let value = match value {
                     Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => quote!(#text.into()),
                     other => quote!(#other),
@@ -192,10 +190,10 @@ impl Argument {
     }
 }
 
-/// `from..=to`, `from..` or `..=to` as an attribute for the schema.
+/// Converts `from..=to`, `from..` or `..=to` to a schemars attribute.
 fn bounds(word: &str, range: &ExprRange) -> syn::Result<TokenStream> {
     if matches!(range.limits, RangeLimits::HalfOpen(_)) && range.end.is_some() {
-        let message = format!("a {word} includes its end; write `{word} = from..=to`");
+        let message = format!("a {word} must include its end; write `{word} = from..=to`");
         return Err(syn::Error::new_spanned(range, message));
     }
     let word = Ident::new(word, proc_macro2::Span::call_site());
@@ -205,7 +203,7 @@ fn bounds(word: &str, range: &ExprRange) -> syn::Result<TokenStream> {
     Ok(quote!(#[schemars(#word(#(#bounds),*))]))
 }
 
-/// Whether a type is the context, and whether by reference.
+/// Returns whether the context is taken by reference; `None` if the type is not `Context`.
 fn context(kind: &Type) -> Option<bool> {
     match kind {
         Type::Path(path) if path.path.segments.last()?.ident == "Context" => Some(false),
@@ -214,7 +212,7 @@ fn context(kind: &Type) -> Option<bool> {
     }
 }
 
-/// The type of an argument, which outlives the message it comes in.
+/// The type of an argument, which must be owned.
 fn owned(kind: &Type) -> syn::Result<Type> {
     match kind {
         Type::Reference(reference) => {
@@ -223,12 +221,12 @@ fn owned(kind: &Type) -> syn::Result<Type> {
                     "take a `String` instead of `&str`"
                 }
                 Type::Slice(_) => "take a `Vec` instead of a slice",
-                _ => "an argument cannot be a reference; take the value itself",
+                _ => "an argument cannot be a reference; take an owned value",
             };
             Err(syn::Error::new_spanned(kind, message))
         }
         Type::ImplTrait(_) => {
-            let message = "name the type; a schema cannot be made of `impl Trait`";
+            let message = "use a concrete type; `impl Trait` has no schema";
             Err(syn::Error::new_spanned(kind, message))
         }
         kind => Ok(kind.clone()),
@@ -241,7 +239,7 @@ fn name(parameter: &PatType) -> syn::Result<Ident> {
             Ok(pattern.ident.clone())
         }
         pattern => {
-            let message = "give the parameter a plain name; callers will use it";
+            let message = "use a plain name for the parameter; it becomes the argument's name";
             Err(syn::Error::new_spanned(pattern, message))
         }
     }

@@ -1,4 +1,4 @@
-//! `#[resource("uri")]` on a function.
+//! `#[resource("uri")]` on a function: a resource, or a template if the URI has variables.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -47,7 +47,7 @@ pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<
     Ok(mark(Kind::Resource, &function, &resource))
 }
 
-/// `"uri", name = value, …`
+/// Options of `#[resource]`: `"uri", name = value, …`
 struct Options {
     uri: LitStr,
     mime_type: Option<Expr>,
@@ -57,8 +57,8 @@ struct Options {
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         if !input.peek(LitStr) {
-            let message = "say first what it is read by: `#[resource(\"notes:/today\")]`, or \
-                           `#[resource(\"notes:/{day}\")]` for one of many";
+            let message = "expected a URI: `#[resource(\"notes:/today\")]`, or a template: \
+                           `#[resource(\"notes:/{day}\")]`";
             return Err(syn::Error::new(input.span(), message));
         }
         let uri = input.parse()?;
@@ -73,8 +73,8 @@ impl Parse for Options {
                     return Ok(());
                 }
                 Err(meta.error(
-                    "unknown option; a resource has name, title, description, mime_type, quick \
-                     and meta",
+                    "unknown option; `#[resource]` accepts name, title, description, mime_type, \
+                     quick and meta",
                 ))
             });
             syn::parse::Parser::parse2(parser, rest)?;
@@ -83,15 +83,14 @@ impl Parse for Options {
     }
 }
 
-/// The names of what differs, as `{name}` or `{+name}`. Whether the whole is a good template is
-/// found out when it is built.
+/// Names of the variables, written `{name}` or `{+name}`. The builder validates the template.
 fn variables(uri: &LitStr) -> syn::Result<Vec<String>> {
     let text = uri.value();
     let mut names = Vec::new();
     let mut rest = text.as_str();
     while let Some((_, expression)) = rest.split_once('{') {
         let Some((name, after)) = expression.split_once('}') else {
-            return Err(syn::Error::new_spanned(uri, "a brace is opened and never closed"));
+            return Err(syn::Error::new_spanned(uri, "unclosed brace in the URI template"));
         };
         names.push(name.trim_start_matches('+').to_owned());
         rest = after;
@@ -99,7 +98,7 @@ fn variables(uri: &LitStr) -> syn::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Every variable needs a parameter, and every parameter a variable.
+/// Checks that every variable has a parameter and every parameter a variable.
 fn check(uri: &LitStr, variables: &[String], function: &Function) -> syn::Result<()> {
     let is_whole =
         function.parameters.iter().any(|parameter| matches!(parameter, Parameter::All(_)));
@@ -109,17 +108,17 @@ fn check(uri: &LitStr, variables: &[String], function: &Function) -> syn::Result
     for argument in arguments(function) {
         let name = argument.given_name();
         if name.as_ref().is_some_and(|name| !variables.contains(name)) {
-            let message = "the URI has no such variable; write its name there in braces";
+            let message = "the URI has no variable of this name; add it in braces";
             return Err(syn::Error::new_spanned(&argument.name, message));
         }
     }
     let taken: Vec<_> = arguments(function).filter_map(Argument::given_name).collect();
-    // A name that is no literal may be that of any variable.
+    // A name that is not a literal may match any variable.
     let all_known = taken.len() == arguments(function).count();
     match variables.iter().find(|name| all_known && !taken.contains(name)) {
         None => Ok(()),
         Some(name) => {
-            let message = format!("no parameter takes {{{name}}}; add one of that name");
+            let message = format!("the variable {{{name}}} has no parameter; add one of that name");
             Err(syn::Error::new_spanned(uri, message))
         }
     }

@@ -1,4 +1,4 @@
-//! A function as its author wrote it: its name, documentation, parameters and result.
+//! Parsed function signatures: doc comment, parameters and return type.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -10,24 +10,24 @@ use syn::{
 use crate::kind::Kind;
 use crate::parameter::Parameter;
 
-/// What matters of a function's signature.
+/// A parsed function.
 pub(crate) struct Function {
     pub(crate) is_async: bool,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) result: TokenStream,
-    /// The documentation, as text.
+    /// Doc comment as text.
     pub(crate) documentation: Option<String>,
 }
 
 impl Function {
-    /// Reads a function, and takes away the attributes that only we understand. A method's `self`
-    /// must be dealt with before.
+    /// Parses a function and removes the attributes of this crate from its parameters. `self` is
+    /// ignored.
     pub(crate) fn take(
         kind: Kind,
         signature: &mut Signature,
         attributes: &[Attribute],
     ) -> syn::Result<Self> {
-        refuse_what_cannot_be_called(kind, signature)?;
+        check_callable(kind, signature)?;
         let parameters: Vec<Parameter> = signature
             .inputs
             .iter_mut()
@@ -40,7 +40,7 @@ impl Function {
         let contexts =
             parameters.iter().filter(|parameter| matches!(parameter, Parameter::Context { .. }));
         if contexts.count() > 1 {
-            let message = "there is one context; take it once";
+            let message = "only one `Context` parameter is allowed";
             return Err(syn::Error::new_spanned(&signature.inputs, message));
         }
         Ok(Self {
@@ -51,7 +51,7 @@ impl Function {
         })
     }
 
-    /// Whether the context is used at all, and if so whether by reference.
+    /// Returns whether the context is taken by reference; `None` if the function does not take it.
     pub(crate) fn context(&self) -> Option<bool> {
         self.parameters.iter().find_map(|parameter| match parameter {
             Parameter::Context { by_reference } => Some(*by_reference),
@@ -60,20 +60,19 @@ impl Function {
     }
 }
 
-fn refuse_what_cannot_be_called(kind: Kind, signature: &Signature) -> syn::Result<()> {
+fn check_callable(kind: Kind, signature: &Signature) -> syn::Result<()> {
     let noun = kind.noun();
     let mut generics = signature.generics.params.iter();
     if generics.any(|one| !matches!(one, GenericParam::Lifetime(_))) {
-        let message =
-            format!("a {noun} cannot be generic; its schema needs one type for each argument");
+        let message = format!("a {noun} cannot be generic; its schema needs concrete types");
         return Err(syn::Error::new_spanned(&signature.generics, message));
     }
     if let Safety::Unsafe(word) = &signature.safety {
-        let message = format!("a {noun} is called by anyone, so it cannot be unsafe");
+        let message = format!("a {noun} cannot be unsafe");
         return Err(syn::Error::new_spanned(word, message));
     }
     if let Some(rest) = &signature.variadic {
-        let message = format!("a {noun} has a fixed number of arguments");
+        let message = format!("a {noun} cannot be variadic");
         return Err(syn::Error::new_spanned(rest, message));
     }
     Ok(())
@@ -85,7 +84,7 @@ fn result(kind: Kind, output: &ReturnType) -> syn::Result<TokenStream> {
         ReturnType::Type(_, returned) if matches!(**returned, Type::ImplTrait(_)) => {
             let noun = kind.noun();
             let message =
-                format!("name the type; a {noun}'s result has one that is known beforehand");
+                format!("use a concrete return type; a {noun} cannot return `impl Trait`");
             Err(syn::Error::new_spanned(returned, message))
         }
         ReturnType::Type(_, returned) => match &**returned {
@@ -100,16 +99,16 @@ fn result(kind: Kind, output: &ReturnType) -> syn::Result<TokenStream> {
     }
 }
 
-/// What is said of a tool that says nothing of itself.
+/// The error for a missing description.
 pub(crate) fn undocumented(name: &Ident, noun: &str) -> syn::Error {
     let message = format!(
-        "a {noun} needs a description, since that is what models choose it by; write a doc comment \
-         above the function, or `#[{noun}(description = \"…\")]`"
+        "a {noun} needs a description, by which models choose it; add a doc comment to the \
+         function, or `#[{noun}(description = \"…\")]`"
     );
     syn::Error::new_spanned(name, message)
 }
 
-/// The doc comment as text: its lines without the space after the slashes.
+/// Text of the doc comment, without the leading space of each line.
 pub(crate) fn documentation(attributes: &[Attribute]) -> Option<String> {
     let lines: Vec<String> = attributes
         .iter()

@@ -20,10 +20,10 @@ pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<
     Ok(mark(Kind::Tool, &function, &quote!({ #check #tool })))
 }
 
-/// An expression of type `Result<Tool, BadTool>`.
+/// Generates an expression of type `Result<Tool, BadTool>`.
 ///
-/// It is listed as `prefix` and its name, which is the function's unless its options say another.
-/// `path` is what is called, and `state` clones what it needs besides its arguments.
+/// The tool's name is `prefix` and the option `name`, or else the function's name. `path` is called;
+/// `state` clones the shared state.
 pub(crate) fn build(
     prefix: &str,
     name: &Ident,

@@ -1,9 +1,9 @@
-//! What the compiler says to those who hold the attributes wrong.
+//! Compile errors for wrong uses of the attributes.
 //!
-//! After a change, look at what is said and accept it with `TRYBUILD=overwrite`.
+//! After a change, review the new messages and accept them with `TRYBUILD=overwrite`.
 
-/// MCP-025: a wrong use is explained where it is written.
+/// MCP-025: a wrong use is explained at its position.
 #[test]
-fn mistakes_are_explained() {
+fn wrong_uses_are_explained() {
     trybuild::TestCases::new().compile_fail("tests/mistakes/*.rs");
 }

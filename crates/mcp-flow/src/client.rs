@@ -1,4 +1,4 @@
-//! A client of any server: connect, list, call, read, converse.
+//! MCP client: connect, list, call, read, run flows.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), mcp_flow::client::Error> {
@@ -15,10 +15,10 @@
 //! # }
 //! ```
 //!
-//! A server is found by its URL ([`connect`], [`connector`]), by a command that is spawned
-//! ([`Program`]), by WebTransport with what only that has
-//! ([`webtransport::client::server`](mcp_flow_webtransport::client::server)), at the other end of streams ([`attach`]), or in the same process
-//! ([`in_process`]). URLs need the feature `http`, those of WebTransport the feature `webtransport`.
+//! Connect by URL ([`connect`], [`connector`]), by spawning a command ([`Program`]), over WebTransport
+//! with its own options ([`webtransport::client::server`](mcp_flow_webtransport::client::server)), over
+//! a pair of streams ([`attach`]), or in the same process ([`in_process`]). URLs need the feature
+//! `http`, those of WebTransport also `webtransport`.
 
 #[cfg(feature = "http")]
 mod chat;

@@ -1,4 +1,4 @@
-//! One page for each feature. Every example on them is compiled and run by the tests.
+//! Guide: one page per feature. The tests compile and run every example.
 
 #[doc = include_str!("../guide/tools.md")]
 pub mod tools {}
@@ -15,11 +15,11 @@ pub mod prompts {}
 #[doc = include_str!("../guide/state.md")]
 pub mod state {}
 
-#[doc = include_str!("../guide/while_it_runs.md")]
-pub mod while_it_runs {}
+#[doc = include_str!("../guide/progress_and_cancellation.md")]
+pub mod progress_and_cancellation {}
 
-#[doc = include_str!("../guide/asking.md")]
-pub mod asking {}
+#[doc = include_str!("../guide/elicitation_and_sampling.md")]
+pub mod elicitation_and_sampling {}
 
 #[doc = include_str!("../guide/flows.md")]
 pub mod flows {}
@@ -27,14 +27,14 @@ pub mod flows {}
 #[doc = include_str!("../guide/workflows.md")]
 pub mod workflows {}
 
-#[doc = include_str!("../guide/changing_tools.md")]
-pub mod changing_tools {}
+#[doc = include_str!("../guide/dynamic_tools.md")]
+pub mod dynamic_tools {}
 
 #[doc = include_str!("../guide/resources.md")]
 pub mod resources {}
 
-#[doc = include_str!("../guide/by_hand.md")]
-pub mod by_hand {}
+#[doc = include_str!("../guide/tool_builder.md")]
+pub mod tool_builder {}
 
 #[doc = include_str!("../guide/limits_and_hooks.md")]
 pub mod limits_and_hooks {}
@@ -45,13 +45,13 @@ pub mod serving {}
 #[doc = include_str!("../guide/clients.md")]
 pub mod clients {}
 
-#[doc = include_str!("../guide/logging_in.md")]
-pub mod logging_in {}
+#[doc = include_str!("../guide/oauth_login.md")]
+pub mod oauth_login {}
 
 #[doc = include_str!("../guide/testing.md")]
 pub mod testing {}
 
-/// The README's examples are true, too.
+/// Tests the README's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

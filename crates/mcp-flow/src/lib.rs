@@ -1,6 +1,6 @@
-//! MCP tools written once, in Rust, and served to every client there is.
+//! MCP servers and clients in Rust, for every protocol revision and transport.
 //!
-//! This is the one crate to depend on. A server is a list of tools; a tool is a function:
+//! Depend on this crate only. A server is a list of tools; a tool is a function:
 //!
 //! ```no_run
 //! use mcp_flow::prelude::*;
@@ -21,32 +21,32 @@
 //! }
 //! ```
 //!
-//! The [`guide`] has a page for each feature. What is behind it: [`tool`](mod@tool),
-//! [`prompt`](mod@prompt) and [`resource`](mod@resource) for what is written without attributes, [`model`] for the types of the
-//! protocol, [`Context`] for what a tool can do while it runs.
+//! The [`guide`] has a page for each feature. Builders without attributes are in
+//! [`tool`](mod@tool), [`prompt`](mod@prompt) and [`resource`](mod@resource), protocol types in
+//! [`model`]; [`Context`] is a running call's access to its caller.
 //!
 //! # Features
 //!
-//! Tools, prompts, resources and the attributes are always there. `default` adds `stdio` alone,
-//! `full` adds everything:
+//! Tools, prompts, resources and the attributes are always included. `default` is `stdio`, `full` is
+//! everything:
 //!
-//! | feature | what it adds |
+//! | feature | adds |
 //! |---|---|
-//! | `stdio` | serving over standard input and output, TCP and Unix sockets: `stdio` |
+//! | `stdio` | stdio transport, and newline-delimited JSON over TCP and Unix sockets: `stdio` |
 //! | `http` | Streamable HTTP, HTTP+SSE and WebSocket on one port: `http` |
 //! | `webtransport` | WebTransport: `webtransport` |
-//! | `tls` | certificates, for the two above: `tls` |
-//! | `flows` | conversations: `#[flow]`, `Interaction`, `engine`, `session` |
-//! | `store-redb` | conversations that survive a crash: `store_redb` |
+//! | `tls` | TLS certificates for the two above: `tls` |
+//! | `flows` | flows and their sessions: `#[flow]`, `Interaction`, `engine`, `session` |
+//! | `store-redb` | durable sessions in a file: `store_redb` |
 //! | `workflows` | workflow files and enforced runs: `workflow` |
-//! | `client` | clients over pipes, sockets and in the same process, and over HTTP and WebTransport if those features are on: `client` |
-//! | `oauth` | logging in to protected servers: `oauth` |
-//! | `identity` | bearer tokens and JWT of authorization servers: `identity` |
-//! | `files` | directories whose files are resources: `files` |
-//! | `admin` | sessions, traffic and figures by MCP: `admin` |
-//! | `console` | the web console and the browser client: `console` |
-//! | `observability` | audit log, figures, a log line for each call |
-//! | `json-schema` | complete JSON Schema for arguments |
+//! | `client` | client over pipes, sockets and in process, and over HTTP and WebTransport with those features: `client` |
+//! | `oauth` | OAuth client: `oauth` |
+//! | `identity` | authentication with static tokens and JWT: `identity` |
+//! | `files` | files of a directory as resources: `files` |
+//! | `admin` | admin extension: sessions, traffic and metrics over MCP: `admin` |
+//! | `console` | web console and browser client: `console` |
+//! | `observability` | audit log, metrics, a log line per call: `observability` |
+//! | `json-schema` | full JSON Schema validation of arguments |
 
 #[cfg(feature = "client")]
 pub mod client;
@@ -103,14 +103,21 @@ pub use mcp_flow_webtransport as webtransport;
 #[cfg(feature = "workflows")]
 pub use mcp_flow_workflow as workflow;
 
-/// What the attributes write refers to. Not for use by hand.
+/// Items used by the code that the attributes generate. Not a public API.
 #[doc(hidden)]
 pub mod __private {
     pub use schemars::{self, JsonSchema};
     pub use serde::{self, Deserialize, Serialize};
     pub use serde_json::{Value, json};
 
-    /// The parameters of a flow that has none.
+    /// Parameters of a flow without parameters.
     #[derive(Debug, serde::Deserialize)]
     pub struct NoParams {}
+
+    /// Returns whether a function returns this type, whatever its type parameters are. The function
+    /// is not called.
+    pub fn returns<Expected, Returned>(_: impl FnOnce() -> Returned) -> bool {
+        let base = |name: &'static str| name.split('<').next();
+        base(std::any::type_name::<Expected>()) == base(std::any::type_name::<Returned>())
+    }
 }

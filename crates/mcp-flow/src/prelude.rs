@@ -1,4 +1,4 @@
-//! Everything most servers need: `use mcp_flow::prelude::*;`
+//! Common imports for servers: `use mcp_flow::prelude::*;`
 
 #[cfg(feature = "files")]
 pub use crate::files::ServeFiles;

@@ -83,6 +83,100 @@ async fn ask_elsewhere(flow: &Flow) -> FlowResult<String> {
     flow.ask("name", text("Who?")).await
 }
 
+/// Functions of the author's that have the names of the library's constructors.
+mod own {
+    use super::*;
+    use mcp_flow::question::{Integer, Question, Text};
+
+    /// A question type of the author's.
+    pub struct Amount(Integer);
+
+    impl Amount {
+        pub fn length(self, _: &str) -> Self {
+            self
+        }
+    }
+
+    impl Question for Amount {
+        type Answer = i64;
+
+        fn prompt(&self) -> &mcp_flow::session::prompt::Prompt {
+            self.0.prompt()
+        }
+
+        fn read(&self, value: Value) -> Option<i64> {
+            self.0.read(value)
+        }
+    }
+
+    pub fn number(message: &str) -> Amount {
+        Amount(integer(message).range(1..=9))
+    }
+
+    pub fn text(label: &str) -> Integer {
+        integer(label)
+    }
+
+    pub fn confirm(message: &str, limit: i64) -> Integer {
+        integer(message).range(1..=limit)
+    }
+
+    pub fn date(message: &str) -> Text {
+        mcp_flow::question::text(message)
+    }
+
+    pub fn choice(message: &str, most: u64) -> Text {
+        mcp_flow::question::text(message).length(1..=most)
+    }
+}
+
+/// Ask by functions of the author's own
+#[flow]
+async fn own_questions(flow: Flow) -> FlowResult<String> {
+    let text = own::text;
+    let amount = flow.ask("amount", own::number("How much?").length("short")).await?;
+    let label = flow.ask("label", text("label")).await?;
+    let limit = flow.ask("limit", own::confirm("Which limit?", 9)).await?;
+    let day = flow.ask("day", own::date("Which day?")).await?;
+    let seat = flow.ask("seat", own::choice("Which seat?", 3)).await?;
+    Ok(format!("{amount} {label} {limit} {day} {seat}"))
+}
+
+/// Ask by the library's functions, whatever else has their names
+#[flow]
+async fn imported_questions(flow: Flow) -> FlowResult<String> {
+    use mcp_flow::question::confirm;
+    let date = flow.ask("date", date("Which day?")).await?;
+    let sure = flow.ask("sure", confirm(format!("On {date}?"))).await?;
+    Ok(format!("{date} {sure}"))
+}
+
+/// A function of the author's is not taken for the library's constructor of the same name: its key is
+/// listed without a type, and no value is refused at the start by rules that the question does not
+/// have.
+#[tokio::test]
+async fn own_question_functions_are_not_taken_for_the_library() {
+    let mut peer = connect().await;
+    let given = json!({"amount": 3, "label": 1, "limit": 9, "day": "soon", "seat": "12C"});
+    let started = start(&mut peer, "own_questions", given).await;
+    assert!(started.get("error").is_none(), "{started}");
+    let listed = peer.call("tools/list", json!({})).await["result"]["tools"].clone();
+    let properties = |name: &str| {
+        let tools = listed.as_array().unwrap();
+        let tool = tools.iter().find(|tool| tool["name"] == name).unwrap();
+        tool["inputSchema"]["properties"].clone()
+    };
+    let own = properties("own_questions");
+    for key in ["amount", "label", "limit", "day", "seat"] {
+        assert_eq!(own[key].get("type"), None, "{key}: {own}");
+    }
+    let imported = properties("imported_questions");
+    assert_eq!(imported["date"]["format"], "date", "{imported}");
+    assert_eq!(imported["sure"]["type"], "boolean", "{imported}");
+    let refused = start(&mut peer, "imported_questions", json!({"sure": "perhaps"})).await;
+    assert_eq!(refused["error"]["data"]["field"], "sure", "{refused}");
+}
+
 /// A flow takes plain parameters as a tool does, one type for all of them, or one value.
 #[tokio::test]
 async fn parameters_are_arguments() {
@@ -190,7 +284,7 @@ async fn start(peer: &mut Peer, flow: &str, params: Value) -> Value {
 }
 
 async fn connect() -> Peer {
-    let flows = flows![deploy, restart, plan, names, elsewhere];
+    let flows = flows![deploy, restart, plan, names, elsewhere, own_questions, imported_questions];
     let server = Server::builder("flows", "1.0.0").flows(flows).build().unwrap();
     let mut peer = memory::connect(&server);
     peer.initialize(Revision::V2025_11_25).await;

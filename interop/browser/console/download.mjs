@@ -28,8 +28,8 @@ await main(async () => {
       await page.locator(".attachment", { hasText: name }).or(page.locator(".attachment", { hasText: "stream" })).first().waitFor();
     }
     // The conversation is not held up by any of it.
-    await go(page, "conversations");
-    await page.getByRole("button", { name: "New conversation" }).click();
+    await go(page, "sessions");
+    await page.getByRole("button", { name: "New session" }).click();
     await page.getByRole("menuitem", { name: "register" }).click();
     await answer(page, /name/i, "Ada Lovelace");
     await answer(page, /mail/i, "ada@example.org");

@@ -50,8 +50,8 @@ async function results(page) {
 
 /** What a user answered, shown again. */
 async function answers(page) {
-  await go(page, "conversations");
-  await page.getByRole("button", { name: "New conversation" }).click();
+  await go(page, "sessions");
+  await page.getByRole("button", { name: "New session" }).click();
   await page.getByRole("menuitem", { name: "register" }).click();
   await answer(page, /name/i, "<img src=x onerror='globalThis.harmed=9'>");
   await page.locator(".said.answered").or(page.locator(".field-problem", { hasText: /\S/ })).first().waitFor();
@@ -73,7 +73,7 @@ async function commands(page) {
 /** Addresses that nobody made, and a place within the page. */
 async function addresses(page) {
   await page.evaluate(() => (location.hash = "#/tools/%E0%A4%A"));
-  await page.getByText("Pick a tool").waitFor();
+  await page.getByText("Select a tool").waitFor();
   await go(page, "prompts");
   await page.getByRole("heading", { name: "Prompts" }).waitFor();
   await page.locator(".skip").focus();

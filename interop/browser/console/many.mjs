@@ -23,15 +23,15 @@ await main(async () => {
   await asked.goto(server.url);
   await asked.getByLabel("Token").fill("this is not a token");
   await asked.getByRole("button", { name: "Connect" }).click();
-  await asked.getByText("This token is not known here.").waitFor();
+  await asked.getByText("Invalid token.").waitFor();
   await asked.getByLabel("Token").fill(token(names[0]));
   await asked.getByRole("button", { name: "Connect" }).click();
   await asked.getByRole("link", { name: "Traffic" }).click();
-  await asked.getByText("Not for you").waitFor();
+  await asked.getByText("Permission required").waitFor();
   await counted(asked, EACH);
   await asked.context().close();
 
-  const page = await open(browser, server, { path: "conversations", token: token("keeper") });
+  const page = await open(browser, server, { path: "sessions", token: token("keeper") });
   await counted(page, sessions.length);
   await page.locator(".virtual-row").first().waitFor();
   assert.ok((await page.locator(".virtual-row").count()) < 60, "only what can be seen is there");
@@ -43,20 +43,20 @@ await main(async () => {
   const moving = move(server, sessions.slice(0, UPDATES));
   await scroll(page, moving);
   const took = Date.now() - begun;
-  await page.getByRole("button", { name: /Over/ }).click();
+  await page.getByRole("button", { name: /Ended/ }).click();
   await until(page, `${UPDATES} sessions to be over`, (count) => document.querySelector('.segments [aria-pressed="true"] .badge')?.textContent === String(count), UPDATES);
   const longTasks = await page.evaluate(() => globalThis.longTasks);
   console.log(JSON.stringify({ sessions: sessions.length, updatesPerSecond: Math.round(UPDATES / (took / 1000)), longTasks, longest: Math.max(0, ...longTasks) }));
 
   // Someone else's is listed, and nothing of what was said in it.
   await page.getByRole("button", { name: /All/ }).click();
-  await go(page, `conversations/${sessions.at(-1).sessionId}`);
-  await page.getByText(/It belongs to person-/).waitFor();
+  await go(page, `sessions/${sessions.at(-1).sessionId}`);
+  await page.getByText(/Owned by person-/).waitFor();
   assert.deepEqual(page.complaints, []);
 });
 
 async function counted(page, count) {
-  await go(page, "conversations");
+  await go(page, "sessions");
   const text = count.toLocaleString("en-US");
   await until(page, `${text} sessions to be listed`, (wanted) => document.querySelector(".segments .badge")?.textContent === wanted, text);
 }

@@ -18,7 +18,7 @@ await main(async () => {
   await dark.locator(".row", { hasText: "tools/call" }).first().click();
   await dark.screenshot({ path: join(shots, "console-traffic.png") });
   const sessionId = await talks(server);
-  await go(page, `conversations/${sessionId}`);
+  await go(page, `sessions/${sessionId}`);
   await page.getByLabel(/Night train/).check();
   await page.screenshot({ path: join(shots, "console-conversation.png") });
 });

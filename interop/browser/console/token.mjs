@@ -18,7 +18,7 @@ await main(async () => {
   page.on("pageerror", (error) => complaints.push(String(error)));
   await page.goto(`${server.url}#/tools`);
   await enter(page, "wrong");
-  await page.getByText("This token is not known here.").waitFor();
+  await page.getByText("Invalid token.").waitFor();
   await enter(page, FIRST);
   await connected(page);
   await page.locator(".pick-list a").first().waitFor();
@@ -28,7 +28,7 @@ await main(async () => {
   await server.stop();
   writeFileSync(file, `ada:${SECOND}\n`);
   await serve({ port: server.port, args });
-  await page.getByText("The token is not known any more.").waitFor();
+  await page.getByText("The token is no longer valid.").waitFor();
   await enter(page, SECOND);
   await connected(page);
   await page.locator(".pick-list a").first().click();

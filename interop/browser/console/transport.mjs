@@ -44,8 +44,8 @@ async function use(page) {
   await page.locator('.bar[aria-valuenow]:not([aria-valuenow="0"])').first().waitFor();
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByText("Cancelled").waitFor();
-  await go(page, "conversations");
-  await page.getByRole("button", { name: "New conversation" }).click();
+  await go(page, "sessions");
+  await page.getByRole("button", { name: "New session" }).click();
   await page.getByRole("menuitem", { name: "register" }).click();
   await answer(page, /name/i, "Ada Lovelace");
   await answer(page, /mail/i, "ada@example.org");

@@ -35,9 +35,9 @@ async function tour(page, server, theme) {
   await tools(page);
   await accessible(page, "tools");
   await shot("tools");
-  await conversations(page, server);
-  await accessible(page, "conversations");
-  await shot("conversations");
+  await sessions(page, server);
+  await accessible(page, "sessions");
+  await shot("sessions");
   await workflows(page, server);
   await accessible(page, "workflows");
   await shot("workflows");
@@ -65,7 +65,7 @@ async function tools(page) {
   await page.getByLabel(/^a/).fill("1");
   await page.getByLabel(/^b/).fill("0");
   await page.getByRole("button", { name: "Call" }).click();
-  await page.getByText("The tool says it failed").waitFor();
+  await page.getByText("The tool failed").waitFor();
   await page.getByLabel(/^b/).fill("8");
   await page.getByRole("button", { name: "Call" }).click();
   await page.locator(".result .plain", { hasText: "0.125" }).waitFor();
@@ -93,26 +93,26 @@ async function asking(page) {
 }
 
 /** Some wait, one is open in the middle, one is over. */
-async function conversations(page, server) {
+async function sessions(page, server) {
   for (const toolName of ["register", "book_trip", "all_prompts", "book_trip"]) await post(server, "interaction.start", { toolName });
   const ended = await post(server, "interaction.start", { toolName: "register", initialParams: { name: "Grace Hopper", email: "grace@example.org" } });
   const { sessionId } = await post(server, "interaction.start", { toolName: "book_trip" });
   const later = new Date(Date.now() + 9 * 86_400_000).toISOString().slice(0, 10);
   for (const value of ["Reykjavík", later, 2]) await post(server, "interaction.respond", { sessionId, response: { value } });
-  await go(page, `conversations/${ended.sessionId}`);
+  await go(page, `sessions/${ended.sessionId}`);
   await page.locator(".tomb", { hasText: /grace@example.org/ }).waitFor();
-  await go(page, `conversations/${sessionId}`);
+  await go(page, `sessions/${sessionId}`);
   await page.getByText("Which offer?").waitFor();
   await page.getByLabel(/Night train/).check();
   await page.locator(`.row[aria-selected="true"]`, { hasText: "book_trip" }).waitFor();
   await keyboard(page);
-  await go(page, `conversations/${sessionId}`);
+  await go(page, `sessions/${sessionId}`);
   await page.getByLabel(/Night train/).check();
 }
 
 /** The list is walked and opened without a mouse. */
 async function keyboard(page) {
-  const list = page.getByRole("listbox", { name: "Conversations" });
+  const list = page.getByRole("listbox", { name: "Sessions" });
   await list.focus();
   const before = page.url();
   await list.press("End");
@@ -133,7 +133,7 @@ async function workflows(page, server) {
   assert.equal((await saved).suggestedFilename(), "ai-task-implementation.json");
   await page.getByRole("button", { name: "Start a run" }).click();
   const give = async (output) => {
-    await page.getByLabel("What came of it", { exact: true }).fill(output);
+    await page.getByLabel("Output", { exact: true }).fill(output);
     await page.getByRole("button", { name: "Continue" }).click();
   };
   await give("ok");
@@ -142,7 +142,7 @@ async function workflows(page, server) {
   // The person is asked by a form of the page, and here says that they want to think about it.
   await page.getByRole("dialog").waitFor();
   await page.keyboard.press("Escape");
-  await page.getByText("A person has to agree").waitFor();
+  await page.getByText("Confirmation required").waitFor();
   const run = page.url().split("/").at(-1);
   const { structuredContent } = await post(server, "tools/call", { name: "workflow_status", arguments: { runId: run } }, { name: "workflow_status" });
   assert.equal(structuredContent.status, "waiting_for_confirmation");
@@ -166,7 +166,7 @@ async function resources(page) {
   await page.getByRole("heading", { name: "Field notes" }).waitFor();
   await page.getByRole("link", { name: /large.bin/ }).click();
   await page.getByText("Too large to show here").waitFor();
-  await page.getByLabel("Choose large.bin").check();
+  await page.getByLabel("Select large.bin").check();
   await page.locator(".view-head").getByRole("button", { name: "Download" }).click();
   await page.locator('.download[data-state="done"]', { hasText: "3.0 MB" }).waitFor();
   await page.getByRole("button", { name: "Close downloads" }).click();
@@ -180,7 +180,7 @@ async function prompts(page) {
   const inputs = page.locator("form.card input");
   await inputs.first().waitFor();
   for (let place = 0; place < (await inputs.count()); place += 1) await inputs.nth(place).fill("Oslo");
-  await page.getByRole("button", { name: "Make it" }).click();
+  await page.getByRole("button", { name: "Render" }).click();
   await page.locator(".message").first().waitFor();
 }
 
@@ -204,7 +204,7 @@ async function traffic(page) {
   assert.match(said[0], /^mcp-flow call http:\S+\/mcp echo --json '\{"text":"it'\\''s"\}'$/);
   assert.match(said[1], /^curl -s http:\S+\/mcp[\s\S]*Mcp-Name: echo[\s\S]*2026-07-28/);
   await page.getByRole("button", { name: "Pause" }).click();
-  await page.getByRole("button", { name: "Go on" }).click();
+  await page.getByRole("button", { name: "Resume" }).click();
   await page.getByRole("searchbox", { name: /^Filter by/ }).fill("");
 }
 
@@ -226,11 +226,11 @@ async function phone(page) {
   await page.getByRole("link", { name: /calculator.add/ }).waitFor();
   await accessible(page, "tools on a phone");
   await shoot(page, "phone-tools");
-  await page.getByRole("link", { name: "Conversations", exact: false }).first().click();
+  await page.getByRole("link", { name: "Sessions", exact: false }).first().click();
   await page.locator(".row", { hasText: "book_trip" }).first().click();
   await page.locator(".ask").waitFor();
-  await accessible(page, "a conversation on a phone");
-  await shoot(page, "phone-conversation");
+  await accessible(page, "a session on a phone");
+  await shoot(page, "phone-session");
   const isWide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
   assert.equal(isWide, false, "nothing sticks out at the side");
 }

@@ -44,7 +44,7 @@ fn a_server_that_cannot_be_used_is_told_apart() {
         (&["ping", &nobody][..], &[3][..], "cannot connect"),
         (&["ping", "--", "/nowhere/at/all"], &[3], "/nowhere/at/all"),
         (&["ping", "--", "false"], &[3], "false"),
-        (&["ping", "--time-limit", "2", "--", "yes"], &[4], "no message"),
+        (&["ping", "--time-limit", "2", "--", "yes"], &[4], "invalid message"),
         (&["ping", "nobody-has-this-name"], &[2], "nobody-has-this-name"),
         (&["ping"], &[2], "http://127.0.0.1:4433/mcp"),
         (&["ping", &nobody, "more"], &[2], "more"),

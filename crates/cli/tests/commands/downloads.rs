@@ -103,7 +103,7 @@ fn one_that_stands_still_is_given_up() {
         asked.write("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nsome");
         asked.until_closed();
     });
-    assert!(code == 3 && err.contains("nothing came within 3 s"), "{code}: {err}");
+    assert!(code == 3 && err.contains("no data within 3 s"), "{code}: {err}");
     assert!(names.is_empty(), "{names:?}");
 }
 

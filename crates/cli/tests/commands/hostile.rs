@@ -170,8 +170,8 @@ fn nothing_goes_on_for_ever() {
     });
     let at = |path: &str| format!("http://{address}/{path}");
     for (words, code, told) in [
-        (["resources", &at("loop"), "", ""], 4, "the same page again"),
-        (["prompts", &at("loop"), "", ""], 4, "the same page again"),
+        (["resources", &at("loop"), "", ""], 4, "the same cursor twice"),
+        (["prompts", &at("loop"), "", ""], 4, "the same cursor twice"),
         (["tools", &at("garbage"), "", ""], 4, "no response"),
         (["tools", &at("long"), "", ""], 4, "more than 67108864 bytes"),
         (["tools", &at("silent"), "--time-limit", "1"], 3, "--time-limit"),

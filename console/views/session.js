@@ -1,5 +1,5 @@
 // @ts-check
-// One conversation as a chat: what was asked and answered, the question that is open, how it ended.
+// One session as a chat: history, the open question, the result.
 
 import { data } from "../lib/content.js";
 import { fill, h } from "../lib/dom.js";
@@ -12,19 +12,19 @@ import { phaseOf, wordFor } from "../lib/sessions.js";
  * @param {import("../app.js").App} app
  * @param {string} id
  */
-export function conversation(app, id) {
+export function sessionDetail(app, id) {
   const title = h("h2", null, "…");
   const chip = h("span", { class: "chip" });
   const facts = h("p", { class: "muted small" });
-  const cancel = button("Cancel it", () => end(), { class: "button danger", hidden: true });
-  const history = h("ol", { class: "chat", "aria-label": "What was said" });
+  const cancel = button("Cancel session", () => end(), { class: "button danger", hidden: true });
+  const history = h("ol", { class: "chat", "aria-label": "History" });
   const now = h("div", { class: "now", "aria-live": "polite" });
-  const bar = progressBar("Progress of the conversation");
+  const bar = progressBar("Session progress");
   bar.element.hidden = true;
   const element = h(
     "article",
-    { class: "conversation" },
-    h("a", { class: "back", href: "#/conversations" }, "All conversations"),
+    { class: "session" },
+    h("a", { class: "back", href: "#/sessions" }, "All sessions"),
     h("header", { class: "detail-head row-head" }, h("div", null, h("div", { class: "chips" }, title, chip), facts), h("div", { class: "actions" }, copyButton("Id", () => id), cancel)),
     bar.element,
     h("div", { class: "chat-scroll", tabIndex: 0, role: "region", "aria-label": "Questions and answers" }, history, now),
@@ -48,7 +48,7 @@ export function conversation(app, id) {
   /** @param {any} state */
   const show = (state) => {
     const { metadata = {}, history: turns = [] } = state;
-    fill(title, metadata.toolName ?? "conversation");
+    fill(title, metadata.toolName ?? "session");
     showState(state.state);
     known = metadata;
     showTime();
@@ -57,19 +57,19 @@ export function conversation(app, id) {
       fill(history, ...turns.flatMap(turn));
     }
     const prompt = state.currentPrompt;
-    // A question that is being answered stays as it is, with what was typed.
+    // An unchanged question keeps its form and input.
     const question = prompt ? JSON.stringify([prompt.metadata?.turnId, prompt.message]) : state.state;
     if (question === shownQuestion) return prompt && form?.complain(prompt);
     shownQuestion = question;
     if (prompt) ask(prompt);
     else if (phaseOf(state.state) === "finished") fill(now, ending(state));
-    else fill(now, h("p", { class: "working" }, h("i", { class: "dot" }), "At work…"));
+    else fill(now, h("p", { class: "working" }, h("i", { class: "dot" }), "Running…"));
     now.scrollIntoView({ block: "nearest" });
   };
   const showTime = () => {
     if (!known.createdAt) return;
     const left = known.expiresAt ? ` · expires in ${duration(Math.max(0, known.expiresAt - Date.now()))}` : "";
-    fill(facts, `${short(id)} · since ${minute(known.createdAt)}${left}`);
+    fill(facts, `${short(id)} · started ${minute(known.createdAt)}${left}`);
   };
   /** @param {string} state */
   const showState = (state) => {
@@ -101,16 +101,16 @@ export function conversation(app, id) {
     cancel.disabled = false;
     await load();
   };
-  /** Someone else's: what the list knows is all there is to see. @param {unknown} error */
+  /** Shows what the list knows of a session that the user may not read. @param {unknown} error */
   const refused = (error) => {
     const row = app.sessions.rows.get(id);
     fill(history);
-    if (!row) return fill(now, empty("Not here any more", "It ended long ago and was forgotten, or it is not yours."), problem(error));
+    if (!row) return fill(now, empty("Session not found", "It was removed after it ended, or it belongs to someone else."), problem(error));
     fill(title, row.toolName);
     showState(row.state);
     cancel.hidden = true;
-    fill(facts, `${short(id)} · since ${minute(row.createdAt)}`);
-    fill(now, empty(`It belongs to ${row.owner}`, "Only its owner can read and answer it."));
+    fill(facts, `${short(id)} · started ${minute(row.createdAt)}`);
+    fill(now, empty(`Owned by ${row.owner}`, "Only the owner can read and answer it."));
   };
   const changed = (/** @type {Event} */ event) => {
     const ids = /** @type {CustomEvent} */ (event).detail.changed;
@@ -121,7 +121,9 @@ export function conversation(app, id) {
     if (far) bar.set(far.current, far.total);
     load();
   };
+  const expired = (/** @type {Event} */ event) => /** @type {CustomEvent} */ (event).detail.sessionId === id && load();
   app.sessions.addEventListener("change", changed);
+  app.client.addEventListener("expired", expired);
   const clock = setInterval(showTime, 5000);
   load();
   return {
@@ -130,6 +132,7 @@ export function conversation(app, id) {
       isOver = true;
       clearInterval(clock);
       app.sessions.removeEventListener("change", changed);
+      app.client.removeEventListener("expired", expired);
     },
   };
 }
@@ -142,7 +145,7 @@ function turn({ prompt, response, timestamp }) {
   ];
 }
 
-/** An answer as it would be said. @param {any} prompt @param {any} value */
+/** Display text of an answer. @param {any} prompt @param {any} value */
 function spoken(prompt, value) {
   const chosen = (prompt.choices ?? []).find((/** @type {any} */ one) => JSON.stringify(one.value) === JSON.stringify(value));
   if (chosen) return chosen.label;
@@ -151,18 +154,21 @@ function spoken(prompt, value) {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-/** How it ended. @param {any} state */
+/** Renders the result of a session. @param {any} state */
 function ending({ state, result, summary, metadata = {} }) {
   const failed = result?.success === false || state !== "completed";
-  const why = metadata.reason ?? metadata.error?.message ?? (metadata.error?.limit ? `It waited too long (${metadata.error.limit}).` : null);
-  const words = summary ?? why ?? "It ended without a result.";
+  const why = metadata.reason ?? metadata.error?.message ?? EXPIRED[metadata.error?.limit] ?? null;
+  const words = summary ?? why ?? "Ended without a result.";
   const values = result?.data ?? {};
   return h(
     "div",
     { class: `card tomb ${failed ? "failed" : ""}` },
-    h("h3", null, state === "completed" && !failed ? "Done" : wordFor(state)),
+    h("h3", null, state === "completed" && !failed ? "Completed" : wordFor(state)),
     h("p", null, words),
     why && summary && h("p", { class: "muted" }, why),
     Object.keys(values).length > 0 && data(values),
   );
 }
+
+/** Reasons of expiry, by the limit that was reached. @type {Record<string, string>} */
+const EXPIRED = { inactivity: "Expired: no answer in time.", duration: "Expired: maximum duration reached." };

@@ -1,5 +1,5 @@
 // @ts-check
-// Conversations: a live list of any length, and one of them open.
+// Sessions: a live list, and the selected session.
 
 import { eachFrame, fill, h, icon } from "../lib/dom.js";
 import { ago, plural, short } from "../lib/format.js";
@@ -7,32 +7,32 @@ import { ICONS } from "../lib/icons.js";
 import { empty, head, search, segments, toast } from "../lib/parts.js";
 import { phaseOf, wordFor } from "../lib/sessions.js";
 import { VirtualList } from "../lib/virtual.js";
-import { conversation } from "./conversation.js";
+import { sessionDetail } from "./session.js";
 import { isFlow } from "./tools.js";
 
 /** @typedef {import("../lib/sessions.js").Row} Row */
 
 /** @param {import("../app.js").App} app @returns {import("../app.js").View} */
-export function conversationsView(app) {
+export function sessionsView(app) {
   const { sessions } = app;
   /** @type {"all" | import("../lib/sessions.js").Phase} */ let phase = "all";
   let wanted = "";
-  /** @type {ReturnType<typeof conversation> | null} */ let opened = null;
-  const detail = h("section", { class: "detail", "aria-label": "Conversation" });
+  /** @type {ReturnType<typeof sessionDetail> | null} */ let opened = null;
+  const detail = h("section", { class: "detail", "aria-label": "Session" });
   const list = new VirtualList({
-    label: "Conversations",
+    label: "Sessions",
     height: 68,
     row,
     key: (/** @type {Row} */ item) => item.sessionId,
-    onopen: (item) => app.go(`conversations/${item.sessionId}`),
+    onopen: (item) => app.go(`sessions/${item.sessionId}`),
   });
   const phases = segments(
-    "Which conversations",
+    "Filter by state",
     [
       { value: "all", label: "All" },
       { value: "waiting", label: "Waiting" },
-      { value: "working", label: "At work" },
-      { value: "finished", label: "Over" },
+      { value: "working", label: "Running" },
+      { value: "finished", label: "Ended" },
     ],
     /** @type {any} */ (phase),
     (value) => {
@@ -50,7 +50,7 @@ export function conversationsView(app) {
     list.set(items);
     phases.setCounts({ all: sessions.rows.size, ...sessions.counts });
     none.hidden = items.length > 0;
-    fill(none, sessions.isLoading ? "Loading…" : "Nothing here.");
+    fill(none, sessions.isLoading ? "Loading…" : "No sessions.");
   });
   /** @param {string[]} path */
   const open = ([id]) => {
@@ -58,8 +58,8 @@ export function conversationsView(app) {
     opened = null;
     split.classList.toggle("opened", id !== undefined);
     list.choose(id ?? null);
-    if (id === undefined) return fill(detail, empty("Pick a conversation", "Or start one: its questions appear here as they are asked."));
-    opened = conversation(app, id);
+    if (id === undefined) return fill(detail, empty("Select a session", "Or start one. Its questions appear here."));
+    opened = sessionDetail(app, id);
     fill(detail, opened.element);
   };
   sessions.addEventListener("change", show, { signal: app.signal });
@@ -69,7 +69,7 @@ export function conversationsView(app) {
     list.dispose();
     opened?.dispose();
   });
-  const finder = search("Find by flow, owner or id", (text) => {
+  const finder = search("Search by flow, owner or ID", (text) => {
     wanted = text;
     show();
   });
@@ -81,11 +81,11 @@ export function conversationsView(app) {
   );
   open(app.path);
   show();
-  const view = h("div", { class: "view fixed" }, head("Conversations", "What tools ask, and what they were told.", starter(app)), split);
+  const view = h("div", { class: "view fixed" }, head("Sessions", "Sessions of flows: questions, answers and results.", starter(app)), split);
   return { element: view, open };
 }
 
-/** A row to be filled again and again: its texts change, its elements stay. */
+/** A reusable row of the list. */
 function row() {
   const dot = h("i", { class: "dot" });
   const name = h("span", { class: "row-name" });
@@ -125,7 +125,7 @@ function starter(app) {
     fill(menu, h("p", { class: "muted small" }, "Loading…"));
     const tools = await app.client.list("tools/list", "tools").catch(() => []);
     const flows = tools.filter(isFlow);
-    fill(menu, flows.length === 0 && h("p", { class: "muted small" }, `No tool here asks anything; there are ${plural(tools.length, "tool")}.`), ...flows.map(one));
+    fill(menu, flows.length === 0 && h("p", { class: "muted small" }, `None of the ${plural(tools.length, "tool")} is a flow.`), ...flows.map(one));
     /** @type {HTMLElement | null} */ (menu.querySelector("button"))?.focus();
   };
   /** @param {any} flow */
@@ -142,13 +142,13 @@ function starter(app) {
     opener.setAttribute("aria-expanded", "false");
     try {
       const begun = await app.client.request("interaction.start", { toolName });
-      app.go(`conversations/${begun.sessionId}`);
+      app.go(`sessions/${begun.sessionId}`);
     } catch (error) {
       const { data, message } = /** @type {any} */ (error);
       toast(data?.details ?? message);
     }
   };
-  const opener = h("button", { type: "button", class: "button primary", "aria-expanded": "false", onclick: toggle }, icon(ICONS.plus), "New conversation");
+  const opener = h("button", { type: "button", class: "button primary", "aria-expanded": "false", onclick: toggle }, icon(ICONS.plus), "New session");
   const element = h("div", { class: "menu-box" }, opener, menu);
   element.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !menu.hidden) {

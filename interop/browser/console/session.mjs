@@ -9,7 +9,7 @@ await main(async () => {
   const store = `redb:${join(folder(), "journal.redb")}`;
   const server = await serve({ args: ["--store", store] });
   const browser = await browse();
-  const page = await open(browser, server, { path: "conversations" });
+  const page = await open(browser, server, { path: "sessions" });
   await wrongAnswer(browser, server, page);
   await everyKind(page);
   await cancelled(page);
@@ -20,8 +20,8 @@ await main(async () => {
 });
 
 async function begin(page, flow) {
-  await go(page, "conversations");
-  await page.getByRole("button", { name: "New conversation" }).click();
+  await go(page, "sessions");
+  await page.getByRole("button", { name: "New session" }).click();
   await page.getByRole("menuitem", { name: flow }).click();
   await page.locator(".ask").waitFor();
 }
@@ -77,7 +77,7 @@ async function everyKind(page) {
 
 async function cancelled(page) {
   await begin(page, "register");
-  await page.getByRole("button", { name: "Cancel it" }).click();
+  await page.getByRole("button", { name: "Cancel session" }).click();
   await page.locator(".tomb", { hasText: /cancelled/ }).waitFor();
 }
 
@@ -103,7 +103,7 @@ async function killed(server, page, store) {
 
 /** Without WebTransport everything is the same, by HTTP. */
 async function withoutWebTransport(browser, server) {
-  const page = await open(browser, server, { path: "conversations", query: "?transport=http" });
+  const page = await open(browser, server, { path: "sessions", query: "?transport=http" });
   assert.equal(await page.locator(".status").getAttribute("data-transport"), "http");
   await begin(page, "register");
   await answer(page, /name/i, "Grace Hopper");
