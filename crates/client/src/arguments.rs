@@ -1,4 +1,7 @@
-//! Arguments, checked against the schema of their tool before they are sent (PAT-027).
+//! Validation of tool arguments against the tool's input schema before they are sent (PAT-027).
+//!
+//! The schema comes from the server and is untrusted: `mcp_flow_schema` bounds what checking it may
+//! cost.
 
 use mcp_flow_proto::model::ToolDefinition;
 use mcp_flow_schema::UntrustedSchema;
@@ -6,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 
-/// Whether arguments fit a tool; if not, which of them does not, and why.
+/// Validates arguments against a tool's input schema. The error names each violation.
 ///
 /// ```
 /// use mcp_flow_client::{check_arguments, model::ToolDefinition};
@@ -24,8 +27,8 @@ pub fn check_arguments(tool: &ToolDefinition, arguments: &Map<String, Value>) ->
     check(&tool.input_schema, arguments)
 }
 
-/// Whether arguments fit a schema. One that cannot be used is no reason to send nothing: the
-/// server checks again.
+/// Validates arguments against a schema. If the schema cannot be compiled, nothing is checked: the
+/// server validates again.
 pub(crate) fn check(
     schema: &Map<String, Value>,
     arguments: &Map<String, Value>,
@@ -35,17 +38,17 @@ pub(crate) fn check(
     let checked =
         schema.ok().map(|schema| schema.violations(&arguments, "their whole", MOST_FAULTS));
     let Some(Ok(violations)) = checked else {
-        tracing::warn!("the schema of a tool cannot be used, so its arguments are not checked");
+        tracing::warn!("the input schema of a tool is invalid; its arguments are not checked");
         return Ok(());
     };
     if violations.is_empty() {
         return Ok(());
     }
     let faults: Vec<_> = violations.into_iter().map(|violation| violation.sentence).collect();
-    Err(Error::Usage(format!("the arguments do not fit: {}", faults.join("; "))))
+    Err(Error::Usage(format!("invalid arguments: {}", faults.join("; "))))
 }
 
-/// How many faults are named at once.
+/// Maximum number of violations in one error.
 const MOST_FAULTS: usize = 8;
 
 #[cfg(test)]
@@ -58,10 +61,10 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    /// Neither patterns nor references of a server can make the client think for ever, nor take its
+    /// Neither patterns nor references in a server's schema make the client spend unbounded time or
     /// memory.
     #[test]
-    fn hostile_schemas_cost_little() {
+    fn hostile_schemas_have_bounded_cost() {
         for pattern in ["^(a+)+$", "^((((a{1,100}){1,100}){1,100}){1,100})$", r"(a*)\\1$"] {
             let schema = object(json!({"properties": {"a": {"pattern": pattern}}}));
             let hostile = object(json!({"a": "a".repeat(50_000) + "!"}));
@@ -72,7 +75,7 @@ mod tests {
         let defs: serde_json::Map<_, _> = (0..60).map(twice).collect();
         let schema = object(json!({"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs}));
         assert!(check(&schema, &object(json!({"a": "a"}))).is_ok());
-        // With each level of the arguments it has twice the work.
+        // Each level of the arguments doubles the work.
         let part = json!({"items": {"$ref": "#/$defs/a"}});
         let defs = json!({"a": {"anyOf": [part, part, {"type": "string"}]}});
         let schema = object(json!({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": defs}));

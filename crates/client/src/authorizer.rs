@@ -1,8 +1,7 @@
-//! The seam between transports and whatever knows who is calling.
+//! Interface between transports and authorization.
 //!
-//! A transport that can show a credential asks an [`Authorizer`] for one before each request, and
-//! tells it when the server was not content. Neither knows how the other does its work: here nothing
-//! is known of OAuth, there nothing of requests.
+//! A transport asks an [`Authorizer`] for a credential before each request and reports refusals to
+//! it. Transports know nothing of OAuth, authorizers nothing of requests.
 
 use std::fmt;
 
@@ -10,23 +9,24 @@ use futures_util::future::BoxFuture;
 
 use crate::transport::TransportError;
 
-/// Knows what one server wants to see of who is calling.
+/// Provides the credentials for one server.
 ///
-/// A credential is shown to the server it is for and to no other; transports ask before they do.
+/// Transports check [`is_for`](Self::is_for) before they send a credential, so that it reaches no
+/// other server.
 pub trait Authorizer: fmt::Debug + Send + Sync + 'static {
-    /// Whether the credential may be shown at this address: that of the server it is for, or another
-    /// of the same origin.
+    /// Returns whether the credential may be sent to this URL: the server's, or another of the same
+    /// origin.
     fn is_for(&self, address: &str) -> bool;
 
-    /// What to show with the next request. `None` goes without.
+    /// The credential for the next request; `None` sends none.
     fn credential(&self) -> BoxFuture<'_, Result<Option<Credential>, TransportError>>;
 
-    /// The server refused a request. Says whether it is worth sending it again, with what
-    /// [`credential`](Self::credential) gives by then; an error takes the place of the refusal.
+    /// Handles a refused request. Returns whether to send it again with a new
+    /// [`credential`](Self::credential); an error replaces the refusal.
     fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Result<bool, TransportError>>;
 }
 
-/// The value of an `Authorization` header, which is not written anywhere else.
+/// Value of an `Authorization` header. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential(String);
 
@@ -56,17 +56,17 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// A server that was not content with a credential, or with there being none.
+/// A response that refuses a credential, or the lack of one.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// What was shown.
+    /// The credential that was sent.
     pub shown: Option<Credential>,
-    /// The status: 401 for one that is not good, 403 for one that does not reach far enough.
+    /// HTTP status: 401 for an invalid credential, 403 for insufficient scope.
     pub status: u16,
     /// The server's `WWW-Authenticate` headers.
     pub challenges: Vec<String>,
 }
 
-/// How often one request is sent again because the server was not content with the credential:
-/// once for a token that is over, and once for one that does not reach far enough.
+/// Maximum number of times a request is sent again with a new credential: once for an expired token,
+/// once for insufficient scope.
 pub const MOST_REPETITIONS: usize = 2;

@@ -1,4 +1,4 @@
-//! Connections that one task carries: messages wait in line for it and leave in order.
+//! Transports that a task drives: messages wait in an outbox, and the task sends them in order.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,10 +8,9 @@ use tokio::sync::{Notify, watch};
 
 use crate::transport::{Outgoing, OutgoingKind, Transport, TransportError};
 
-/// A transport whose messages are carried by a task, which is given what waits to be sent.
+/// Creates a transport driven by a task that sends the messages in the outbox.
 ///
-/// Closing it takes at most as long as the `patience`, in which the task sends what waits still and
-/// takes its leave.
+/// Closing it lets the task send the remaining messages and shut down, for at most `patience`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -76,7 +75,7 @@ impl Drop for Carried {
     }
 }
 
-/// What waits to be sent.
+/// Queue of messages to be sent.
 #[derive(Debug, Default)]
 pub struct Outbox {
     waiting: Mutex<Waiting>,
@@ -86,7 +85,7 @@ pub struct Outbox {
 #[derive(Debug, Default)]
 struct Waiting {
     frames: Vec<Vec<u8>>,
-    /// How many of the bytes answer requests of the server, which can ask without reading.
+    /// Bytes of responses among them: a server may send requests without reading the responses.
     answers: usize,
     is_closing: bool,
 }
@@ -108,7 +107,7 @@ impl Outbox {
         self.changed.notify_one();
     }
 
-    /// Takes all messages that wait, which may be none; `None` if none will come any more.
+    /// Takes all queued messages, perhaps none; `None` once it is closed and empty.
     pub fn take(&self) -> Option<Vec<Vec<u8>>> {
         let mut waiting = self.lock();
         waiting.answers = 0;
@@ -116,18 +115,18 @@ impl Outbox {
         (!frames.is_empty() || !waiting.is_closing).then_some(frames)
     }
 
-    /// An error if more answers wait than a server may leave unread.
+    /// Fails if the server leaves too many responses unread.
     pub fn check(&self) -> Result<(), TransportError> {
         match self.lock().answers > MOST_ANSWERS {
             true => {
-                let what = "the server asks and does not read the answers";
+                let what = "the server sends requests without reading the responses";
                 Err(TransportError::Garbage(what.to_owned()))
             }
             false => Ok(()),
         }
     }
 
-    /// Completes when something was added since this was last asked, or it was closed.
+    /// Waits until a message is queued or the outbox is closed.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -137,5 +136,5 @@ impl Outbox {
     }
 }
 
-/// How many bytes of answers may wait for a server that asks without reading.
+/// Maximum size of queued responses, in bytes.
 const MOST_ANSWERS: usize = 4 << 20;

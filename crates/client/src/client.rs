@@ -1,4 +1,4 @@
-//! The client: what everything else hangs on.
+//! The client and its builder.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,8 +24,8 @@ use crate::request::Request;
 use crate::subscription::Subscriptions;
 use crate::transport::{Connector, Opened, Transport, TransportError};
 
-/// A client of one server. Cheap to clone; all clones share one connection, and their requests
-/// travel side by side.
+/// A client of one server. Cheap to clone; all clones share one connection and send requests
+/// concurrently.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -47,7 +47,7 @@ pub struct Client {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What all clones of a client share.
+/// State shared by all clones of a client.
 pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) host: Arc<dyn Host>,
@@ -61,7 +61,7 @@ pub(crate) struct Shared {
     pub(crate) log_level: Mutex<Option<LogLevel>>,
 }
 
-/// Makes a [`Client`].
+/// Builds a [`Client`].
 #[derive(Clone)]
 pub struct ClientBuilder {
     options: Options,
@@ -69,12 +69,12 @@ pub struct ClientBuilder {
 }
 
 impl Client {
-    /// Begins a client with the usual options and nobody to answer questions.
+    /// Creates a builder with default options and a host that denies everything.
     pub fn builder() -> ClientBuilder {
         ClientBuilder { options: Options::default(), host: Arc::new(Nobody) }
     }
 
-    /// What was agreed with the server last, and what it says of itself.
+    /// The negotiated revision and the server's description of itself. Connects if needed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -91,17 +91,17 @@ impl Client {
         link.info().cloned().ok_or(Error::Closed)
     }
 
-    /// What was agreed with the server last, without waiting for a connection.
+    /// Like [`server`](Self::server), without connecting; `None` if there is no connection.
     pub fn known_server(&self) -> Option<Arc<ServerInfo>> {
         self.shared.current().and_then(|link| link.info().cloned())
     }
 
-    /// The server, for messages to people: a URL, a command.
+    /// The server for display: a URL, a command.
     pub fn target(&self) -> &str {
         &self.shared.target
     }
 
-    /// Sends any request; `params` is an object. Its result comes as it is.
+    /// Sends any request and returns its raw result. `params` must be an object or null.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -166,8 +166,7 @@ impl Client {
         Ok(())
     }
 
-    /// Asks whether the server is there. Under 2026-07-28, which has no ping, by asking what it
-    /// is.
+    /// Pings the server, by `server/discover` under 2026-07-28, which has no ping.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -183,7 +182,7 @@ impl Client {
         Request::new(self, method::PING.into(), Map::new(), |_: Raw<'_>| Ok(())).repeatable()
     }
 
-    /// Tells the server that the host's roots are others than before.
+    /// Sends `notifications/roots/list_changed`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -199,7 +198,7 @@ impl Client {
         self.notify("notifications/roots/list_changed", &json!({})).await
     }
 
-    /// What happens from now on. Whoever does not look often enough misses the oldest.
+    /// Stream of events from now on. A slow consumer misses the oldest.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -231,9 +230,8 @@ impl Client {
         }))
     }
 
-    /// Opens what a result refers to and does not hold: a piece of content as it came, such as a
-    /// `resource_link` to the server's own address, or a `ref/stream`. Each piece may take as long as
-    /// a response may.
+    /// Opens content that a result refers to: a `resource_link` to the server's own origin, or a
+    /// `ref/stream`. The request timeout applies to each chunk.
     ///
     /// ```no_run
     /// # async fn example(client: mcp_flow_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -252,7 +250,7 @@ impl Client {
         let link = self.shared.link().await?;
         let transport = link.transport().ok_or(Error::Closed)?;
         let Some(opening) = transport.open(content) else {
-            let what = "this transport cannot open what the result refers to";
+            let what = "this transport cannot open the content that the result refers to";
             return Err(Error::Usage(what.to_owned()));
         };
         let limit = self.shared.options.request_limit;
@@ -265,13 +263,13 @@ impl Client {
         }
     }
 
-    /// The transport of the connection, for those who know which it is.
+    /// The transport of the connection, for downcasting.
     pub async fn transport(&self) -> Result<Arc<dyn Transport>, Error> {
         let link = self.shared.link().await?;
         link.transport().cloned().ok_or(Error::Closed)
     }
 
-    /// Ends the connection politely. Every clone of the client is of no use after that.
+    /// Closes the connection gracefully. All clones of the client fail from then on.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -335,33 +333,33 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets who answers the server's questions.
+    /// Sets the host that answers the server's requests.
     #[must_use]
     pub fn host(mut self, host: impl Host) -> Self {
         self.host = Arc::new(host);
         self
     }
 
-    /// Sets who answers the server's questions, where that is shared.
+    /// Sets a shared host that answers the server's requests.
     #[must_use]
     pub fn shared_host(mut self, host: Arc<dyn Host>) -> Self {
         self.host = host;
         self
     }
 
-    /// Connects, and gives the client once the server has said what it is.
+    /// Connects, and returns the client after the handshake.
     pub async fn connect(self, connector: impl Connector) -> Result<Client, Error> {
         self.connect_by(Arc::new(connector)).await
     }
 
-    /// Connects by a connector that is shared.
+    /// Connects with a shared connector.
     pub async fn connect_by(self, connector: Arc<dyn Connector>) -> Result<Client, Error> {
         let client = self.prepare(connector);
         client.shared.link().await?;
         Ok(client)
     }
 
-    /// A client that connects when it is first used.
+    /// Creates a client that connects when it is first used.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -397,29 +395,28 @@ impl ClientBuilder {
 }
 
 impl Shared {
-    /// Who asks, as the host is told.
+    /// The server, as described to the host.
     pub(crate) fn asker(&self, link: &Link) -> Asker {
         let name = link.info().map(|info| info.implementation.name.clone()).unwrap_or_default();
         Asker { target: self.target.clone(), name, revision: link.revision() }
     }
 
-    /// What servers are told this client can do. Conversations are always held here, and found
-    /// in results rather than sent: nobody else is asked.
+    /// Capabilities to declare: the host's, and inline delivery of interaction prompts.
     pub(crate) fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities { inline_interaction: true, ..self.host.capabilities() }
     }
 
-    /// Forgets which tools there are, so that they are listed anew.
+    /// Clears the cache of listed tools.
     pub(crate) fn forget_tools(&self) {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     pub(crate) fn tell(&self, event: Event) {
-        // Without listeners there is nobody to miss it.
+        // An error means that there are no listeners.
         let _ = self.events.send(event);
     }
 
-    /// Takes a notification that is about no request of ours.
+    /// Handles a notification that concerns no request of this client.
     pub(crate) fn notified(&self, notification: &Notification<'_>) {
         let params = notification.params;
         let event = match &*notification.method {
@@ -442,6 +439,9 @@ impl Shared {
             }
             other => {
                 let params = params.decode().unwrap_or_default();
+                if other == "interaction.expired" {
+                    self.conversations.expire(&params);
+                }
                 Event::Other { method: other.chars().take(128).collect(), params }
             }
         };
@@ -450,5 +450,5 @@ impl Shared {
     }
 }
 
-/// How many events are kept for a listener that does not look.
+/// Maximum number of buffered events.
 const EVENTS: usize = 256;

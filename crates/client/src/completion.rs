@@ -1,4 +1,4 @@
-//! What an argument could go on to be.
+//! `completion/complete`: suggested values for an argument.
 
 use mcp_flow_proto::{Raw, method};
 use serde::Deserialize;
@@ -8,32 +8,32 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::request::Request;
 
-/// What an argument belongs to.
+/// Prompt or resource template that an argument belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompletionReference {
     /// A prompt, by its name.
     Prompt(String),
-    /// A template of resources, by its form.
+    /// A resource template, by its URI template.
     Template(String),
 }
 
-/// What an argument could go on to be.
+/// Suggested values for an argument.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Completion {
-    /// The best guesses, best first.
+    /// Suggestions, best first.
     pub values: Vec<String>,
-    /// How many there are in all, if known.
+    /// Total number of suggestions, if known.
     #[serde(default)]
     pub total: Option<u64>,
-    /// Whether there are more.
+    /// True if the server has more.
     #[serde(default)]
     pub has_more: bool,
 }
 
 impl Client {
-    /// Asks what an argument could go on to be, given what the others are already.
+    /// Completes the value of an argument, given the values of the others.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

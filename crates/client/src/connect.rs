@@ -1,4 +1,7 @@
-//! Finding the connection, opening it, and opening it again.
+//! Connection state, connecting and reconnecting.
+//!
+//! One background task opens the connection and retries with backoff; requests wait for it. The
+//! handshake itself is in `handshake`.
 
 use std::sync::{Arc, PoisonError};
 
@@ -9,25 +12,25 @@ use crate::handshake::{self, Disagreement};
 use crate::link::Link;
 use crate::transport::{Connector, Inbox, TransportError};
 
-/// How the connection stands.
+/// State of the client's connection.
 #[derive(Debug)]
 pub(crate) enum State {
-    /// There has been none.
+    /// Never opened.
     Never,
-    /// One is being opened.
+    /// A task is opening it.
     Connecting,
-    /// There is one. It may be lost, and nobody has noticed yet.
+    /// Open, as far as known.
     Up(Arc<Link>),
-    /// The last one is lost.
+    /// Lost; the next request opens another.
     Lost,
-    /// The last attempt to open one failed.
+    /// All attempts to open it failed; the next request tries again.
     Failed(Error),
-    /// There will be none any more.
+    /// The client was closed.
     Closed,
 }
 
 impl Shared {
-    /// The connection, if there is one.
+    /// The open connection, if there is one.
     pub(crate) fn current(&self) -> Option<Arc<Link>> {
         match &*self.state.borrow() {
             State::Up(link) if !link.is_closed() => Some(link.clone()),
@@ -35,7 +38,7 @@ impl Shared {
         }
     }
 
-    /// The connection, opened if there is none.
+    /// The open connection, or waits until one is opened.
     pub(crate) async fn link(self: &Arc<Self>) -> Result<Arc<Link>, Error> {
         if let Some(link) = self.current() {
             return Ok(link);
@@ -55,7 +58,7 @@ impl Shared {
         }
     }
 
-    /// Opens a connection in the background, unless there is one or one is being opened.
+    /// Opens a connection in the background, unless one is open or being opened.
     pub(crate) fn begin_connecting(self: &Arc<Self>) {
         let mut first = false;
         let begin = self.state.send_if_modified(|state| {
@@ -74,12 +77,12 @@ impl Shared {
             begin
         });
         if begin {
-            // Its own task, so that it is not dropped with whoever asked first.
+            // A task of its own, so that dropping the first request does not abort it.
             tokio::spawn(open(self.clone(), first));
         }
     }
 
-    /// Takes note that a connection is over.
+    /// Records that a connection has ended.
     pub(crate) fn lost(&self, link: &Link, error: &TransportError) {
         self.state.send_if_modified(|state| match state {
             State::Up(current) if std::ptr::eq(&**current, link) => {
@@ -94,7 +97,7 @@ impl Shared {
     }
 }
 
-/// Tries until there is a connection, the attempts are used up, or trying makes no sense.
+/// Tries to connect until that succeeds, the attempts are used up, or the error is permanent.
 async fn open(shared: Arc<Shared>, first: bool) {
     let backoff = shared.options.backoff;
     let (mut attempt, begun) = (0, tokio::time::Instant::now());
@@ -104,7 +107,7 @@ async fn open(shared: Arc<Shared>, first: bool) {
             Err(error) => error,
         };
         attempt += 1;
-        // A server that was never there is told of at once; one that is there and busy is not.
+        // A server that was never reached is reported early; a busy one is retried.
         let attempts = match first && !is_busy(&error) {
             true => backoff.first_attempts,
             false => backoff.attempts,
@@ -114,20 +117,20 @@ async fn open(shared: Arc<Shared>, first: bool) {
             break Err(error);
         }
         let delay = match &error {
-            // A server that says how long knows best, within reason.
+            // `Retry-After`, up to the longest delay.
             Error::Connect {
                 source: TransportError::Refused { retry_after: Some(asked), .. },
                 ..
             } => (*asked).min(backoff.most),
             _ => backoff.delay(attempt - 1, fastrand::f64()),
         };
-        // Whoever waits for the first connection waits no longer for all attempts than for one.
+        // All attempts for the first connection together have one connect timeout.
         if first && begun.elapsed() + delay > shared.options.connect_limit {
             break Err(error);
         }
         if first {
-            // Nobody can listen to events of a client that is not there yet.
-            tracing::warn!(%error, ?delay, "trying to connect again");
+            // The caller has no client yet to receive events from.
+            tracing::warn!(%error, ?delay, "connecting failed; retrying");
         }
         shared.tell(Event::Retrying { attempt, delay, reason: error.to_string() });
         tokio::time::sleep(delay).await;
@@ -153,7 +156,7 @@ async fn open(shared: Arc<Shared>, first: bool) {
     }
 }
 
-/// Whether another attempt could go better.
+/// Returns whether another attempt may succeed.
 fn may_help(error: &Error) -> bool {
     match error {
         Error::Connect { source, .. } | Error::Lost { source, .. } => match source {
@@ -166,7 +169,7 @@ fn may_help(error: &Error) -> bool {
     }
 }
 
-/// Returns whether the server, or a proxy before it, says that another time may be better (MCP-069).
+/// Returns whether the server, or a proxy before it, is temporarily unavailable (MCP-069).
 fn is_busy(error: &Error) -> bool {
     let Error::Connect { source: TransportError::Refused { status, .. }, .. } = error else {
         return false;
@@ -185,7 +188,7 @@ async fn open_once(shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
     }
 }
 
-/// Opens a connection by the connector, or by the one it falls back to.
+/// Opens a connection with the connector or its fallback, and performs the handshake.
 async fn open_by(shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
     loop {
         let connector = shared.connector();
@@ -197,7 +200,7 @@ async fn open_by(shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
                     crate::logging::restore(shared, &link).await;
                     return Ok(link);
                 }
-                // Some old servers do not survive a request they do not know.
+                // Some old servers exit on an unknown request.
                 Err(Disagreement::DiedOfProbe) if connector.reconnects() && !legacy => {
                     legacy = true;
                 }
@@ -215,7 +218,7 @@ async fn open_by(shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
                 return Err(Error::Connect { target: shared.target.clone(), source });
             }
             (Disagreement::DiedOfProbe, _) => {
-                let source = TransportError::Lost("the server ended at once".to_owned());
+                let source = TransportError::Lost("the server exited at once".to_owned());
                 return Err(Error::Connect { target: shared.target.clone(), source });
             }
             (Disagreement::Failed(error), _) => return Err(error),
@@ -241,7 +244,7 @@ async fn dial(shared: &Arc<Shared>, connector: &dyn Connector) -> Result<Arc<Lin
     Ok(link)
 }
 
-/// Ends a connection nobody wants, without making anybody wait for it.
+/// Closes a connection without waiting for it.
 fn close_in_background(link: Arc<Link>) {
     tokio::spawn(async move {
         if let Some(transport) = link.transport() {
@@ -250,10 +253,10 @@ fn close_in_background(link: Arc<Link>) {
     });
 }
 
-/// Asks the server now and then whether it is there, and gives it up if it is not (MCP-070).
+/// Pings the server at intervals and closes the connection after too many missed replies (MCP-070).
 fn watch_health(shared: &Arc<Shared>, link: &Arc<Link>) {
     let Some(health) = shared.options.health else { return };
-    // It watches the connection, and does not keep it.
+    // A weak reference, so that the task does not keep the connection open.
     let (mut over, link) = (link.end(), Arc::downgrade(link));
     tokio::spawn(async move {
         let mut missed = 0;

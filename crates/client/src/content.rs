@@ -1,20 +1,20 @@
-//! Content as a client receives it.
+//! Content blocks of results.
 
 use mcp_flow_proto::model::Content;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// One piece of content. What nobody here knows is kept as it came (MCP-037).
+/// One content block. A block of an unknown type is kept as received (MCP-037).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
-    /// Content of a known kind.
+    /// A block of a known type.
     Known(Content),
-    /// Anything else, as it came: a kind of a later revision, a `ref/stream`, or a broken one.
+    /// Any other block as received: a type of a later revision, a `ref/stream`, or a malformed one.
     Unknown(Value),
 }
 
 impl Piece {
-    /// The text, if that is what it is.
+    /// The text of a text block.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Known(Content::Text { text, .. }) => Some(text),
@@ -33,7 +33,7 @@ impl<'de> Deserialize<'de> for Piece {
     }
 }
 
-/// The texts among the pieces, one per line.
+/// Joins the text blocks with line feeds.
 pub(crate) fn texts(pieces: &[Piece]) -> String {
     pieces.iter().filter_map(Piece::as_text).collect::<Vec<_>>().join("\n")
 }

@@ -1,7 +1,6 @@
-//! Which era servers are of, remembered by origin for the life of the process.
+//! Cache of servers that need `initialize`, by origin, for the life of the process.
 //!
-//! The official text says so: the era is a property of the server, and asking again for every
-//! connection costs a round trip with each of the old ones.
+//! As the specification suggests: probing every connection costs a round trip with each old server.
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 
@@ -9,12 +8,12 @@ use hashbrown::HashMap;
 
 static LEGACY: LazyLock<Mutex<HashMap<String, ()>>> = LazyLock::new(Mutex::default);
 
-/// Whether the server at this origin was found to want a handshake.
+/// Returns whether the server at this origin is known to need `initialize`.
 pub(crate) fn is_legacy(origin: Option<&str>) -> bool {
     origin.is_some_and(|origin| lock().contains_key(origin))
 }
 
-/// Remembers that it does, or that it does not any more.
+/// Caches whether the server at this origin needs `initialize`.
 pub(crate) fn remember(origin: Option<&str>, legacy: bool) {
     let Some(origin) = origin else { return };
     let mut known = lock();
@@ -29,5 +28,5 @@ fn lock() -> std::sync::MutexGuard<'static, HashMap<String, ()>> {
     LEGACY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many origins are remembered; those beyond are asked every time.
+/// Maximum number of cached origins; others are probed every time.
 const MOST: usize = 4096;

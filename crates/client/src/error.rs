@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors of the client.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,58 +9,57 @@ use serde_json::{Map, Value};
 use crate::tools::ToolOutcome;
 use crate::transport::TransportError;
 
-/// Why a request has no result.
+/// Failure of a client operation.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The server cannot be reached. Check that it runs, and the address.
     #[error("cannot connect to {target}: {source}")]
     Connect {
-        /// The server.
+        /// Server that was addressed.
         target: String,
-        /// Why not.
+        /// Cause.
         #[source]
         source: TransportError,
     },
 
-    /// The connection broke while the request was under way; it may have been carried out. It was
-    /// not repeated because that could do it twice.
-    #[error("the connection was lost during {method}, which may have been carried out: {source}")]
+    /// The connection was lost while the request was pending; the server may have processed it. It
+    /// was not retried, because it is not idempotent.
+    #[error("the connection was lost during {method}, which may have been processed: {source}")]
     Lost {
-        /// What was asked.
+        /// Method of the request.
         method: String,
-        /// What happened.
+        /// Cause.
         #[source]
         source: TransportError,
     },
 
-    /// The server answered with an error.
+    /// The server responded with an error.
     #[error(transparent)]
     Server(#[from] ServerError),
 
-    /// A tool ran and failed; its outcome says how.
+    /// The tool failed; the outcome has its error text.
     #[error("the tool failed: {}", .0.error_text())]
     Tool(Box<ToolOutcome>),
 
-    /// The server said something that no server of this protocol says.
-    #[error("the server broke the protocol: {0}")]
+    /// The server violated the protocol.
+    #[error("the server violated the protocol: {0}")]
     Protocol(String),
 
-    /// A person or a policy on this side did not allow it.
+    /// The user or a policy of the host denied it.
     #[error("denied: {0}")]
     Denied(String),
 
-    /// No answer came in time. The server was told to stop.
-    #[error("no answer to {what} within {}", Seconds(*.limit))]
+    /// No response arrived in time. The request was cancelled.
+    #[error("no response to {what} within {}", Seconds(*.limit))]
     Timeout {
-        /// What was waited for.
+        /// The request or operation.
         what: String,
-        /// How long.
+        /// Timeout that elapsed.
         limit: Duration,
     },
 
-    /// What was to be sent does not fit: arguments that break their schema, params that are no
-    /// object. Nothing was sent.
+    /// Invalid use of the API, such as arguments that violate their schema. Nothing was sent.
     #[error("{0}")]
     Usage(String),
 
@@ -69,26 +68,26 @@ pub enum Error {
     Closed,
 }
 
-/// What kind of thing went wrong, for those who only branch.
+/// Category of an [`Error`], for branching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The server cannot be reached, or was lost.
+    /// The server cannot be reached, or the connection was lost.
     Connect,
-    /// The server broke the protocol, or answered with an error.
+    /// The server violated the protocol, or responded with an error.
     Protocol,
-    /// A person or a policy said no.
+    /// The user or a policy denied it.
     Denied,
     /// A tool failed.
     Tool,
-    /// Time ran out.
+    /// A timeout elapsed.
     Timeout,
-    /// The request makes no sense.
+    /// Invalid use of the API.
     Usage,
 }
 
 impl Error {
-    /// What kind of thing went wrong.
+    /// Category of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Connect { .. } | Self::Lost { .. } | Self::Closed => ErrorKind::Connect,
@@ -100,7 +99,7 @@ impl Error {
         }
     }
 
-    /// The error the server answered with, if it did.
+    /// The server's error response, if that is what it is.
     pub fn server(&self) -> Option<&ServerError> {
         match self {
             Self::Server(error) => Some(error),
@@ -115,32 +114,32 @@ impl From<DecodeError> for Error {
     }
 }
 
-/// An error response, as the server wrote it. Its texts are the server's: show them through
+/// Error response of a server. Its texts are untrusted: show them through
 /// [`neutral`](crate::neutral).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerError {
-    /// The number.
+    /// Error code.
     pub code: i64,
-    /// The sentence.
+    /// Error message.
     pub message: String,
-    /// Whatever else it says.
+    /// Additional data.
     pub data: Value,
 }
 
 impl ServerError {
-    /// The name a program can branch on, if the server gives one: `data.name`.
+    /// Name of the error for programs, if the server sends one: `data.name`.
     pub fn name(&self) -> Option<&str> {
         self.data.get("name").and_then(Value::as_str)
     }
 
-    /// Reads an error object; one that is malformed still says what it can.
+    /// Reads an error object, keeping what is valid of a malformed one.
     pub(crate) fn from_raw(raw: Raw<'_>) -> Self {
         let members: Map<String, Value> = raw.decode().unwrap_or_default();
         let code = members.get("code").and_then(Value::as_i64).unwrap_or_default();
         let message = members.get("message").and_then(Value::as_str);
         Self {
             code,
-            message: message.unwrap_or("the server gave no message").to_owned(),
+            message: message.unwrap_or("no error message").to_owned(),
             data: members.get("data").cloned().unwrap_or_default(),
         }
     }
@@ -148,7 +147,7 @@ impl ServerError {
 
 impl fmt::Display for ServerError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "the server answered with error {}: {}", self.code, self.message)?;
+        write!(formatter, "the server responded with error {}: {}", self.code, self.message)?;
         match self.data.get("details").and_then(Value::as_str) {
             Some(details) => write!(formatter, " ({details})"),
             None => Ok(()),
@@ -158,7 +157,7 @@ impl fmt::Display for ServerError {
 
 impl std::error::Error for ServerError {}
 
-/// A duration as a person reads it.
+/// Displays a duration in seconds or milliseconds.
 pub(crate) struct Seconds(pub(crate) Duration);
 
 impl fmt::Display for Seconds {

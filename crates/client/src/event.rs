@@ -1,72 +1,72 @@
-//! What a server tells without being asked, and what becomes of the connection to it.
+//! Client events: connection changes and the server's notifications.
 
 use mcp_flow_proto::Revision;
 use mcp_flow_proto::model::LogLevel;
 use serde_json::Value;
 
-/// Something that happened.
+/// Connection change or notification.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A connection is open.
+    /// A connection was opened.
     Connected {
-        /// What is spoken on it.
+        /// Negotiated revision.
         revision: Revision,
-        /// Whether there was one before.
+        /// True after a reconnection.
         again: bool,
     },
-    /// The connection is lost.
+    /// The connection was lost.
     Disconnected {
-        /// Why.
+        /// Cause.
         reason: String,
     },
-    /// An attempt to connect failed; there will be another.
+    /// An attempt to connect failed; another follows.
     Retrying {
-        /// Which attempt it was, the first being 1.
+        /// Number of the attempt, from 1.
         attempt: u32,
-        /// How long until the next.
+        /// Delay until the next attempt.
         delay: std::time::Duration,
-        /// What went wrong.
+        /// Cause of the failure.
         reason: String,
     },
-    /// A log message of the server.
+    /// A log message from the server.
     Log {
-        /// How severe it is.
+        /// Severity.
         level: LogLevel,
-        /// Who says so.
+        /// Name of the logger.
         logger: Option<String>,
-        /// What it says.
+        /// Message, any JSON value.
         data: Value,
     },
-    /// There are other tools than before.
+    /// The list of tools changed.
     ToolsChanged,
-    /// There are other prompts than before.
+    /// The list of prompts changed.
     PromptsChanged,
-    /// There are other resources than before.
+    /// The list of resources changed.
     ResourcesChanged,
-    /// A resource holds something else than before.
+    /// A resource changed.
     ResourceUpdated {
-        /// Which.
+        /// URI of the resource.
         uri: String,
     },
-    /// A notification nobody here knows.
+    /// Any other notification.
     Other {
-        /// What it is called.
+        /// Method.
         method: String,
-        /// What it says.
+        /// Params.
         params: Value,
     },
-    /// The server did something wrong that could be overlooked.
+    /// A tolerated protocol violation of the server, or an automatic restart.
     Warning(String),
 }
 
-/// How far a call has come. Values rise; what does not is dropped (C-45).
+/// Progress of a request. Values increase; reports that do not are dropped (C-45).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// How much is done.
+    /// Work done so far.
     pub progress: f64,
-    /// Of how much, if known.
+    /// Total work, if known.
     pub total: Option<f64>,
-    /// What is being done.
+    /// Description of the current step.
     pub message: Option<String>,
 }

@@ -1,12 +1,12 @@
-//! A host with rules: what may happen without asking, what is asked, what never happens, and how
-//! often (C-33, PAT-028, PAT-049 to PAT-056).
+//! Approval policies: a host that allows, asks or denies, with rate limits (C-33, PAT-028, PAT-049
+//! to PAT-056).
 //!
-//! A [`Guard`] stands between a server and the [`Person`] at this end. Policies are per server;
-//! without one for a server the default counts, which is to ask, and without a person asking means
-//! no. Models are chosen here, by what the server would like and what there is ([`models`]).
+//! A [`Guard`] stands between servers and the [`Person`] who approves. Policies are per server and
+//! default to ask; without an approver, ask means deny. [`models`] selects the model for a sampling
+//! request.
 //!
-//! What a server wants said to a model is never context for anything else, and nothing of other
-//! servers is added to it, whatever it asks for in `includeContext`.
+//! A sampling request never becomes context for anything else, and `includeContext` adds nothing of
+//! other servers.
 
 mod limiter;
 pub mod models;
@@ -27,19 +27,19 @@ pub use mcp_flow_rate::Rate;
 use models::Models;
 pub use policy::{Policies, Policy, Rules, UnknownPolicy};
 
-/// Somebody who can be asked. Everything defaults to no.
+/// Approves calls and sampling, and answers questions; usually a user. Everything defaults to no.
 pub trait Person: Send + Sync + 'static {
-    /// Whether somebody is there at all. Defaults to no; then nothing below is called.
+    /// Returns whether anyone can be asked. Defaults to no; then nothing below is called.
     fn is_there(&self) -> bool {
         false
     }
 
-    /// Which kinds of forms and pages can be shown. Defaults to none.
+    /// Supported elicitation modes. Defaults to none.
     fn shows(&self) -> Option<ElicitationCapability> {
         None
     }
 
-    /// Is shown a call of a tool, with everything that would leave, and says whether it may be.
+    /// Approves a tool call with all its arguments, or rejects it.
     fn review_call<'a>(
         &'a self,
         asker: &'a Asker,
@@ -49,7 +49,7 @@ pub trait Person: Send + Sync + 'static {
         Box::pin(async { false })
     }
 
-    /// Is shown what would be sent to a model, and for which server; may change it.
+    /// Approves a sampling request before it is sent to the model, and may change it.
     fn review_request<'a>(
         &'a self,
         asker: &'a Asker,
@@ -57,20 +57,20 @@ pub trait Person: Send + Sync + 'static {
         request: CreateMessage,
     ) -> BoxFuture<'a, Review<CreateMessage>> {
         let _ = (asker, model, request);
-        Box::pin(async { Review::Denied("nobody is there to allow it".to_owned()) })
+        Box::pin(async { Review::Denied("no user is present to approve it".to_owned()) })
     }
 
-    /// Is shown what a model answered, before the server sees it; may change it.
+    /// Approves a model's answer before it is sent to the server, and may change it.
     fn review_answer<'a>(
         &'a self,
         asker: &'a Asker,
         answer: SampleResult,
     ) -> BoxFuture<'a, Review<SampleResult>> {
         let _ = (asker, answer);
-        Box::pin(async { Review::Denied("nobody is there to allow it".to_owned()) })
+        Box::pin(async { Review::Denied("no user is present to approve it".to_owned()) })
     }
 
-    /// Answers a question of a server.
+    /// Answers an elicitation.
     fn elicit<'a>(
         &'a self,
         asker: &'a Asker,
@@ -80,29 +80,29 @@ pub trait Person: Send + Sync + 'static {
         Box::pin(async { ElicitAnswer::Cancel })
     }
 
-    /// Answers a question of a conversation.
+    /// Answers a prompt of an interaction session.
     fn answer<'a>(
         &'a self,
         asker: &'a Asker,
         question: &'a Question,
     ) -> BoxFuture<'a, PromptAnswer> {
         let _ = (asker, question);
-        Box::pin(async { PromptAnswer::Cancel(Some("nobody is there to answer".to_owned())) })
+        Box::pin(async { PromptAnswer::Cancel(Some("no user is present to answer".to_owned())) })
     }
 }
 
 impl Person for crate::host::Nobody {}
 
-/// What a person says to something that is shown.
+/// Decision of a [`Person`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Review<T> {
-    /// Go on with this, as it was or changed.
+    /// Approved, perhaps changed.
     Approved(T),
-    /// Do not, for this reason.
+    /// Denied, for this reason.
     Denied(String),
 }
 
-/// A host with rules.
+/// A [`Host`] that applies [`Policies`] and rate limits, and asks a [`Person`] where they say so.
 pub struct Guard {
     person: Arc<dyn Person>,
     policies: Policies,
@@ -113,7 +113,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// A guard for this person, with the usual policies: everything is asked.
+    /// Creates a host whose policies are to ask this approver.
     pub fn new(person: impl Person) -> Self {
         Self {
             person: Arc::new(person),
@@ -132,35 +132,35 @@ impl Guard {
         self
     }
 
-    /// Gives the models that servers may ask, under the policies. Without any, none is offered.
+    /// Sets the models for sampling. Without any, sampling is not offered.
     #[must_use]
     pub fn models(mut self, models: Models) -> Self {
         self.models = Some(models);
         self
     }
 
-    /// Gives the folders servers may work in.
+    /// Sets the roots that servers may list.
     #[must_use]
     pub fn roots(mut self, roots: impl IntoIterator<Item = Root>) -> Self {
         self.roots = roots.into_iter().collect();
         self
     }
 
-    /// Sets how often a server may ask a model. Defaults to 10 a minute.
+    /// Limits the sampling requests of each server. Defaults to 10 per minute.
     #[must_use]
     pub fn sampling_rate(mut self, rate: Rate) -> Self {
         self.sampling = Limiter::new(rate);
         self
     }
 
-    /// Sets how often a server may ask the person. Defaults to 60 a minute.
+    /// Limits the elicitations of each server. Defaults to 60 per minute.
     #[must_use]
     pub fn question_rate(mut self, rate: Rate) -> Self {
         self.questions = Limiter::new(rate);
         self
     }
 
-    /// The policy, or what it comes to when nobody is there to be asked.
+    /// The policy for a server; ask becomes deny if no approver is present.
     fn decide(&self, rules: &Rules, asker: &Asker) -> Policy {
         match rules.for_server(&asker.target) {
             Policy::Ask if !self.person.is_there() => Policy::Deny,
@@ -174,19 +174,19 @@ impl Guard {
         mut request: CreateMessage,
     ) -> Result<SampleResult, SampleRefusal> {
         let Some(models) = &self.models else {
-            return Err(SampleRefusal::Denied("there is no model here".to_owned()));
+            return Err(SampleRefusal::Denied("no model is configured".to_owned()));
         };
         let policy = self.decide(&self.policies.sampling, asker);
         if policy == Policy::Deny {
-            let why = "servers may not ask a model here; a policy can allow it";
+            let why = "sampling is denied; allow it by a policy";
             return Err(SampleRefusal::Denied(why.to_owned()));
         }
-        // Before the person is bothered, not after.
+        // Checked before the user is asked, not after.
         if !self.sampling.admits(&asker.target) {
             return Err(SampleRefusal::RateLimited);
         }
         let Some(model) = models.choose(request.model_preferences.as_ref()) else {
-            return Err(SampleRefusal::Denied("there is no model here".to_owned()));
+            return Err(SampleRefusal::Denied("no model is configured".to_owned()));
         };
         if policy == Policy::Ask {
             match self.person.review_request(asker, model.name(), request).await {
@@ -201,13 +201,13 @@ impl Guard {
                 Review::Approved(reviewed) => Ok(reviewed),
                 Review::Denied(why) => Err(SampleRefusal::Denied(why)),
             },
-            // Who allowed the request without a person to ask has allowed the answer.
+            // A policy that allows requests without an approver allows the answers, too.
             Policy::Deny
                 if policy == Policy::Allow && !self.policies.answers.denies(&asker.target) =>
             {
                 Ok(answer)
             }
-            Policy::Deny => Err(SampleRefusal::Denied("answers may not be passed on".to_owned())),
+            Policy::Deny => Err(SampleRefusal::Denied("answers are denied by a policy".to_owned())),
         }
     }
 }
@@ -238,7 +238,7 @@ impl Host for Guard {
             match self.decide(&self.policies.questions, asker) {
                 Policy::Deny => ElicitAnswer::Decline,
                 _ if !self.questions.admits(&asker.target) => ElicitAnswer::Decline,
-                // There is nothing to allow: only the person knows the answer.
+                // Allow still asks: only the user knows the answer.
                 Policy::Ask | Policy::Allow => self.person.elicit(asker, question).await,
             }
         })
@@ -265,7 +265,7 @@ impl Host for Guard {
             match self.decide(&self.policies.calls, asker) {
                 Policy::Allow => Ok(()),
                 Policy::Deny => {
-                    Err("tools of this server may not be called; a policy can allow it".to_owned())
+                    Err("calls to this server are denied; allow them by a policy".to_owned())
                 }
                 Policy::Ask => match self.person.review_call(asker, call).await {
                     true => Ok(()),

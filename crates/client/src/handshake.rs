@@ -1,8 +1,8 @@
-//! Agreeing with a server on what is spoken.
+//! Negotiation of the protocol revision with a server.
 //!
-//! The newest revision is tried first, by `server/discover`; a server that does not know it, or
-//! does not say, gets the old handshake. An error only servers of the new era give never leads
-//! back to the old one.
+//! `server/discover` (2026-07-28) is tried first; if the server does not know it or does not reply
+//! in time, `initialize` follows. An error code that only 2026-07-28 defines never leads back to
+//! `initialize`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,22 +20,22 @@ use crate::options::Speak;
 use crate::pending::{Failed, Reply};
 use crate::transport::TransportError;
 
-/// What a server says of itself. All of it is its own word.
+/// Negotiated revision, and the server's description of itself, which is untrusted.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ServerInfo {
-    /// What is spoken with it.
+    /// Negotiated revision.
     pub revision: Revision,
-    /// Its name and version.
+    /// Name and version.
     pub implementation: Implementation,
-    /// What it can do.
+    /// Declared capabilities.
     pub capabilities: ServerCapabilities,
-    /// How to use it, for a model.
+    /// Instructions for a model on how to use the server.
     pub instructions: Option<String>,
 }
 
 impl ServerInfo {
-    /// What it declares about conversations, wherever it does (C-10).
+    /// The declaration of the interaction protocol, in `experimental` or `extensions` (C-10).
     pub fn interaction(&self) -> Option<&Value> {
         let experimental = self.capabilities.experimental.get("interaction");
         let mut extensions = self.capabilities.extensions.iter();
@@ -46,18 +46,18 @@ impl ServerInfo {
     }
 }
 
-/// Why nothing was agreed on.
+/// Failure of the handshake.
 #[derive(Debug)]
 pub(crate) enum Disagreement {
-    /// There is a server, but not over this transport.
+    /// The server does not speak this transport.
     Unsuitable(TransportError),
-    /// The server ended when it was asked what it is.
+    /// The connection was lost on `server/discover`.
     DiedOfProbe,
-    /// Anything else.
+    /// Any other failure.
     Failed(Error),
 }
 
-/// Agrees with the server at the other end.
+/// Performs the handshake on a new connection.
 pub(crate) async fn agree(
     shared: &Arc<Shared>,
     link: &Arc<Link>,
@@ -73,7 +73,7 @@ pub(crate) async fn agree(
         Speak::Any if era::is_legacy(origin) => {
             let agreed = talk.initialize(NEWEST_HANDSHAKE).await;
             if let Err(Disagreement::Failed(Error::Server(_))) = agreed {
-                // What was remembered is not true any more.
+                // The cached era is outdated.
                 era::remember(origin, false);
                 return talk.probe().await;
             }
@@ -89,7 +89,7 @@ pub(crate) async fn agree(
     }
 }
 
-/// Asks whether the server is there, in the words of its revision.
+/// Pings the server, by `server/discover` where the revision has no ping.
 pub(crate) async fn ping(link: &Arc<Link>, limit: Duration) -> bool {
     let method = match link.revision().is_stateless() {
         true => method::SERVER_DISCOVER,
@@ -99,7 +99,7 @@ pub(crate) async fn ping(link: &Arc<Link>, limit: Duration) -> bool {
         return false;
     };
     match tokio::time::timeout(limit, exchange.reply()).await {
-        // An answer is an answer, even if it is an error.
+        // An error response shows that the server is alive, too.
         Ok(Ok(_) | Err(Failed::Server(_))) => true,
         Ok(Err(Failed::Transport(_))) | Err(_) => false,
     }
@@ -111,7 +111,7 @@ struct Talk<'a> {
 }
 
 impl Talk<'_> {
-    /// Asks in the newest words, and in the old ones if that leads nowhere.
+    /// Tries `server/discover`, and `initialize` if that fails.
     async fn probe(&self) -> Result<(), Disagreement> {
         let mut probe = self.ask_discover()?;
         let first = tokio::time::timeout(self.shared.options.probe_limit, probe.reply()).await;
@@ -123,8 +123,8 @@ impl Talk<'_> {
         }
     }
 
-    /// A server that has not answered yet may be old, or only slow: the old question goes beside
-    /// the new one, and the first good answer counts.
+    /// Sends `initialize` while `server/discover` is pending: the server may be old or only slow. The
+    /// first usable response wins.
     async fn both(&self, mut probe: Exchange) -> Result<(), Disagreement> {
         let mut old = self.ask_initialize(NEWEST_HANDSHAKE)?;
         tokio::select! {
@@ -150,14 +150,14 @@ impl Talk<'_> {
             Ok(result) => {
                 let versions = names(result.as_raw(), "supportedVersions");
                 let newest = Revision::V2026_07_28;
-                // One that says nothing of it has at least understood the question.
+                // A server that lists no versions has at least understood the request.
                 match versions.is_empty() || versions.iter().any(|name| name == newest.name()) {
                     true => self.take_discovered(&result),
                     false => Err(Disagreement::Failed(not_spoken(newest, &versions.join(", ")))),
                 }
             }
             Err(Failed::Server(error)) if error.code == -32601 => {
-                let older = "an older one";
+                let older = "an older revision";
                 Err(Disagreement::Failed(not_spoken(Revision::V2026_07_28, older)))
             }
             Err(failed) => Err(self.failed(failed)),
@@ -171,7 +171,7 @@ impl Talk<'_> {
         asked.map_err(|error| self.unsent(error)).map(quiet)
     }
 
-    /// What the answer to the probe says of the server.
+    /// Decides from the response to `server/discover` how to go on.
     fn judge(&self, reply: Reply) -> Result<Verdict, Disagreement> {
         match reply {
             Ok(result) => {
@@ -179,7 +179,7 @@ impl Talk<'_> {
                 match choose(&versions) {
                     Some(revision) if revision.is_stateless() => Ok(Verdict::Modern(result)),
                     Some(revision) => Ok(Verdict::Handshake(revision)),
-                    // An old server that answers anything with something.
+                    // An old server that sends a result for any method.
                     None if versions.is_empty() => Ok(Verdict::Handshake(NEWEST_HANDSHAKE)),
                     None => Err(Disagreement::Failed(no_common(&versions))),
                 }
@@ -188,7 +188,7 @@ impl Talk<'_> {
                 let versions = listed(&error);
                 match choose(&versions) {
                     Some(revision) if !revision.is_stateless() => Ok(Verdict::Handshake(revision)),
-                    // It refuses what it says it speaks; perhaps not twice.
+                    // It rejects a version that it lists; a retry may succeed.
                     Some(_) => Ok(Verdict::Again),
                     _ if versions.is_empty() => Err(Disagreement::Failed(error.into())),
                     _ => Err(Disagreement::Failed(no_common(&versions))),
@@ -205,7 +205,7 @@ impl Talk<'_> {
 
     fn take_discovered(&self, result: &OwnedRaw) -> Result<(), Disagreement> {
         let members: Map<String, Value> = result.as_raw().decode().map_err(|error| {
-            let what = format!("the result of server/discover is malformed: {error}");
+            let what = format!("malformed result of server/discover: {error}");
             Disagreement::Failed(Error::Protocol(what))
         })?;
         let info = members
@@ -222,8 +222,8 @@ impl Talk<'_> {
         self.settle_handshake(revision, reply).await
     }
 
-    /// Takes the answer to `initialize`. A server that refuses the revision and names others is
-    /// asked once more, for the newest of those that is spoken here (C-04).
+    /// Handles the response to `initialize`. If the server rejects the revision and lists others,
+    /// the newest one known here is tried once (C-04).
     async fn settle_handshake(&self, asked: Revision, reply: Reply) -> Result<(), Disagreement> {
         let other = match (&reply, self.shared.options.speak) {
             (Err(Failed::Server(error)), Speak::Any) => {
@@ -257,7 +257,7 @@ impl Talk<'_> {
     fn take_initialized(&self, reply: Reply) -> Result<(), Disagreement> {
         let result = reply.map_err(|failed| self.failed(failed))?;
         let members: Map<String, Value> = result.as_raw().decode().map_err(|error| {
-            let what = format!("the result of initialize is malformed: {error}");
+            let what = format!("malformed result of initialize: {error}");
             Disagreement::Failed(Error::Protocol(what))
         })?;
         let named = members.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
@@ -294,7 +294,7 @@ impl Talk<'_> {
         self.link.agree(info, self.own_meta(revision));
     }
 
-    /// What every stateless request says of itself.
+    /// The `_meta` members of every stateless request, without braces.
     fn own_meta(&self, revision: Revision) -> String {
         let capabilities = declare(self.shared.capabilities(), revision);
         let client = self.shared.options.client.for_revision(revision);
@@ -344,7 +344,7 @@ fn quiet(mut exchange: Exchange) -> Exchange {
     exchange
 }
 
-/// Errors that only servers of the new era give.
+/// Returns whether only 2026-07-28 defines this error code.
 fn is_modern(error: &ServerError) -> bool {
     matches!(error.code, -32022..=-32020)
 }
@@ -361,7 +361,7 @@ fn names(result: Raw<'_>, member: &str) -> Vec<String> {
     list.iter().filter_map(Value::as_str).take(MOST_VERSIONS).map(str::to_owned).collect()
 }
 
-/// The newest of these that is spoken here.
+/// The newest of these revisions that is known here.
 fn choose(names: &[String]) -> Option<Revision> {
     names.iter().filter_map(|name| Revision::from_name(name)).max()
 }
@@ -370,21 +370,19 @@ fn no_common(names: &[String]) -> Error {
     let theirs: Vec<_> = names.iter().map(|name| crate::neutral::shorten(name, 32)).collect();
     let ours: Vec<_> = Revision::ALL.iter().map(|revision| revision.name()).collect();
     Error::Protocol(format!(
-        "no common revision: the server speaks {}, this client {}",
+        "no common protocol revision: the server supports {}, this client {}",
         theirs.join(", "),
         ours.join(", ")
     ))
 }
 
-/// The server does not speak the only revision that is wanted.
+/// The error for a server that does not support the required revision.
 fn not_spoken(wanted: Revision, theirs: &str) -> Error {
     let theirs = crate::neutral::shorten(theirs, 200);
-    Error::Protocol(format!(
-        "only revision {wanted} was to be spoken, and the server speaks {theirs}"
-    ))
+    Error::Protocol(format!("only revision {wanted} is allowed, but the server supports {theirs}"))
 }
 
 const NEWEST_HANDSHAKE: Revision = Revision::V2025_11_25;
 
-/// How many versions of a server's list are looked at.
+/// Maximum number of versions read of a server's list.
 const MOST_VERSIONS: usize = 64;

@@ -1,8 +1,7 @@
-//! Who answers the server's questions.
+//! The application that embeds the client, as the server's requests reach it.
 //!
-//! A server may ask for input of a person, for the answer of a model, and for the folders it may
-//! work in. All of it ends up at one [`Host`]. The defaults declare nothing and deny everything:
-//! without a person nothing is decided for one.
+//! A [`Host`] answers elicitation, sampling, roots and interaction prompts, and approves tool calls.
+//! The defaults declare no capabilities and deny everything.
 
 use futures_util::future::BoxFuture;
 use mcp_flow_proto::Revision;
@@ -13,14 +12,14 @@ use serde_json::{Map, Value, json};
 
 use crate::interaction::{PromptAnswer, Question};
 
-/// Answers the server's questions.
+/// Answers the server's requests and approves tool calls.
 ///
 /// ```
 /// use futures_util::future::BoxFuture;
 /// use mcp_flow_client::host::{Asker, ElicitAnswer, Elicitation, Host};
 /// use mcp_flow_client::model::{ClientCapabilities, ElicitationCapability};
 ///
-/// /// Says yes to every form, with nothing filled in but the defaults.
+/// /// Accepts every form with its default values.
 /// struct Agreeable;
 ///
 /// impl Host for Agreeable {
@@ -35,12 +34,12 @@ use crate::interaction::{PromptAnswer, Question};
 /// }
 /// ```
 pub trait Host: Send + Sync + 'static {
-    /// What servers are told this host can do. Asked once per connection. Defaults to nothing.
+    /// Capabilities to declare, read once per connection. Defaults to none.
     fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities::default()
     }
 
-    /// Asks the person. Defaults to [`ElicitAnswer::Cancel`]: nobody is there.
+    /// Answers an elicitation. Defaults to [`ElicitAnswer::Cancel`].
     fn elicit<'a>(
         &'a self,
         asker: &'a Asker,
@@ -50,24 +49,24 @@ pub trait Host: Send + Sync + 'static {
         Box::pin(async { ElicitAnswer::Cancel })
     }
 
-    /// Asks a model. Defaults to a refusal.
+    /// Runs a sampling request. Defaults to denying it.
     fn sample<'a>(
         &'a self,
         asker: &'a Asker,
         request: CreateMessage,
     ) -> BoxFuture<'a, Result<SampleResult, SampleRefusal>> {
         let _ = (asker, request);
-        Box::pin(async { Err(SampleRefusal::Denied("nobody is there to allow it".to_owned())) })
+        Box::pin(async { Err(SampleRefusal::Denied("sampling is not supported".to_owned())) })
     }
 
-    /// The folders the server may work in. Defaults to none.
+    /// Lists the roots. Defaults to none.
     fn roots<'a>(&'a self, asker: &'a Asker) -> BoxFuture<'a, Vec<Root>> {
         let _ = asker;
         Box::pin(async { Vec::new() })
     }
 
-    /// Is shown every call of a tool before it is sent, and may refuse it with a reason. Defaults
-    /// to letting it through: whoever wrote the call has decided.
+    /// Approves a tool call before it is sent, or denies it with a reason. Defaults to approving:
+    /// the code that makes the call has decided.
     fn approve<'a>(
         &'a self,
         asker: &'a Asker,
@@ -77,100 +76,100 @@ pub trait Host: Send + Sync + 'static {
         Box::pin(async { Ok(()) })
     }
 
-    /// Answers a question of a conversation. Defaults to [`PromptAnswer::Cancel`].
+    /// Answers a prompt of an interaction session. Defaults to [`PromptAnswer::Cancel`].
     fn answer<'a>(
         &'a self,
         asker: &'a Asker,
         question: &'a Question,
     ) -> BoxFuture<'a, PromptAnswer> {
         let _ = (asker, question);
-        Box::pin(async { PromptAnswer::Cancel(Some("nobody is there to answer".to_owned())) })
+        Box::pin(async { PromptAnswer::Cancel(Some("no user is present to answer".to_owned())) })
     }
 }
 
-/// A host without a person: declares nothing, denies everything.
+/// Host that declares no capabilities and denies every request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nobody;
 
 impl Host for Nobody {}
 
-/// Which server asks. Its own words about itself are not to be trusted.
+/// The server that a request comes from or a call goes to. Only `target` is trustworthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asker {
-    /// How the user reaches it: a URL, a command.
+    /// URL or command by which the user reaches it.
     pub target: String,
-    /// What it calls itself.
+    /// Name that the server gives itself.
     pub name: String,
-    /// What is spoken with it.
+    /// Negotiated revision.
     pub revision: Revision,
 }
 
-/// A question for the person.
+/// An elicitation: a request for input from the user.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Elicitation {
-    /// Fill in a form.
+    /// A form to fill in.
     Form {
-        /// What for.
+        /// Message to the user.
         message: String,
-        /// The form as JSON Schema, as it came.
+        /// The form as JSON Schema, as received.
         schema: Value,
-        /// The form read, unless it holds what no form may.
+        /// The decoded form; `None` if the schema is not a valid form.
         form: Option<FormSchema>,
     },
-    /// Go to an address, for what must not pass through here. Show it in full, and open it only
-    /// when told to.
+    /// A URL to open, for data that must not pass through the client. Show it in full, and open it
+    /// only with the user's consent.
     Url {
-        /// What for.
+        /// Message to the user.
         message: String,
-        /// Where.
+        /// Address.
         url: String,
-        /// What the server knows it by.
+        /// The server's `elicitationId`.
         id: Option<String>,
     },
 }
 
-/// What the person said.
+/// The user's answer to an elicitation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ElicitAnswer {
-    /// Yes, with this. Fields left out that have a default get it. Empty for a URL.
+    /// Accepted, with these values. Missing fields get their defaults. Empty for a URL.
     Accept(Map<String, Value>),
-    /// No.
+    /// Declined explicitly.
     Decline,
-    /// Went away without deciding.
+    /// Dismissed without a decision.
     Cancel,
 }
 
-/// Why a model was not asked, or did not answer (C-33).
+/// Failure of a sampling request (C-33).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SampleRefusal {
-    /// A person or a policy said no.
+    /// Denied by the user or a policy.
     #[error("denied: {0}")]
     Denied(String),
     /// The model failed.
     #[error("the model failed: {0}")]
     Model(String),
-    /// The model took too long.
-    #[error("the model took too long")]
+    /// The model timed out.
+    #[error("the model timed out")]
     Timeout,
-    /// The server asks too often.
+    /// The server exceeds its rate limit.
     #[error("too many requests")]
     RateLimited,
 }
 
-/// A call of a tool that was not sent yet (PAT-028, PAT-034).
+/// A tool call that awaits approval (PAT-028, PAT-034).
 #[derive(Clone, Copy, Debug)]
 pub struct ProposedCall<'a> {
-    /// The tool.
+    /// Name of the tool.
     pub tool: &'a str,
-    /// Everything that would leave.
+    /// All arguments that would be sent.
     pub arguments: &'a Map<String, Value>,
-    /// What the server says of the tool, if it was listed. Its hints are claims, not facts.
+    /// Definition of the tool, if it was listed. Its annotations are untrusted.
     pub definition: Option<&'a ToolDefinition>,
 }
 
-/// Capabilities as a server of this revision is told.
+/// Encodes capabilities for a revision.
 pub(crate) fn declare(capabilities: ClientCapabilities, revision: Revision) -> Value {
     let features = revision.features();
     let mut wire = Map::new();
@@ -220,9 +219,9 @@ mod tests {
     use mcp_flow_proto::{Raw, Revision};
     use serde_json::json;
 
-    /// PAT-009, PAT-047: what is declared is what a server of the revision reads.
+    /// PAT-009, PAT-047: capabilities are encoded as the revision defines them.
     #[test]
-    fn capabilities_follow_the_revision() {
+    fn capabilities_are_encoded_for_the_revision() {
         let all = ClientCapabilities {
             sampling: Some(SamplingCapability { tools: true, context: false }),
             elicitation: Some(ElicitationCapability { form: true, url: true }),

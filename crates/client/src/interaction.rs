@@ -1,8 +1,8 @@
-//! Conversations: `interaction.*` from the client's end, and what stands in for it with servers
-//! that have no such thing.
+//! Client of the interaction protocol, `interaction.*`.
 //!
-//! [`Client::converse`] holds a whole conversation, its questions answered by the
-//! [`Host`](crate::Host). [`Client::begin`] gives a [`Conversation`] to be held step by step.
+//! [`Client::converse`] runs a flow to its end; the [`Host`](crate::Host) answers its prompts.
+//! [`Client::begin`] starts a session to be driven step by step. With servers that lack the protocol,
+//! the arguments are asked for up front and sent with one `tools/call`.
 
 mod conversation;
 mod converse;
@@ -24,39 +24,39 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::request::Request;
 
-/// What a server can do in conversations (INT-091).
+/// The server's support for the interaction protocol (INT-091).
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct Support {
-    /// Whether there are conversations at all.
+    /// True if the server supports it.
     pub interactive: bool,
-    /// The version of the interaction protocol.
+    /// Version of the interaction protocol.
     pub version: String,
-    /// What they have.
+    /// Optional features.
     pub features: Features,
 }
 
-/// What the conversations of a server have.
+/// Optional features of the interaction protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(clippy::struct_excessive_bools, reason = "five flags are what the protocol has")]
 pub struct Features {
-    /// The server keeps their state.
+    /// The server stores the sessions.
     pub stateful_sessions: bool,
-    /// They tell how far they have come.
+    /// Prompts carry progress.
     pub progress_tracking: bool,
-    /// Questions carry rules that can be checked before an answer is sent.
+    /// Prompts carry validation rules.
     pub validation: bool,
-    /// There are questions of all seven types.
+    /// All seven prompt types may occur.
     pub multiple_prompt_types: bool,
-    /// They survive a restart of the server.
+    /// Sessions survive a restart of the server.
     pub session_persistence: bool,
 }
 
 impl Client {
-    /// What the server can do in conversations; `None` if it knows nothing of them (INT-092,
-    /// INT-093, C-10).
+    /// The server's support for the interaction protocol; `None` if it has none (INT-092, INT-093,
+    /// C-10).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -75,16 +75,16 @@ impl Client {
             Some(declared) if declared.get("interactive").is_some_and(Value::is_boolean) => {
                 declared
             }
-            // Nothing is declared, or only that there is something to ask for.
+            // Nothing is declared, or only that the request `capabilities` is available.
             declared => {
                 let asked = self.interaction("capabilities", Map::new()).repeatable();
                 let limit = self.shared.options.probe_limit;
                 let asked = if declared.is_none() { asked.limit(limit) } else { asked };
                 match asked.await {
                     Ok(result) => result,
-                    // Whatever it means by it, it does not mean conversations.
+                    // Any error means no support.
                     Err(Error::Server(_)) => return Ok(None),
-                    // Some servers ignore what they do not know.
+                    // Some servers ignore unknown requests.
                     Err(Error::Timeout { .. }) if declared.is_none() => return Ok(None),
                     Err(error) => return Err(error),
                 }
@@ -94,8 +94,7 @@ impl Client {
         Ok(support.filter(|support| support.interactive))
     }
 
-    /// The caller's own conversations on the server, a page at a time: the sessions, and where the
-    /// next page begins.
+    /// Lists the caller's sessions: one page, and the cursor of the next.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -120,13 +119,13 @@ impl Client {
         let mut result = result.repeatable().await?;
         let sessions = result.get_mut("sessions").map(Value::take);
         let Some(Value::Array(sessions)) = sessions else {
-            return Err(Error::Protocol("interaction.list gives no list of sessions".to_owned()));
+            return Err(Error::Protocol("interaction.list returned no sessions".to_owned()));
         };
         let next = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
         Ok((sessions, next))
     }
 
-    /// The whole state of a conversation, as the server tells it.
+    /// Gets the state of a session (`interaction.getState`).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -145,7 +144,7 @@ impl Client {
         self.interaction("interaction.getState", by_session(session)).repeatable()
     }
 
-    /// Ends a conversation from outside.
+    /// Cancels a session.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

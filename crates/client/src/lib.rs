@@ -1,12 +1,12 @@
-//! The Model Context Protocol from the client's end.
+//! Model Context Protocol client.
 //!
 //! Follow a request: a typed method of [`Client`] (`tools`, `resources`, `prompts`, …) makes a
-//! [`Request`], which finds the connection or opens it (`connect`, `handshake`), sends one message
-//! over the [`transport`] and waits for its response (`link`), answering the server's questions on
-//! the way by the [`Host`]. [`interaction`] holds conversations, [`guard`] rules.
+//! [`Request`], which opens the connection if needed (`connect`, `handshake`), sends one message over
+//! the [`transport`] and waits for its response (`link`). The [`Host`] answers the server's requests
+//! meanwhile. [`interaction`] runs sessions of flows, [`guard`] applies approval policies.
 //!
-//! Everything a server sends is hostile: bounded, checked where it arrives, and its texts are
-//! shown to people only through [`neutral`].
+//! All input from servers is untrusted: bounded, validated where it arrives, and shown to users only
+//! through [`neutral`].
 
 mod arguments;
 pub mod authorizer;

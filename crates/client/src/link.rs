@@ -1,4 +1,5 @@
-//! One connection: what waits on it, and what arrives.
+//! One connection: sends requests, and dispatches received messages to pending requests, the host
+//! and event listeners. Opening and reopening it is `connect`'s.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -29,10 +30,10 @@ pub(crate) struct Link {
     pending: Pending,
     next_id: AtomicI64,
     transport: OnceLock<Arc<dyn Transport>>,
-    /// How messages are signed before the transport takes them.
+    /// Signs messages before they reach the transport.
     signed: OnceLock<SignedChannel>,
     info: OnceLock<Arc<ServerInfo>>,
-    /// What every stateless request says of itself, as the members of `_meta`, without braces.
+    /// `_meta` members of every stateless request, without braces.
     own_meta: OnceLock<String>,
     questions: Questions,
     shared: Weak<Shared>,
@@ -41,12 +42,12 @@ pub(crate) struct Link {
     last_garbage: std::sync::Mutex<Option<String>>,
 }
 
-/// What a request says beside its params.
+/// Parts of a request besides its method and params.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beside<'a> {
-    /// The members of `_meta` the caller adds, without braces.
+    /// The caller's `_meta` members, without braces.
     pub(crate) meta: &'a str,
-    /// The members of params that answer what the server asked for in the round before.
+    /// Members of params that answer an `input_required` result.
     pub(crate) input: &'a [(&'static str, String)],
     pub(crate) name: Option<&'a str>,
     pub(crate) headers: &'a [(String, String)],
@@ -81,7 +82,7 @@ impl Link {
         self.transport.get()
     }
 
-    /// Keeps what was agreed with the server.
+    /// Stores the result of the handshake.
     pub(crate) fn agree(&self, info: ServerInfo, own_meta: String) {
         if let Some(transport) = self.transport() {
             transport.agreed(info.revision);
@@ -108,7 +109,7 @@ impl Link {
         &self.questions
     }
 
-    /// Sends a request and gives what waits for its response.
+    /// Sends a request and returns the exchange that waits for its response.
     pub(crate) fn request<P: Serialize + ?Sized>(
         self: &Arc<Self>,
         method: Cow<'static, str>,
@@ -168,7 +169,7 @@ impl Link {
         Ok(frame)
     }
 
-    /// Sends a notification. One that cannot be sent is lost, as any notification may be.
+    /// Sends a notification. Failures are ignored.
     pub(crate) fn notify<P: Serialize + ?Sized>(&self, method: Cow<'static, str>, params: &P) {
         let mut frame = Vec::new();
         if write::notification(&mut frame, self.encoding(), &method, params).is_ok() {
@@ -176,7 +177,7 @@ impl Link {
         }
     }
 
-    /// Sends what answers a request of the server.
+    /// Sends the response to a request from the server.
     pub(crate) fn respond(&self, frame: Vec<u8>) {
         self.send(frame, OutgoingKind::Response);
     }
@@ -192,12 +193,12 @@ impl Link {
         }
     }
 
-    /// Takes one message that arrived.
+    /// Receives one message.
     pub(crate) fn receive(self: &Arc<Self>, frame: &[u8]) {
         self.receive_in(self.encoding(), frame);
     }
 
-    /// Takes one message that arrived in this encoding.
+    /// Receives one message in this encoding.
     pub(crate) fn receive_in(self: &Arc<Self>, encoding: Encoding, frame: &[u8]) {
         self.receive_decoded(encoding, frame, Incoming::decode(frame, encoding));
     }
@@ -217,7 +218,7 @@ impl Link {
         }
     }
 
-    /// Takes what answers one request, whatever id it gives.
+    /// Receives the response to one request, whatever its id. Returns false for an invalid message.
     pub(crate) fn receive_for(self: &Arc<Self>, id: i64, frame: &[u8]) -> bool {
         log_message("received", self.encoding(), frame);
         match Incoming::decode(frame, self.encoding()) {
@@ -236,8 +237,8 @@ impl Link {
         }
     }
 
-    /// Ends a request that was answered by a server that could not read it, since it knows nothing
-    /// of signatures. False if it is anything else.
+    /// Fails a request if its unsigned response shows that the server does not know signatures.
+    /// Returns false for any other response.
     pub(crate) fn distrust(&self, id: i64, frame: &[u8]) -> bool {
         let Ok(Incoming::Message(Message::Response(Response { outcome: Err(error), .. }))) =
             Incoming::decode(frame, Encoding::Json)
@@ -257,12 +258,12 @@ impl Link {
 
     fn take_batch(self: &Arc<Self>, batch: Raw<'_>) {
         let Ok(Some(elements)) = batch.elements(MOST_IN_BATCH) else {
-            return self.complain("a batch of too many messages", batch.bytes());
+            return self.complain("a batch with too many messages", batch.bytes());
         };
         for element in elements {
             match Message::from_raw(element) {
                 Ok(message) => self.take(message),
-                Err(_) => self.complain("no message", element.bytes()),
+                Err(_) => self.complain("an invalid message", element.bytes()),
             }
         }
     }
@@ -283,19 +284,19 @@ impl Link {
         let Some(RequestId::Integer(id)) = response.id else {
             if let Err(error) = response.outcome {
                 let error = ServerError::from_raw(error);
-                // Whatever it was that came changed, nothing after it will be believed.
+                // After a failed verification the server rejects all later messages.
                 if error.name() == Some(SIGNATURE_REFUSED.name) {
                     return self.close(TransportError::Untrusted(error.to_string()));
                 }
             }
-            // Nobody can tell whose it is; what waits will run into its limit.
-            return self.complain("a response to nothing", b"");
+            // It cannot be matched to a request, which will time out.
+            return self.complain("a response without id", b"");
         };
         let reply = match response.outcome {
             Ok(result) => Ok(result.to_owned()),
             Err(error) => Err(Failed::Server(ServerError::from_raw(error))),
         };
-        // A response nobody waits for belongs to a request that was given up.
+        // An unknown id belongs to a cancelled request.
         self.pending.settle(id, reply);
     }
 
@@ -321,7 +322,7 @@ impl Link {
                     self.questions.cancel(&cancel.request_id);
                     // Under 2026-07-28 this is how a server ends a subscription.
                     if let RequestId::Integer(id) = cancel.request_id {
-                        let reason = cancel.reason.unwrap_or_else(|| "no reason".to_owned());
+                        let reason = cancel.reason.unwrap_or_else(|| "no reason given".to_owned());
                         let what = format!("the server ended the subscription: {reason}");
                         self.fail(id, TransportError::Lost(what));
                     }
@@ -335,21 +336,21 @@ impl Link {
         }
     }
 
-    /// Overlooks what is no message, a number of times: some servers print what they should not.
+    /// Tolerates an invalid message, up to a limit: some servers log to standard output.
     fn complain(&self, what: &str, frame: &[u8]) {
         let start: String = String::from_utf8_lossy(&frame[..frame.len().min(400)]).into_owned();
         let start = crate::neutral::shorten(&start, 100);
-        tracing::debug!(what, %start, "the server sent what is no message");
+        tracing::debug!(what, %start, "the server sent an invalid message");
         let text = if start.is_empty() { what.to_owned() } else { start };
         *self.last_garbage.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.clone());
         if self.garbage.fetch_add(1, Ordering::Relaxed) >= MOST_GARBAGE {
             self.close(TransportError::Garbage(format!(
-                "the server keeps sending what is no message, such as {text:?}"
+                "the server keeps sending invalid messages, such as {text:?}"
             )));
         }
     }
 
-    /// What the server last sent that was no message.
+    /// The last invalid message from the server.
     pub(crate) fn garbage(&self) -> Option<String> {
         self.last_garbage.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -358,7 +359,7 @@ impl Link {
         self.pending.settle(id, Err(Failed::Transport(error)));
     }
 
-    /// The connection is over, for everything that waits and everything that will.
+    /// Closes the connection and fails all pending and later requests.
     pub(crate) fn close(&self, error: TransportError) {
         if !self.pending.close(&error) {
             return;
@@ -378,12 +379,12 @@ impl Link {
         self.pending.closed()
     }
 
-    /// Completes when the connection is over.
+    /// Waits until the connection is closed.
     pub(crate) async fn over(&self) {
         let _ = self.end().wait_for(|over| *over).await;
     }
 
-    /// What becomes true when the connection is over, for those who do not keep it.
+    /// Becomes true when the connection is closed, without keeping it alive.
     pub(crate) fn end(&self) -> watch::Receiver<bool> {
         self.over.subscribe()
     }
@@ -401,31 +402,31 @@ impl Drop for Link {
     }
 }
 
-/// Why a request was not sent.
+/// Failure to send a request.
 #[derive(Debug)]
 pub(crate) enum RequestError {
     Unsent(TransportError),
     Usage(String),
 }
 
-/// A request under way. Dropped before its response came, it is cancelled.
+/// A pending request. Dropping it before its response has arrived cancels it.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     link: Arc<Link>,
     pub(crate) id: i64,
     reply: oneshot::Receiver<Reply>,
     is_over: bool,
-    /// Whether it may not be cancelled, like the handshake.
+    /// True if dropping it must not cancel the request, as for the handshake.
     pub(crate) is_quiet: bool,
 }
 
 impl Exchange {
-    /// Waits for the response. May be asked again until it has come.
+    /// Waits for the response. Cancel safe.
     pub(crate) async fn reply(&mut self) -> Reply {
         let reply = (&mut self.reply).await;
         self.is_over = true;
         reply.unwrap_or_else(|_| {
-            Err(Failed::Transport(TransportError::Lost("the connection is over".to_owned())))
+            Err(Failed::Transport(TransportError::Lost("the connection was closed".to_owned())))
         })
     }
 }
@@ -452,7 +453,7 @@ impl From<Failed> for Error {
     }
 }
 
-/// Logs a message, where that is asked for.
+/// Logs a message if the target is enabled.
 fn log_message(what: &'static str, encoding: Encoding, message: &[u8]) {
     if tracing::enabled!(target: MESSAGES, tracing::Level::TRACE) {
         let shown = excerpt(message, encoding);
@@ -460,11 +461,11 @@ fn log_message(what: &'static str, encoding: Encoding, message: &[u8]) {
     }
 }
 
-/// By which log lines of messages can be told from others.
+/// Log target of messages.
 const MESSAGES: &str = "mcp_flow::message";
 
-/// How many messages one batch may hold.
+/// Maximum number of messages in a batch.
 const MOST_IN_BATCH: usize = 10_000;
 
-/// How many times what is no message is overlooked on one connection.
+/// Maximum number of invalid messages tolerated on one connection.
 const MOST_GARBAGE: usize = 1000;

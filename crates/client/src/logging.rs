@@ -1,4 +1,4 @@
-//! Log messages of the server.
+//! The server's log messages: `logging/setLevel` and `notifications/message`.
 
 use std::sync::{Arc, PoisonError};
 
@@ -13,8 +13,8 @@ use crate::link::{Beside, Link};
 use crate::request::Request;
 
 impl Client {
-    /// Sets the least severe level of log messages wanted, now and after a reconnection. They come
-    /// as [`Event::Log`]. Under 2026-07-28 every request says so by itself.
+    /// Sets the minimum level of the server's log messages, for this and later connections. They
+    /// arrive as [`Event::Log`]. Under 2026-07-28 every request carries the level.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -44,7 +44,7 @@ fn ignore(_: Raw<'_>) -> Result<(), Error> {
 }
 
 impl Shared {
-    /// The member of a stateless request's `_meta` that says which log messages are wanted.
+    /// The `_meta` member of a stateless request that sets the log level.
     pub(crate) fn log_level_member(&self, stateless: bool) -> Option<String> {
         if !stateless {
             return None;
@@ -54,7 +54,7 @@ impl Shared {
     }
 }
 
-/// Tells a new connection which log messages are wanted. A server that minds is left alone.
+/// Sets the log level on a new connection. Errors are ignored.
 pub(crate) async fn restore(shared: &Shared, link: &Arc<Link>) {
     let level = *shared.log_level.lock().unwrap_or_else(PoisonError::into_inner);
     let can = link.info().is_some_and(|info| info.capabilities.logging.is_some());

@@ -1,10 +1,10 @@
-//! Arguments that are repeated in headers, where a tool marks them with `x-mcp-header`.
+//! Tool arguments repeated as HTTP headers, as marked with `x-mcp-header` in the input schema.
 
 use mcp_flow_proto::model::ToolDefinition;
 use serde_json::{Map, Value};
 
-/// What to repeat of a call: the names of headers, without their prefix, and their values. An
-/// error says why the tool may not be used over HTTP at all.
+/// Header names, without their prefix, and values for a call. The error says why the tool must not be
+/// used over HTTP.
 pub(crate) fn values(
     tool: &ToolDefinition,
     arguments: &Map<String, Value>,
@@ -26,7 +26,7 @@ pub(crate) fn values(
     Ok(values)
 }
 
-/// Why a tool may not be used over HTTP: its marks break the rules.
+/// The reason why a tool must not be used over HTTP, if its marks are invalid.
 pub(crate) fn fault(tool: &ToolDefinition) -> Option<String> {
     marked(tool).err()
 }
@@ -47,7 +47,7 @@ fn marked(tool: &ToolDefinition) -> Result<Vec<Marked<'_>>, String> {
     let mut names: Vec<_> = found.iter().map(|one| one.header.to_ascii_lowercase()).collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(format!("the header {} is used twice", pair[0])),
+        Some(pair) => Err(format!("x-mcp-header {} occurs twice", pair[0])),
         None => Ok(found),
     }
 }
@@ -62,10 +62,10 @@ fn collect<'a>(
         path.push(name);
         if let Some(header) = schema.get(MARK) {
             let header = header.as_str().filter(|header| is_token(header));
-            let header = header.ok_or_else(|| format!("{name}: the name of its header is bad"))?;
+            let header = header.ok_or_else(|| format!("{name}: invalid header name"))?;
             let kind = schema.get("type").and_then(Value::as_str);
             if !matches!(kind, Some("string" | "integer" | "boolean")) {
-                return Err(format!("{name}: only texts, integers and booleans can be headers"));
+                return Err(format!("{name}: only strings, integers and booleans can be headers"));
             }
             found.push(Marked { header, path: path.clone() });
         }
@@ -79,11 +79,11 @@ fn collect<'a>(
     Ok(())
 }
 
-/// Marks may only be where every call passes.
+/// Rejects marks outside of `properties`, which not every call has to pass.
 fn forbid(schema: &Value) -> Result<(), String> {
     match schema {
         Value::Object(members) if members.contains_key(MARK) => {
-            Err("a header is marked where it cannot be reached by properties alone".to_owned())
+            Err("x-mcp-header is allowed in `properties` only".to_owned())
         }
         Value::Object(members) => members.values().try_for_each(forbid),
         Value::Array(items) => items.iter().try_for_each(forbid),
@@ -105,7 +105,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn marked_arguments_are_found_and_bad_marks_too() {
+    fn marked_arguments_are_found_and_invalid_marks_rejected() {
         let tool = |schema: Value| ToolDefinition {
             input_schema: schema.as_object().cloned().unwrap_or_default(),
             ..ToolDefinition::default()

@@ -1,13 +1,13 @@
-//! Texts of servers, made safe to show.
+//! Sanitizes untrusted text for display.
 //!
-//! What a server sends may hold terminal escapes, control characters, invisible characters and
-//! marks that turn the direction of writing, all of which can make a terminal or a person see
-//! something else than is there (PAT-023, PAT-033). Everything shown goes through here.
+//! Text from a server may contain terminal escape sequences, control characters, invisible
+//! characters and bidirectional overrides, which can make a terminal or a user see something else
+//! than is there (PAT-023, PAT-033). Sanitize all text before showing it.
 
 use std::borrow::Cow;
 
-/// A text that may be shown: line ends and tabs stay, everything that acts on a terminal or hides
-/// from the eye is replaced by a mark that can be seen.
+/// Sanitizes text: keeps line feeds and tabs, and replaces control and invisible characters with
+/// visible ones.
 ///
 /// ```
 /// use mcp_flow_client::neutral::text;
@@ -23,7 +23,7 @@ pub fn text(untrusted: &str) -> Cow<'_, str> {
     Cow::Owned(untrusted.replace("\r\n", "\n").chars().map(shown).collect())
 }
 
-/// The same on one line: line ends and tabs become spaces.
+/// Sanitizes text for one line: line feeds and tabs become spaces.
 ///
 /// ```
 /// assert_eq!(mcp_flow_client::neutral::line("a\nb\tc"), "a b c");
@@ -35,14 +35,14 @@ pub fn line(untrusted: &str) -> Cow<'_, str> {
     }
 }
 
-/// One line of at most so many characters; that something was cut off is said.
+/// Sanitizes text for one line of at most `most` characters. A longer text ends with `…`.
 ///
 /// ```
 /// assert_eq!(mcp_flow_client::neutral::shorten("abcdef", 4), "abc…");
 /// assert_eq!(mcp_flow_client::neutral::shorten("abcd", 4), "abcd");
 /// ```
 pub fn shorten(untrusted: &str, most: usize) -> String {
-    // Only as much is made safe as is shown; the rest may be megabytes.
+    // Only the part that is shown is sanitized; the rest may be megabytes.
     let end = untrusted.char_indices().nth(most).map(|(end, _)| end);
     match end {
         None => line(untrusted).into_owned(),
@@ -54,15 +54,15 @@ pub fn shorten(untrusted: &str, most: usize) -> String {
     }
 }
 
-/// What is shown for a character.
+/// Maps a character to the one that is shown.
 fn shown(character: char) -> char {
     match character {
         '\n' | '\t' => character,
-        // Control characters have pictures of their own.
+        // The Unicode block Control Pictures.
         '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(character)).unwrap_or(REPLACEMENT),
         '\u{7f}' => '\u{2421}',
         '\u{80}'..='\u{9f}' => REPLACEMENT,
-        // Marks of direction, and what joins or hides.
+        // Bidirectional marks, joiners and invisible characters.
         '\u{ad}'
         | '\u{61c}'
         | '\u{115f}'..='\u{1160}'
@@ -76,7 +76,7 @@ fn shown(character: char) -> char {
         | '\u{feff}'
         | '\u{ffa0}'
         | '\u{fff0}'..='\u{fffb}'
-        // Private characters mean what a font says; tags cannot be seen at all.
+        // Private use characters depend on the font; tag characters are invisible.
         | '\u{e000}'..='\u{f8ff}'
         | '\u{1bca0}'..='\u{1bca3}'
         | '\u{1d173}'..='\u{1d17a}'
@@ -92,9 +92,9 @@ const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 mod tests {
     use super::{line, shorten, text};
 
-    /// PAT-023, PAT-033: nothing that acts on a terminal or hides comes through.
+    /// PAT-023, PAT-033: escape sequences and invisible characters are replaced.
     #[test]
-    fn what_acts_or_hides_is_replaced() {
+    fn control_and_invisible_characters_are_replaced() {
         for (untrusted, shown) in [
             ("plain ünïcödé 漢字 🙂", "plain ünïcödé 漢字 🙂"),
             ("a\r\nb", "a\nb"),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_between_characters() {
+    fn long_texts_are_truncated_at_character_boundaries() {
         assert_eq!(shorten(&"é".repeat(10), 3), "éé…");
         assert_eq!(shorten("", 3), "");
         assert_eq!(shorten("abc", 0), "…");

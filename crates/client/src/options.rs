@@ -1,4 +1,4 @@
-//! What can be chosen about a client, with defaults that are safe against any server.
+//! Client options: protocol revision, timeouts, limits, reconnection and signing.
 
 use std::time::Duration;
 
@@ -7,45 +7,43 @@ use mcp_flow_proto::model::{Implementation, LogLevel};
 
 use crate::signing::Signing;
 
-/// What can be chosen about a client.
+/// Options of a client. The defaults are safe with untrusted servers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Who is calling, as the server is told.
+    /// Name and version of the client, sent to the server.
     pub client: Implementation,
-    /// Which revisions may be spoken. Defaults to whatever the server does, newest first.
+    /// Protocol revisions to negotiate. Defaults to the newest that the server supports.
     pub speak: Speak,
-    /// How long opening a connection may take, the handshake included. Defaults to 30 s.
+    /// Timeout for connecting, including the handshake. Defaults to 30 s.
     pub connect_limit: Duration,
-    /// How long a server may think about whether it knows the newest revision, before the old
-    /// handshake is tried beside. Defaults to 2 s.
+    /// Time to wait for the reply to `server/discover` before `initialize` is sent as well.
+    /// Defaults to 2 s.
     pub probe_limit: Duration,
-    /// How long a response may take, counted anew whenever the server reports progress. Defaults
-    /// to 60 s.
+    /// Timeout for a response; each progress notification restarts it. Defaults to 60 s.
     pub request_limit: Duration,
-    /// How long a response may take whatever the server reports. Defaults to one hour.
+    /// Timeout for a response regardless of progress. Defaults to one hour.
     pub total_limit: Duration,
-    /// How long a person or a model may take to answer a question of the server. Defaults to ten
-    /// minutes.
+    /// Timeout for the host to answer a request of the server, such as an elicitation. Defaults to
+    /// ten minutes.
     pub answer_limit: Duration,
-    /// How long a message of the server may be, in bytes. Defaults to 64 MiB.
+    /// Maximum size of a message from the server, in bytes. Defaults to 64 MiB.
     pub frame_limit: usize,
-    /// How many pages of one list are read. Defaults to 1,000.
+    /// Maximum number of pages read of one list. Defaults to 1,000.
     pub most_pages: usize,
-    /// How many entries of one list are read. Defaults to 100,000.
+    /// Maximum number of entries read of one list. Defaults to 100,000.
     pub most_entries: usize,
-    /// How many times a server may ask for more input before a request is given up. Defaults to
-    /// 64.
+    /// Maximum number of `input_required` results for one request. Defaults to 64.
     pub most_rounds: usize,
-    /// How many questions of the server may be open at once; more are refused. Defaults to 16.
+    /// Maximum number of concurrent requests from the server; more are rejected. Defaults to 16.
     pub most_questions: usize,
-    /// Whether the server is asked now and then if it is still there. Defaults to no.
+    /// Health checks by ping. Defaults to none.
     pub health: Option<Health>,
-    /// How a lost connection is opened again.
+    /// Backoff between attempts to connect.
     pub backoff: Backoff,
-    /// The least severe level of log messages wanted. Defaults to what the server chooses.
+    /// Minimum level of the server's log messages. Defaults to the server's choice.
     pub log_level: Option<LogLevel>,
-    /// How messages are signed, for a server that shares the key (MCP-073). Defaults to not at all.
+    /// Keys for message signing (MCP-073). Defaults to none: messages are not signed.
     pub signing: Option<Signing>,
 }
 
@@ -72,21 +70,21 @@ impl Default for Options {
     }
 }
 
-/// Which revisions a client speaks.
+/// Protocol revisions that a client negotiates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speak {
-    /// Whatever the server does: the newest statelessly, or else by a handshake.
+    /// The newest revision that the server supports: stateless if it can, else with a handshake.
     Any,
-    /// Only this one, without looking for another.
+    /// This revision only.
     Only(Revision),
 }
 
-/// How a server is watched (MCP-070).
+/// Health checks by ping (MCP-070).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// How often it is asked, and how long it may take to answer.
+    /// Interval between pings, and the timeout of each.
     pub interval: Duration,
-    /// After how many missed answers the connection counts as lost.
+    /// Number of consecutive missed replies after which the connection is closed.
     pub misses: u32,
 }
 
@@ -96,7 +94,7 @@ impl Default for Health {
     }
 }
 
-/// How long to wait before trying again, and how often (INT-089, MCP-069).
+/// Exponential backoff with jitter (INT-089, MCP-069).
 ///
 /// ```
 /// use std::time::Duration;
@@ -105,22 +103,20 @@ impl Default for Health {
 /// let backoff = Backoff { first: Duration::from_millis(100), most: Duration::from_secs(1), ..Backoff::default() };
 /// let middles: Vec<_> = (0..5).map(|attempt| backoff.delay(attempt, 0.5).as_millis()).collect();
 /// assert_eq!(middles, [100, 200, 400, 800, 1000]);
-/// // Jitter takes away or adds up to a quarter, so that clients do not come back all at once.
+/// // Jitter of up to a quarter either way keeps clients from reconnecting all at once.
 /// assert_eq!(backoff.delay(0, 0.0).as_millis(), 75);
 /// assert_eq!(backoff.delay(0, 1.0).as_millis(), 125);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// The first delay. Doubles from attempt to attempt. Defaults to 250 ms.
+    /// First delay, doubled after each attempt. Defaults to 250 ms.
     pub first: Duration,
-    /// The longest delay. Defaults to 30 s.
+    /// Longest delay. Defaults to 30 s.
     pub most: Duration,
-    /// How many attempts are made before a lost connection is given up, until it is asked for
-    /// again. Defaults to 8.
+    /// Attempts to reopen a lost connection; the next request starts over. Defaults to 8.
     pub attempts: u32,
-    /// How many attempts are made for the very first connection. Defaults to 1: a server that was
-    /// never there is reported at once. One that answers and is only busy (429, 502 to 504) is tried
-    /// as often as a lost connection.
+    /// Attempts to open the first connection. Defaults to 1, so that an unreachable server is
+    /// reported at once. A busy server (429, 502 to 504) is tried `attempts` times.
     pub first_attempts: u32,
 }
 
@@ -136,7 +132,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The delay after an attempt that failed, the first being 0. `random` is from 0 to 1.
+    /// Delay after a failed attempt, counted from 0. `random` is between 0 and 1.
     pub fn delay(&self, attempt: u32, random: f64) -> Duration {
         let doubled = self.first.saturating_mul(2_u32.saturating_pow(attempt.min(30)));
         doubled.min(self.most).mul_f64(0.75 + random.clamp(0.0, 1.0) / 2.0)

@@ -1,4 +1,4 @@
-//! Lists that come page by page, as streams.
+//! Paginated lists as streams.
 
 use std::collections::HashSet;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use crate::event::Event;
 use crate::request::Request;
 
 impl Client {
-    /// The entries of any list, as the server wrote them: `member` of what `method` gives.
+    /// Lists the raw entries of any paginated method: `member` of its results.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -34,9 +34,9 @@ impl Client {
     }
 }
 
-/// The entries of a list. The next page is asked for when the one before is used up.
+/// Stream of a list's entries. The next page is requested when the previous one is consumed.
 ///
-/// A server that goes on for ever is stopped, and one that goes in circles is found out.
+/// Endless lists and repeated cursors end in an error.
 #[must_use = "a list is not asked for until the stream is polled"]
 pub struct Pages<T> {
     entries: BoxStream<'static, Result<T, Error>>,
@@ -62,7 +62,7 @@ impl<T: DeserializeOwned + Send + 'static> Pages<T> {
 }
 
 impl<T> Pages<T> {
-    /// Leaves out entries.
+    /// Filters the entries.
     pub(crate) fn retain(self, keep: impl Fn(&T) -> bool + Send + 'static) -> Self
     where
         T: Send + 'static,
@@ -71,7 +71,7 @@ impl<T> Pages<T> {
         Self { entries: Box::pin(kept) }
     }
 
-    /// All entries, or the first error.
+    /// Collects all entries, or returns the first error.
     pub async fn all(self) -> Result<Vec<T>, Error> {
         self.try_collect().await
     }
@@ -105,7 +105,7 @@ impl Walk {
         let page = Request::new(&self.client, self.method.into(), params, read_page);
         let page = page.repeatable().await?;
         let Some(Value::Array(list)) = page.get(self.member) else {
-            let what = format!("the result of {} has no list `{}`", self.method, self.member);
+            let what = format!("the result of {} has no array `{}`", self.method, self.member);
             return Err(Error::Protocol(what));
         };
         self.entries += list.len();
@@ -114,7 +114,7 @@ impl Walk {
         }
         match page.get("nextCursor").and_then(Value::as_str) {
             Some(cursor) if !self.seen.insert(cursor.to_owned()) => {
-                return Err(self.endless("the same page again and again"));
+                return Err(self.endless("the same cursor twice"));
             }
             Some(cursor) => self.cursor = Some(cursor.to_owned()),
             None => self.is_over = true,
@@ -123,9 +123,9 @@ impl Walk {
         for value in list {
             match T::deserialize(value) {
                 Ok(entry) => entries.push(Ok(entry)),
-                // One bad entry does not spoil the others.
+                // An invalid entry is skipped.
                 Err(error) => self.client.shared.tell(Event::Warning(format!(
-                    "an entry of {} was left out: {error}",
+                    "skipping an invalid entry of {}: {error}",
                     self.method
                 ))),
             }
@@ -134,7 +134,7 @@ impl Walk {
     }
 
     fn endless(&self, what: &str) -> Error {
-        Error::Protocol(format!("{} gives {what}", self.method))
+        Error::Protocol(format!("{} returned {what}", self.method))
     }
 }
 

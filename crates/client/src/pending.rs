@@ -1,4 +1,4 @@
-//! Requests that wait for their responses.
+//! Pending requests of one connection, by id, and their progress.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,19 +11,19 @@ use crate::error::ServerError;
 use crate::event::Progress;
 use crate::transport::TransportError;
 
-/// How a request ended.
+/// Response to a request, or the reason why there is none.
 pub(crate) type Reply = Result<OwnedRaw, Failed>;
 
-/// Why a request has no result.
+/// Failure of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Failed {
-    /// The server said so.
+    /// The server responded with an error.
     Server(ServerError),
-    /// It was not carried, or its response was not.
+    /// The request or its response was not delivered.
     Transport(TransportError),
 }
 
-/// Everything that waits on one connection.
+/// Requests of one connection that wait for their responses.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     table: Mutex<Table>,
@@ -41,12 +41,12 @@ struct Waiter {
     progress: Option<Arc<ProgressSink>>,
 }
 
-/// Where the progress of one request goes.
+/// Receiver of one request's progress notifications.
 #[derive(Debug)]
 pub(crate) struct ProgressSink {
     sender: Option<mpsc::Sender<Progress>>,
     state: Mutex<f64>,
-    /// How often the server reported, whether anybody looks or not.
+    /// Number of reports so far, which extend the request's timeout.
     count: AtomicU64,
 }
 
@@ -64,20 +64,20 @@ impl ProgressSink {
             let mut last = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             match progress.progress.partial_cmp(&*last) {
                 Some(std::cmp::Ordering::Greater) => *last = progress.progress,
-                // What does not rise, and what is no number at all.
+                // Progress must increase; NaN is ignored too.
                 _ => return,
             }
         }
         self.count.fetch_add(1, Ordering::Relaxed);
         if let Some(sender) = &self.sender {
-            // Whoever does not look often enough sees fewer steps.
+            // A slow consumer misses reports.
             let _ = sender.try_send(progress);
         }
     }
 }
 
 impl Pending {
-    /// Waits for the response to a request, unless the connection is over.
+    /// Registers a request; an error if the connection is closed.
     pub(crate) fn add(
         &self,
         id: i64,
@@ -92,13 +92,13 @@ impl Pending {
         Ok(receiver)
     }
 
-    /// Ends the wait for one response. Says whether anybody waited.
+    /// Completes a request. Returns whether it was pending.
     pub(crate) fn settle(&self, id: i64, reply: Reply) -> bool {
         let waiter = self.lock().waiters.remove(&id);
         waiter.is_some_and(|waiter| waiter.reply.send(reply).is_ok())
     }
 
-    /// Nobody waits for this any more.
+    /// Removes a request without completing it. Returns whether it was pending.
     pub(crate) fn forget(&self, id: i64) -> bool {
         self.lock().waiters.remove(&id).is_some()
     }
@@ -114,7 +114,7 @@ impl Pending {
         }
     }
 
-    /// Ends every wait, now and later. Says whether this was the first time.
+    /// Fails all requests, now and later. Returns false if it was closed before.
     pub(crate) fn close(&self, error: &TransportError) -> bool {
         let waiters = {
             let mut table = self.lock();

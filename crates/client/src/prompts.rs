@@ -1,4 +1,4 @@
-//! Listing and getting prompts.
+//! `prompts/list` and `prompts/get`.
 
 use mcp_flow_proto::model::{PromptDefinition, Role};
 use mcp_flow_proto::{Raw, method};
@@ -11,7 +11,7 @@ use crate::pages::Pages;
 use crate::request::Request;
 
 impl Client {
-    /// The server's prompts, page by page.
+    /// Lists the server's prompts, fetching pages as needed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -28,7 +28,7 @@ impl Client {
         Pages::new(self, method::PROMPTS_LIST, "prompts")
     }
 
-    /// Gets a prompt, filled in. Arguments are texts.
+    /// Gets a prompt, rendered with these arguments.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -62,14 +62,14 @@ impl Client {
     }
 }
 
-/// A prompt, filled in.
+/// Result of `prompts/get`: the rendered messages.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct PromptOutcome {
-    /// What it is for.
+    /// Description of the prompt.
     #[serde(default)]
     pub description: Option<String>,
-    /// The messages to begin with.
+    /// Messages to start a conversation with a model.
     pub messages: Vec<ReceivedMessage>,
 }
 
@@ -77,8 +77,8 @@ pub struct PromptOutcome {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct ReceivedMessage {
-    /// Whose words they are meant to be.
+    /// Speaker of the message.
     pub role: Role,
-    /// What it says.
+    /// Content of the message.
     pub content: Piece,
 }

@@ -1,4 +1,4 @@
-//! One request, from its params to its result.
+//! A typed request: approval, sending, timeouts, retries and `input_required` rounds.
 
 use std::borrow::Cow;
 use std::future::IntoFuture;
@@ -22,8 +22,8 @@ use crate::pending::{Failed, ProgressSink};
 use crate::rounds::{self, Input};
 use crate::transport::TransportError;
 
-/// A request that was not sent yet. Await it for the result, or [`start`](Self::start) it to see
-/// its progress meanwhile. Dropped while it waits, it is cancelled at the server.
+/// A request that is not sent yet. Await it for the result, or [`start`](Self::start) it to receive
+/// progress as well. Dropping it while it is pending cancels it at the server.
 #[must_use = "a request does nothing until it is awaited or started"]
 pub struct Request<P, R> {
     client: Client,
@@ -59,13 +59,13 @@ impl<P, R> Request<P, R> {
         }
     }
 
-    /// Says what the method is applied to, which some transports repeat beside the message.
+    /// Sets the name or URI that some transports repeat in a header.
     pub(crate) fn about(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Sets how long the response may take, counted anew whenever the server reports progress.
+    /// Sets the timeout for the response; each progress notification restarts it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -85,15 +85,14 @@ impl<P, R> Request<P, R> {
         self
     }
 
-    /// Says that doing it twice does no harm, so that it may be sent again when the connection
-    /// breaks. Everything that only reads is repeatable already; a tool is not, whatever its
-    /// server says of it.
+    /// Marks the request as idempotent, so that it is sent again if the connection breaks. Requests
+    /// that only read are idempotent already; tool calls are not, whatever the server claims.
     pub fn repeatable(mut self) -> Self {
         self.repeatable = true;
         self
     }
 
-    /// The same request, whose result comes as the server wrote it: for showing it to programs.
+    /// Returns the result as raw JSON instead of a typed value.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -129,9 +128,9 @@ impl<P, R> Request<P, R> {
     }
 }
 
-/// What a request is about.
+/// Params of a request.
 pub trait Params: Serialize + Send + Sync + 'static {
-    /// The tool and its arguments, if it is a call of one, which has to be approved.
+    /// Tool and arguments of a tool call, which the host has to approve.
     fn proposal(&self) -> Option<(&str, &Value)> {
         None
     }
@@ -145,7 +144,7 @@ where
     P: Params,
     R: Send + 'static,
 {
-    /// Sends the request, and gives its progress and its result.
+    /// Sends the request and returns a handle with its progress and result.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -181,7 +180,7 @@ where
         loop {
             let (link, raw) = match self.exchange(&input).await {
                 Err(Error::Server(error)) if error.code == HEADER_MISMATCH && !refreshed => {
-                    // The tool wants other headers than when it was listed.
+                    // The tool's headers have changed since it was listed.
                     refreshed = true;
                     if let Some((tool, arguments)) = self.params.proposal() {
                         self.client.shared.forget_tools();
@@ -197,14 +196,14 @@ where
             };
             rounds += 1;
             if rounds > self.client.shared.options.most_rounds {
-                let what = format!("it asked for input {rounds} times and was not content");
+                let what = format!("the server asked for input {rounds} times");
                 return Err(Error::Protocol(what));
             }
             input = rounds::answer(&self.client.shared, &link, needed).await?;
         }
     }
 
-    /// Sends the request and waits, more than once if that is safe.
+    /// Sends the request and waits for its response, retrying if that is safe.
     async fn exchange(&self, input: &Input) -> Result<(Arc<Link>, OwnedRaw), Error> {
         let mut attempt = 0;
         let meta = self.meta_members();
@@ -231,7 +230,7 @@ where
     async fn once(&self, link: &Arc<Link>, input: &Input, meta: &str) -> Result<OwnedRaw, Trouble> {
         let stateless = link.revision().is_stateless();
         let method = match &*self.method {
-            // The newest revision has no ping; what it is, any server can say.
+            // 2026-07-28 has no ping.
             method::PING if stateless => Cow::Borrowed(method::SERVER_DISCOVER),
             _ => self.method.clone(),
         };
@@ -241,7 +240,7 @@ where
             ("", Some(level)) => Cow::Owned(level),
             (meta, Some(level)) => Cow::Owned(format!("{meta},{level}")),
         };
-        // Progress shows that the server is at work, so it is asked for where it may take long.
+        // Progress is requested only if the caller wants it.
         let sink =
             (self.progress.is_some()).then(|| Arc::new(ProgressSink::new(self.progress.clone())));
         let beside = Beside {
@@ -268,7 +267,7 @@ where
         }
     }
 
-    /// Waits for the response, within its limit.
+    /// Waits for the response until its timeout.
     async fn wait(
         &self,
         link: &Link,
@@ -284,7 +283,7 @@ where
                 return Ok(reply);
             }
             let reports = sink.as_ref().map_or(0, |sink| sink.count());
-            // The server cannot go on before somebody here has answered, who has a limit of their own.
+            // While the host answers a request of the server, the host's own timeout applies.
             let is_asking = link.questions().are_open();
             if (reports == seen && !is_asking) || begun.elapsed() >= options.total_limit {
                 break;
@@ -293,7 +292,7 @@ where
         }
         Err(Trouble::Final(match link.garbage() {
             Some(garbage) => Error::Protocol(format!(
-                "no answer to {} came within {}, only what is no message, such as {garbage:?}",
+                "no response to {} within {}, only invalid messages such as {garbage:?}",
                 self.method,
                 crate::error::Seconds(limit),
             )),
@@ -314,20 +313,20 @@ where
         match source {
             TransportError::Garbage(what) => Error::Protocol(what),
             source if is_sent && is_passing(&source) => Error::Lost { method, source },
-            // It may have been done, though nobody can believe what was said of it.
+            // The server may have processed it, though its response is not trusted.
             source @ TransportError::Untrusted(_) if is_sent => Error::Lost { method, source },
             source => Error::Connect { target: self.client.shared.target.clone(), source },
         }
     }
 }
 
-/// Why one attempt failed.
+/// Failure of one attempt.
 enum Trouble {
     Final(Error),
     Transport { error: TransportError, is_sent: bool },
 }
 
-/// Whether it may go better next time.
+/// Returns whether an error is transient.
 fn is_passing(error: &TransportError) -> bool {
     match error {
         TransportError::Lost(_) | TransportError::Unreachable { .. } => true,
@@ -355,8 +354,8 @@ impl<P, R> std::fmt::Debug for Request<P, R> {
     }
 }
 
-/// A request under way: a stream of its progress, and a future of its result. The stream ends when
-/// the result is there. Dropped, the request is cancelled.
+/// A pending request: a stream of its progress and a future of its result. The stream ends when the
+/// result has arrived. Dropping it cancels the request.
 #[must_use = "dropping it cancels the request"]
 pub struct Progressing<R> {
     steps: mpsc::Receiver<Progress>,
@@ -400,8 +399,8 @@ impl<R> std::fmt::Debug for Progressing<R> {
     }
 }
 
-/// Header and body of a request differ.
+/// Error code for headers that differ from the body.
 const HEADER_MISMATCH: i64 = -32020;
 
-/// How many reports of progress are kept for who does not look.
+/// Maximum number of buffered progress reports.
 const MOST_STEPS: usize = 64;

@@ -1,4 +1,4 @@
-//! Listing and reading resources.
+//! `resources/list`, `resources/templates/list` and `resources/read`.
 
 use mcp_flow_proto::model::{Meta, ResourceContents, ResourceDefinition, TemplateDefinition};
 use mcp_flow_proto::{Raw, method};
@@ -11,7 +11,7 @@ use crate::pages::Pages;
 use crate::request::Request;
 
 impl Client {
-    /// The server's resources, page by page.
+    /// Lists the server's resources, fetching pages as needed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -28,7 +28,7 @@ impl Client {
         Pages::new(self, method::RESOURCES_LIST, "resources")
     }
 
-    /// The forms of resources that are not listed one by one, page by page.
+    /// Lists the server's resource templates, fetching pages as needed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -66,23 +66,23 @@ impl Client {
     }
 }
 
-/// What reading a resource gave.
+/// Result of `resources/read`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct ReadOutcome {
-    /// The contents; one resource may have several.
+    /// Contents; one resource may have several.
     pub contents: Vec<Contents>,
-    /// Anything else.
+    /// Members of `_meta`.
     #[serde(rename = "_meta", default)]
     pub meta: Meta,
 }
 
-/// What a resource holds. What nobody here knows is kept as it came.
+/// One content of a resource. An unknown one is kept as received.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Contents {
     /// Text or bytes.
     Known(ResourceContents),
-    /// Anything else, such as a reference to a stream.
+    /// Any other content, such as a `ref/stream`.
     Unknown(Value),
 }
 
@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for Contents {
 }
 
 impl Client {
-    /// What a resource holds, if it is text.
+    /// Reads a text resource.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -114,7 +114,7 @@ impl Client {
         let outcome = self.read_resource(uri).await?;
         let texts = outcome.contents.into_iter().map(|contents| match contents {
             Contents::Known(ResourceContents { body: ResourceBody::Text(text), .. }) => Ok(text),
-            _ => Err(Error::Usage("the resource holds something else than text".to_owned())),
+            _ => Err(Error::Usage("the resource is not text".to_owned())),
         });
         texts.collect::<Result<Vec<_>, _>>().map(|texts| texts.concat())
     }

@@ -1,5 +1,5 @@
-//! Requests that take several rounds (2026-07-28): the server answers with what it needs, and the
-//! request is sent again with it.
+//! `input_required` results (2026-07-28): the server names the input it needs, and the request is
+//! sent again with it.
 
 use futures_util::future::join_all;
 use mcp_flow_proto::{Raw, method};
@@ -11,18 +11,18 @@ use crate::host::SampleRefusal;
 use crate::link::Link;
 use crate::serve::{Unanswered, question};
 
-/// What a request says again, with what was asked for: members of its params, each as JSON.
+/// Members of params that a repeated request adds, each as JSON.
 pub(crate) type Input = Vec<(&'static str, String)>;
 
-/// What the server needs.
+/// An `input_required` result.
 #[derive(Debug)]
 pub(crate) struct Needed {
     requests: Map<String, Value>,
-    /// Goes back as it came, JSON text and all: nothing in it is ours to read.
+    /// `requestState`, opaque, as JSON text.
     state: Option<String>,
 }
 
-/// What a result asks for; none if it is the last.
+/// Reads an `input_required` result; `None` for a complete one.
 pub(crate) fn needed(link: &Link, method: &str, result: Raw<'_>) -> Result<Option<Needed>, Error> {
     if !link.revision().is_stateless() {
         return Ok(None);
@@ -37,11 +37,11 @@ pub(crate) fn needed(link: &Link, method: &str, result: Raw<'_>) -> Result<Optio
         Some("input_required") => {}
         Some(other) => {
             let other = crate::neutral::shorten(other, 64);
-            return Err(Error::Protocol(format!("there is no result of type {other:?}")));
+            return Err(Error::Protocol(format!("unknown resultType {other:?}")));
         }
     }
     if ![method::TOOLS_CALL, method::PROMPTS_GET, method::RESOURCES_READ].contains(&method) {
-        return Err(Error::Protocol(format!("{method} may not be answered with input_required")));
+        return Err(Error::Protocol(format!("input_required is not allowed for {method}")));
     }
     let requests: Map<String, Value> = match requests {
         Some(requests) => requests.decode()?,
@@ -51,28 +51,27 @@ pub(crate) fn needed(link: &Link, method: &str, result: Raw<'_>) -> Result<Optio
         Some(state) => {
             let state: Value = state.decode()?;
             if !state.is_string() {
-                return Err(Error::Protocol("requestState must be a text".to_owned()));
+                return Err(Error::Protocol("requestState must be a string".to_owned()));
             }
             Some(state.to_string())
         }
         None => None,
     };
     if requests.is_empty() && state.is_none() {
-        let what = "an input_required result has inputRequests or requestState";
+        let what = "an input_required result needs inputRequests or requestState";
         return Err(Error::Protocol(what.to_owned()));
     }
     Ok(Some(Needed { requests, state }))
 }
 
-/// Gathers what is needed; all questions are open at once. One that is denied ends the request
-/// (C-33).
+/// Collects the input from the host, all of it concurrently. A denial fails the request (C-33).
 pub(crate) async fn answer(shared: &Shared, link: &Link, needed: Needed) -> Result<Input, Error> {
     if needed.requests.len() > shared.options.most_questions {
-        let what = format!("the server asks {} questions at once", needed.requests.len());
+        let what = format!("{} inputRequests in one result are too many", needed.requests.len());
         return Err(Error::Protocol(what));
     }
     if needed.requests.is_empty() {
-        // Nothing to wait for but the server; not so fast that it becomes a storm.
+        // The server asks for nothing but a retry.
         tokio::time::sleep(BREATH).await;
     }
     let answers = join_all(needed.requests.into_iter().map(|(key, mut request)| async move {
@@ -87,7 +86,7 @@ pub(crate) async fn answer(shared: &Shared, link: &Link, needed: Needed) -> Resu
             Unanswered::Refused(SampleRefusal::Denied(why)) => Error::Denied(why),
             Unanswered::Refused(refusal) => Error::Denied(refusal.to_string()),
             Unanswered::Wrong(error) => Error::Protocol(format!(
-                "the server asks for what it may not ask: {} ({})",
+                "the server sent an invalid input request: {} ({})",
                 error.name(),
                 crate::neutral::shorten(&key, 64)
             )),
@@ -102,5 +101,5 @@ pub(crate) async fn answer(shared: &Shared, link: &Link, needed: Needed) -> Resu
     Ok(input)
 }
 
-/// How long a server that only wants to be asked again is left alone.
+/// Delay before a retry that needs no input.
 const BREATH: std::time::Duration = std::time::Duration::from_millis(50);

@@ -1,4 +1,7 @@
-//! Requests that come from the server, and how they are answered.
+//! Requests from the server: ping, elicitation, sampling, roots and pushed interaction messages.
+//!
+//! Ping is answered at once; the host answers the others in tasks, of which a connection has a
+//! limited number.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +16,7 @@ use crate::client::Shared;
 use crate::host::{Asker, ElicitAnswer, Elicitation, SampleRefusal};
 use crate::link::Link;
 
-/// Answers one request of the server: at once, or from a task of its own.
+/// Handles one request from the server, at once or in a task.
 pub(crate) fn answer(shared: &Arc<Shared>, link: &Arc<Link>, request: &Request<'_>) {
     match &*request.method {
         method::PING => reply(link, &request.id, Ok(json!({}))),
@@ -36,13 +39,13 @@ pub(crate) fn answer(shared: &Arc<Shared>, link: &Arc<Link>, request: &Request<'
     }
 }
 
-/// Runs what answers a request, unless too many run already.
+/// Spawns the handler of a request, unless too many are running.
 fn in_background<F>(link: &Arc<Link>, id: &RequestId, run: impl FnOnce(Arc<Link>) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let Some(place) = link.questions().enter(id) else {
-        let error = RpcError::new(RATE_LIMITED).details("Too many questions are open already.");
+        let error = RpcError::new(RATE_LIMITED).details("Too many concurrent requests.");
         return reply(link, id, Err(error));
     };
     let (future, task_link, key) = (run(link.clone()), link.clone(), id.clone());
@@ -53,7 +56,7 @@ where
     link.questions().owned_by(id, place, task.abort_handle());
 }
 
-/// Writes the response to a request of the server.
+/// Sends the response to a request from the server.
 pub(crate) fn reply(link: &Link, id: &RequestId, outcome: Result<Value, RpcError>) {
     let encoding = link.encoding();
     let mut frame = Vec::new();
@@ -67,12 +70,12 @@ pub(crate) fn reply(link: &Link, id: &RequestId, outcome: Result<Value, RpcError
     link.respond(frame);
 }
 
-/// Why a question has no answer.
+/// Failure to answer a request from the server.
 #[derive(Debug)]
 pub(crate) enum Unanswered {
-    /// The person or a policy said no, or the model could not.
+    /// The host denied it, or the model failed.
     Refused(SampleRefusal),
-    /// The question makes no sense, or was never offered to be answered.
+    /// The request is invalid, or needs a capability that was not declared.
     Wrong(RpcError),
 }
 
@@ -91,7 +94,8 @@ impl Unanswered {
     }
 }
 
-/// Answers one question, however it came: as a request, or in the result of one of ours.
+/// Answers an elicitation, sampling or roots request, whether it came as a request or in an
+/// `input_required` result.
 pub(crate) async fn question(
     shared: &Shared,
     link: &Link,
@@ -134,7 +138,7 @@ pub(crate) async fn question(
 
 fn not_offered(method: &str) -> Unanswered {
     let error = RpcError::method_not_found(method);
-    Unanswered::Wrong(error.details("This client did not declare that it can do this."))
+    Unanswered::Wrong(error.details("This client did not declare the capability."))
 }
 
 async fn elicit(
@@ -158,7 +162,7 @@ async fn elicit(
     }
 }
 
-/// Fields nobody filled in get what the form says they have then.
+/// Adds the schema's default values for missing fields.
 fn with_defaults(mut content: Map<String, Value>, schema: &Value) -> Map<String, Value> {
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
@@ -193,23 +197,23 @@ fn elicitation(mut params: Value, offered: ElicitationCapability) -> Result<Elic
         }
         mode => {
             let mode: String = mode.chars().take(32).collect();
-            Err(RpcError::invalid_params(format!("this client has no elicitation mode {mode:?}")))
+            Err(RpcError::invalid_params(format!("unsupported elicitation mode {mode:?}")))
         }
     }
 }
 
-/// The person did not allow it (C-33).
+/// The user denied it (C-33).
 const USER_REJECTED: RpcErrorKind = fault("USER_REJECTED", -1, "The user rejected the request");
 /// The model failed.
 const MODEL_ERROR: RpcErrorKind = fault("MODEL_ERROR", -32603, "The model failed");
-/// The model took too long.
+/// The model timed out.
 const SAMPLING_TIMEOUT: RpcErrorKind = fault("SAMPLING_TIMEOUT", -32603, "The model took too long");
 
 const fn fault(name: &'static str, code: i32, message: &'static str) -> RpcErrorKind {
     RpcErrorKind { domain: "mcp", name, code, stateless_code: code, message }
 }
 
-/// The questions of the server that are open on one connection.
+/// Requests from the server that are pending on one connection.
 #[derive(Debug)]
 pub(crate) struct Questions {
     open: Mutex<Open>,
@@ -228,12 +232,12 @@ impl Questions {
         Self { open: Mutex::default(), most }
     }
 
-    /// Whether somebody is being asked.
+    /// Returns whether any request is pending.
     pub(crate) fn are_open(&self) -> bool {
         !self.lock().tasks.is_empty()
     }
 
-    /// Takes a place; none if all are taken, or the id is.
+    /// Registers a request and returns its ticket; `None` at the limit, or if the id is in use.
     fn enter(&self, id: &RequestId) -> Option<u64> {
         let mut open = self.lock();
         if open.is_closed || open.tasks.len() >= self.most || open.tasks.contains_key(id) {
@@ -250,7 +254,7 @@ impl Questions {
         if open.is_closed {
             return task.abort();
         }
-        // Finished already, if it is not there.
+        // If the entry is gone, the task has finished.
         if let Some(entry) = open.tasks.get_mut(id).filter(|entry| entry.0 == place) {
             entry.1 = Some(task);
         }
@@ -263,7 +267,7 @@ impl Questions {
         }
     }
 
-    /// The server does not want to know any more.
+    /// Handles the server's `notifications/cancelled`.
     pub(crate) fn cancel(&self, id: &RequestId) {
         let task = self.lock().tasks.remove(id);
         if let Some((_, Some(task))) = task {

@@ -1,8 +1,7 @@
-//! Signed messages: with a key shared with the server, nothing is changed on its way unseen
-//! (MCP-073).
+//! Message signing with a key shared with the server (MCP-073).
 //!
-//! What leaves is put into an envelope before a transport takes it, and what arrives is opened
-//! before anybody looks inside; see [`mcp_flow_seal::envelope`].
+//! Outgoing messages are signed before the transport sends them; incoming messages are verified
+//! before they are decoded. [`mcp_flow_seal::envelope`] defines the format.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -12,7 +11,7 @@ use mcp_flow_seal::envelope::{Caller, MessageKeys, Refused};
 
 use crate::transport::TransportError;
 
-/// The keys a client signs with. Cheap to clone.
+/// Keys for signing messages. Cheap to clone.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -35,47 +34,46 @@ pub struct Signing {
 }
 
 impl Signing {
-    /// The first key of the ring signs; what any of them has signed is believed.
+    /// Signs with the first key of the ring and verifies with all of them.
     pub fn new(ring: &KeyRing) -> Self {
         Self { keys: MessageKeys::new(ring) }
     }
 
-    /// One connection's end.
+    /// Creates the signing state of one connection.
     pub(crate) fn begin(&self) -> Result<SignedChannel, TransportError> {
         let (mut channel, mut sender) = ([0; 16], [0; 8]);
         let filled = getrandom::fill(&mut channel).and_then(|()| getrandom::fill(&mut sender));
         filled.map_err(|error| {
-            let what = format!("no random numbers are to be had for signing: {error}");
+            let what = format!("the system's random number generator failed: {error}");
             TransportError::Unreachable { what, source: None }
         })?;
         Ok(SignedChannel(Arc::new(Caller::new(self.keys.clone(), channel, sender))))
     }
 }
 
-/// The client's end of a connection whose messages are signed. Cheap to clone.
+/// Signing state of one connection. Cheap to clone.
 ///
-/// Transports need it only if they look into messages or change them themselves; the others carry
-/// what is signed already.
+/// Only transports that inspect or change messages need it; the others carry signed messages.
 #[derive(Clone, Debug)]
 pub struct SignedChannel(Arc<Caller>);
 
 impl SignedChannel {
-    /// Signs a message. Messages must leave in the order in which they are signed.
+    /// Signs a message. Messages must be sent in the order in which they are signed.
     pub fn wrap(&self, message: Vec<u8>) -> Vec<u8> {
         self.0.wrap(now(), message)
     }
 
-    /// Signs a message and hands it on before another can be signed.
+    /// Signs a message and sends it before another can be signed.
     pub(crate) fn send(&self, message: Vec<u8>, hand_on: impl FnOnce(Vec<u8>)) {
         self.0.send(now(), message, hand_on);
     }
 
-    /// Opens a message of the server.
+    /// Verifies a message from the server and returns its content.
     pub fn open<'a>(&self, frame: &'a [u8]) -> Result<&'a [u8], TransportError> {
         self.0.open(frame).map_err(|refused| explain(refused, frame))
     }
 
-    /// As [`open`](Self::open); `None` for what is not signed at all.
+    /// Like [`open`](Self::open); `None` for a message without a signature.
     pub(crate) fn open_if_signed<'a>(
         &self,
         frame: &'a [u8],
@@ -97,14 +95,14 @@ pub(crate) fn explain(refused: Refused, frame: &[u8]) -> TransportError {
             let said = String::from_utf8_lossy(&frame[..frame.len().min(1600)]);
             let said = crate::neutral::shorten(&said, 400);
             format!(
-                "the server's answer is not signed, so it is not believed. Does the server sign, \
-                 with the same key? It says: {said}"
+                "the server's message is not signed. Configure the server to sign with the same \
+                 key. It sent: {said}"
             )
         }
         Refused::UnknownKey => {
-            "the server signs with a key this client does not have; give both the same".to_owned()
+            "the server signs with an unknown key; configure both ends with the same key".to_owned()
         }
-        refused => format!("a message of the server is not believed: {refused}"),
+        refused => format!("a message from the server has no valid signature: {refused}"),
     })
 }
 

@@ -1,8 +1,8 @@
-//! Being told of changes, in the way of either era.
+//! Subscriptions to changes of lists and resources.
 //!
-//! Under 2026-07-28 a subscription is a request that stays open; before, resources are subscribed
-//! to one by one and everything else is told unasked. Either way it is one stream here, which
-//! outlives the connection: a task keeps it up until it is dropped.
+//! Under 2026-07-28 a subscription is one long-lived request, `subscriptions/listen`; in earlier
+//! revisions each resource is subscribed to and list changes arrive unsolicited. Both are one stream
+//! here. A task renews it on each new connection until it is dropped.
 
 use std::convert::Infallible as Never;
 use std::pin::Pin;
@@ -24,40 +24,40 @@ use crate::link::{Beside, Link, RequestError};
 use crate::pending::Failed;
 use crate::transport::TransportError;
 
-/// What to be told of.
+/// Selects the changes to listen for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watched {
     filter: SubscriptionFilter,
 }
 
 impl Watched {
-    /// Nothing yet.
+    /// Creates a filter that selects nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Changes of the list of tools.
+    /// Adds changes of the list of tools.
     #[must_use]
     pub fn tools(mut self) -> Self {
         self.filter.topics.tools_list_changed = true;
         self
     }
 
-    /// Changes of the list of prompts.
+    /// Adds changes of the list of prompts.
     #[must_use]
     pub fn prompts(mut self) -> Self {
         self.filter.topics.prompts_list_changed = true;
         self
     }
 
-    /// Changes of the list of resources.
+    /// Adds changes of the list of resources.
     #[must_use]
     pub fn resources(mut self) -> Self {
         self.filter.topics.resources_list_changed = true;
         self
     }
 
-    /// Changes of what one resource holds.
+    /// Adds updates of one resource.
     #[must_use]
     pub fn resource(mut self, uri: impl Into<String>) -> Self {
         self.filter.resources.push(uri.into());
@@ -77,7 +77,7 @@ impl Watched {
         }
     }
 
-    /// A server may tell of what is inside a resource that is subscribed to.
+    /// Returns whether a URI is a subscribed resource or beneath one.
     fn covers(&self, uri: &str) -> bool {
         self.filter.resources.iter().any(|subscribed| {
             uri.strip_prefix(subscribed.as_str()).is_some_and(|rest| {
@@ -87,7 +87,7 @@ impl Watched {
     }
 }
 
-/// Something changed.
+/// A change that a subscription reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
@@ -97,13 +97,13 @@ pub enum Change {
     Prompts,
     /// The list of resources.
     Resources,
-    /// What this resource holds; read it again.
+    /// This resource; read it again.
     Resource(String),
-    /// The connection was lost and is there again: anything may have changed meanwhile.
+    /// The subscription was renewed after a reconnection; changes in between were missed.
     Reconnected,
 }
 
-/// A stream of changes. Dropped, the server is told that nobody listens any more.
+/// Stream of changes. Dropping it ends the subscription at the server.
 #[derive(Debug)]
 #[must_use = "dropping it ends the subscription"]
 pub struct Subscription {
@@ -127,10 +127,10 @@ impl Drop for Subscription {
 }
 
 impl Client {
-    /// Listens for changes. Gives the stream once the server has agreed.
+    /// Subscribes to changes. Returns the stream once the server has acknowledged it.
     ///
-    /// The stream goes on after a reconnection, which it tells of; it ends with an error when the
-    /// server cannot be reached any more.
+    /// The stream survives reconnections, which it reports as [`Change::Reconnected`]; it ends with
+    /// an error when reconnecting fails.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -143,7 +143,7 @@ impl Client {
     ///
     /// let mut changes = client.listen(Watched::new().resource("x:/a")).await?;
     /// server.resource_changed("x:/a");
-    /// let change = changes.next().await.expect("a subscription goes on")?;
+    /// let change = changes.next().await.expect("a subscription does not end")?;
     /// assert_eq!(change, Change::Resource("x:/a".into()));
     /// # Ok(())
     /// # }
@@ -173,7 +173,7 @@ impl Client {
     }
 }
 
-/// Keeps a subscription up from connection to connection.
+/// Renews a subscription on each new connection.
 async fn keep(client: Client, entry: Arc<Entry>, failed: tokio::sync::oneshot::Sender<Error>) {
     let mut failed = Some(failed);
     let backoff = client.shared.options.backoff;
@@ -184,7 +184,7 @@ async fn keep(client: Client, entry: Arc<Entry>, failed: tokio::sync::oneshot::S
             Ok(link) => {
                 let Err(ended) = hold(&client, &link, &entry).await;
                 match ended {
-                    // The connection is over, or about to be; another one may hold.
+                    // The connection is lost; the subscription may succeed on the next one.
                     Ended::Lost(_)
                         if client.shared.connector().reconnects() && attempt < backoff.attempts =>
                     {
@@ -206,7 +206,7 @@ async fn keep(client: Client, entry: Arc<Entry>, failed: tokio::sync::oneshot::S
             }
             return;
         }
-        // One that held for a while was good, and so may the next one be.
+        // A subscription that lasted resets the backoff.
         attempt = if begun.elapsed() > backoff.most { 0 } else { attempt + 1 };
         tokio::time::sleep(backoff.delay(attempt.saturating_sub(1), fastrand::f64())).await;
     }
@@ -235,7 +235,7 @@ impl From<RequestError> for Ended {
     }
 }
 
-/// Subscribes on one connection, and comes back when that does not hold any more.
+/// Subscribes on one connection, and returns when the subscription has ended.
 async fn hold(client: &Client, link: &Arc<Link>, entry: &Arc<Entry>) -> Result<Never, Ended> {
     if link.revision().is_stateless() {
         listen(link, entry).await
@@ -247,7 +247,7 @@ async fn hold(client: &Client, link: &Arc<Link>, entry: &Arc<Entry>) -> Result<N
 async fn listen(link: &Arc<Link>, entry: &Arc<Entry>) -> Result<Never, Ended> {
     let params = json!({"notifications": entry.watched.filter});
     let beside = Beside::default();
-    // The acknowledgement may come before this returns, so the id is asked for under the lock.
+    // The acknowledgement may arrive before this returns, so the id is set under the lock.
     let mut exchange = {
         let mut request = entry.request.lock().unwrap_or_else(PoisonError::into_inner);
         let exchange = link.request(method::SUBSCRIPTIONS_LISTEN.into(), &params, &beside)?;
@@ -255,8 +255,8 @@ async fn listen(link: &Arc<Link>, entry: &Arc<Entry>) -> Result<Never, Ended> {
         exchange
     };
     match exchange.reply().await {
-        // The server ends it, as when it goes away.
-        Ok(_) => Err(Ended::Lost(TransportError::Lost("the server ended it".to_owned()))),
+        // The server ended the subscription, as it does when it shuts down.
+        Ok(_) => Err(Ended::Lost(TransportError::Lost("ended by the server".to_owned()))),
         Err(failed) => Err(failed.into()),
     }
 }
@@ -279,10 +279,10 @@ async fn subscribe(client: &Client, link: &Arc<Link>, entry: &Arc<Entry>) -> Res
     entry.agree();
     link.over().await;
     let why = link.why_closed();
-    Err(Ended::Lost(why.unwrap_or_else(|| TransportError::Lost("it is over".to_owned()))))
+    Err(Ended::Lost(why.unwrap_or_else(|| TransportError::Lost("closed".to_owned()))))
 }
 
-/// Takes subscriptions back when nobody listens any more.
+/// Unsubscribes from resources on drop, unless another subscription needs them.
 struct Unsubscribe<'a> {
     shared: &'a Shared,
     link: &'a Arc<Link>,
@@ -304,7 +304,7 @@ impl Drop for Unsubscribe<'_> {
                 &params,
                 &Beside::default(),
             );
-            // Nobody waits for the answer; the request must not be cancelled for that.
+            // Dropping the exchange must not cancel the request.
             if let Ok(mut exchange) = asked {
                 exchange.is_quiet = true;
             }
@@ -312,7 +312,7 @@ impl Drop for Unsubscribe<'_> {
     }
 }
 
-/// Everybody who listens.
+/// Active subscriptions of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
     entries: Mutex<Vec<Weak<Entry>>>,
@@ -321,14 +321,14 @@ pub(crate) struct Subscriptions {
 #[derive(Debug)]
 pub(crate) struct Entry {
     watched: Watched,
-    /// The id of the open request, in the era that has one.
+    /// Id of the pending `subscriptions/listen`, under 2026-07-28.
     request: Mutex<Option<i64>>,
     sender: mpsc::Sender<Result<Change, Error>>,
     agreed: watch::Sender<bool>,
 }
 
 impl Entry {
-    /// The server has agreed; whoever listened before learns that it had to again.
+    /// Records the acknowledgement; a second one reports the reconnection.
     fn agree(&self) {
         if self.agreed.send_replace(true) {
             let _ = self.sender.try_send(Ok(Change::Reconnected));
@@ -355,7 +355,7 @@ impl Subscriptions {
         })
     }
 
-    /// A server has begun to tell of what was asked for.
+    /// Handles `notifications/subscriptions/acknowledged`.
     pub(crate) fn acknowledged(&self, params: Params<'_>) {
         if let Some(id) = subscription_id(params) {
             for entry in self.live() {
@@ -368,7 +368,7 @@ impl Subscriptions {
         }
     }
 
-    /// Tells of a change those who asked for it.
+    /// Delivers a change to the subscriptions that select it.
     pub(crate) fn deliver(&self, event: &Event, params: Params<'_>) {
         let entries = self.live();
         if entries.is_empty() {
@@ -381,7 +381,7 @@ impl Subscriptions {
                 continue;
             }
             if let Some(change) = entry.watched.includes(event) {
-                // What is missed is a change before another one; both say to look again.
+                // If the buffer is full, the changes in it already make the caller read again.
                 let _ = entry.sender.try_send(Ok(change));
             }
         }
@@ -402,5 +402,5 @@ fn subscription_id(params: Params<'_>) -> Option<i64> {
     }
 }
 
-/// How many changes are kept for a listener that does not look.
+/// Maximum number of buffered changes.
 const MOST_CHANGES: usize = 64;

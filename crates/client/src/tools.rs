@@ -1,4 +1,4 @@
-//! Listing and calling tools.
+//! `tools/list` and `tools/call`, with the host's approval of each call.
 
 use std::sync::{Arc, PoisonError};
 
@@ -19,7 +19,7 @@ use crate::pages::Pages;
 use crate::request::{Params, Request};
 
 impl Client {
-    /// The server's tools, page by page.
+    /// Lists the server's tools, fetching pages as needed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -38,7 +38,7 @@ impl Client {
             .retain(move |tool| shared.upgrade().is_none_or(|shared| shared.notes(tool)))
     }
 
-    /// One tool by its name; `None` if the server has none of that name.
+    /// Finds a tool by name, listing the tools if needed. `None` if the server has no such tool.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -59,7 +59,7 @@ impl Client {
         Ok(self.listed_tool(name))
     }
 
-    /// Calls a tool. That a tool failed is an outcome, not an error; see
+    /// Calls a tool. A tool that fails gives an outcome with `is_error`, not an error; see
     /// [`ToolOutcome::into_result`].
     ///
     /// ```
@@ -84,7 +84,7 @@ impl Client {
 }
 
 impl Client {
-    /// Has a call approved, and finds what has to be repeated beside it.
+    /// Asks the host to approve a call. Returns the arguments to repeat as HTTP headers.
     pub(crate) async fn prepare_call(
         &self,
         tool: &str,
@@ -94,11 +94,11 @@ impl Client {
         let arguments = match arguments {
             Value::Object(arguments) => arguments,
             Value::Null => &nothing,
-            _ => return Err(Error::Usage("the arguments of a tool are an object".to_owned())),
+            _ => return Err(Error::Usage("tool arguments must be an object".to_owned())),
         };
         let link = self.shared.link().await?;
         let definition = match self.shared.wants_headers(&link) {
-            // What to repeat is in its definition. A server that cannot list it has to do without.
+            // The definition marks the arguments. If it cannot be listed, no headers are sent.
             true => self.tool_boxed(tool).await.unwrap_or_default(),
             false => self.listed_tool(tool),
         };
@@ -112,13 +112,13 @@ impl Client {
         }
     }
 
-    /// A tool that was listed already.
+    /// Finds a tool among those listed before.
     pub(crate) fn listed_tool(&self, name: &str) -> Option<Arc<ToolDefinition>> {
         let tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
         tools.get(name).cloned()
     }
 
-    /// A tool by its name, behind a box: listing is a request, which begins by preparing.
+    /// [`tool`](Self::tool) in a box, because listing is a request, which calls `prepare_call`.
     fn tool_boxed<'a>(
         &'a self,
         name: &'a str,
@@ -128,7 +128,7 @@ impl Client {
 }
 
 impl Shared {
-    /// Shows a call to whoever decides about it.
+    /// Asks the host to approve a call.
     pub(crate) async fn approve(&self, link: &Link, call: &ProposedCall<'_>) -> Result<(), Error> {
         self.host.approve(&self.asker(link), call).await.map_err(Error::Denied)
     }
@@ -138,13 +138,13 @@ impl Shared {
             && link.transport().is_some_and(|transport| transport.wants_headers())
     }
 
-    /// Remembers a tool that was listed; false if it may not be used.
+    /// Caches a listed tool. Returns false if it must not be used over HTTP.
     fn notes(&self, tool: &ToolDefinition) -> bool {
         if self.current().is_some_and(|link| self.wants_headers(&link))
             && let Some(fault) = mirrored::fault(tool)
         {
             let name = crate::neutral::shorten(&tool.name, 100);
-            self.tell(Event::Warning(format!("the tool {name} was left out: {fault}")));
+            self.tell(Event::Warning(format!("ignoring tool {name}: {fault}")));
             return false;
         }
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +155,7 @@ impl Shared {
     }
 }
 
-/// The params of `tools/call`.
+/// Params of `tools/call`.
 #[derive(Clone, Debug, Serialize)]
 pub struct CallParams {
     name: String,
@@ -169,38 +169,38 @@ impl Params for CallParams {
     }
 }
 
-/// What came of calling a tool.
+/// Result of `tools/call`.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ToolOutcome {
-    /// What it returned.
+    /// Content blocks.
     pub content: Vec<Piece>,
-    /// The same for programs, if it says so.
+    /// Structured content, if the tool returned any.
     pub structured: Option<Value>,
-    /// Whether it failed.
+    /// True if the tool failed.
     pub is_error: bool,
-    /// Why, where there is no content to say so (C-24).
+    /// Error message of a failed tool, from `errorMessage` (C-24).
     pub error_message: Option<String>,
-    /// Anything else.
+    /// Members of `_meta`.
     pub meta: Meta,
 }
 
 impl ToolOutcome {
-    /// The texts it returned, one per line.
+    /// The text blocks, joined with line feeds.
     pub fn text(&self) -> String {
         texts(&self.content)
     }
 
-    /// What a failed tool says of its failure: its text, or else its message.
+    /// The error text of a failed tool: its text content, or else its error message.
     pub fn error_text(&self) -> String {
         match (self.text(), &self.error_message) {
             (text, Some(message)) if text.is_empty() => message.clone(),
-            (text, None) if text.is_empty() => "it gave no reason".to_owned(),
+            (text, None) if text.is_empty() => "no reason given".to_owned(),
             (text, _) => text,
         }
     }
 
-    /// The outcome, if the tool did not fail.
+    /// Turns the outcome of a failed tool into [`Error::Tool`].
     pub fn into_result(self) -> Result<Self, Error> {
         if self.is_error { Err(Error::Tool(Box::new(self))) } else { Ok(self) }
     }

@@ -1,8 +1,8 @@
-//! The seam between the client and what carries its messages.
+//! Interface between the client and its transports.
 //!
-//! A [`Connector`] reaches one server as often as it takes. What it gives is a [`Transport`], which
-//! takes encoded messages, and hands what arrives to an [`Inbox`]. Neither knows what a message
-//! means; the client knows nothing of pipes, sockets and streams.
+//! A [`Connector`] opens connections to one server. Each is a [`Transport`], which sends encoded
+//! messages and hands received ones to an [`Inbox`]. Transports do not interpret messages; the client
+//! knows nothing of pipes, sockets and streams.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -25,14 +25,14 @@ pub use crate::carried::{Outbox, carried};
 use crate::link::Link;
 use crate::signing::SignedChannel;
 
-/// Reaches one server, as often as it takes.
+/// Opens connections to one server.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use futures_util::future::BoxFuture;
 /// use mcp_flow_client::transport::{Connector, Inbox, Outgoing, Transport, TransportError};
 ///
-/// /// A server that hears everything and says nothing.
+/// /// A server that receives everything and never responds.
 /// struct Void;
 ///
 /// impl Connector for Void {
@@ -50,137 +50,133 @@ use crate::signing::SignedChannel;
 /// }
 /// ```
 pub trait Connector: Send + Sync + 'static {
-    /// The server, for messages to people: a URL, a command.
+    /// The server for display: a URL, a command.
     fn target(&self) -> &str;
 
-    /// Opens a connection whose arriving messages go to `inbox`. The client limits the time.
+    /// Opens a connection that delivers received messages to `inbox`. The client applies a timeout.
     fn connect(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>>;
 
-    /// What the era of the server is remembered under for the whole process: an origin. `None`
-    /// where another connection may be to another server, such as a process of its own.
+    /// Origin under which the process caches the server's era. `None` if another connection may reach
+    /// another server, such as a new child process.
     fn origin(&self) -> Option<String> {
         None
     }
 
-    /// Another way to try if a connection of this one turned out to be
-    /// [`TransportError::Unsuitable`].
+    /// Connector to try after [`TransportError::Unsuitable`].
     fn fallback(&self) -> Option<Arc<dyn Connector>> {
         None
     }
 
-    /// Whether a lost connection can be opened again.
+    /// Returns whether a lost connection can be reopened.
     fn reconnects(&self) -> bool {
         true
     }
 }
 
-/// One connection to a server. Ends, with all it holds, when it is dropped or closed.
+/// Transport of one connection. Dropping or closing it releases everything it holds.
 pub trait Transport: Send + Sync + 'static {
     /// A short name, such as `stdio`.
     fn name(&self) -> &'static str;
 
-    /// How messages are written on this connection, from now on.
+    /// Encoding of messages from now on.
     fn encoding(&self) -> Encoding {
         Encoding::Json
     }
 
-    /// Takes a message to send, in order, and never waits. What cannot be sent is reported to the
-    /// inbox: one request by [`Inbox::fail`], everything by [`Inbox::closed`].
+    /// Queues a message, in order, without waiting. Failures go to the inbox: [`Inbox::fail`] for one
+    /// request, [`Inbox::closed`] for the connection.
     fn send(&self, message: Outgoing);
 
-    /// Stops waiting for the response to a request. Says whether the server learns of it by that,
-    /// as where each request has a stream of its own; otherwise the client sends
-    /// `notifications/cancelled`.
+    /// Cancels a request. Returns whether that informs the server, as where each request has its own
+    /// stream; otherwise the client sends `notifications/cancelled`.
     fn cancel(&self, _request: i64) -> bool {
         false
     }
 
-    /// Is told what was agreed with the server, before any other request.
+    /// Receives the negotiated revision, before any other request is sent.
     fn agreed(&self, _revision: Revision) {}
 
-    /// What this transport itself has to say in the handshake: members of the params of
-    /// `initialize`, which a server that knows the transport answers.
+    /// Members that this transport adds to the params of `initialize`.
     fn introduction(&self) -> Map<String, Value> {
         Map::new()
     }
 
-    /// Whether the handshake is wanted even where a server could do without, for what only it can
-    /// agree on.
+    /// Returns whether the transport needs `initialize` even with a stateless server, to negotiate
+    /// its own options.
     fn wants_handshake(&self) -> bool {
         false
     }
 
-    /// Whether arguments must be repeated beside the message, as headers (`x-mcp-header`).
+    /// Returns whether arguments must be repeated as headers (`x-mcp-header`).
     fn wants_headers(&self) -> bool {
         false
     }
 
-    /// Opens what a result refers to and does not hold: a piece of content as it came, such as a
-    /// `resource_link` to the server's own address, or a `ref/stream`. `None` if this transport has
-    /// no way to.
+    /// Opens content that a result refers to: a `resource_link` to the server's own origin, or a
+    /// `ref/stream`. `None` if this transport cannot.
     fn open(&self, _content: &Value) -> Option<BoxFuture<'_, Result<Opened, TransportError>>> {
         None
     }
 
-    /// The transport itself, for those who know which it is.
+    /// The transport itself, for downcasting.
     fn as_any(&self) -> Option<&(dyn Any + Send + Sync)> {
         None
     }
 
-    /// Whether it signs messages and checks signatures itself, by what [`Inbox::take_signed`] gives:
-    /// one that looks into messages or changes them has to.
+    /// Returns whether it signs and verifies messages itself, with [`Inbox::take_signed`]. A transport
+    /// that inspects or changes messages has to.
     fn signs(&self) -> bool {
         false
     }
 
-    /// Ends the connection politely, in bounded time.
+    /// Closes the connection gracefully, in bounded time.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// One encoded message on its way to the server.
+/// An encoded message to the server.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     /// The message, without any framing.
     pub frame: Vec<u8>,
-    /// What it is, for transports that treat messages differently.
+    /// Kind of message, for transports that treat them differently.
     pub kind: OutgoingKind,
 }
 
-/// What a message on its way out is.
+/// Kind of an outgoing message.
 #[derive(Clone, Debug)]
 pub enum OutgoingKind {
-    /// A request; its response comes back by its id.
+    /// A request; its response has the same id.
     Request {
-        /// The id.
+        /// Id.
         id: i64,
-        /// What is asked for.
+        /// Method.
         method: Cow<'static, str>,
-        /// What the method is applied to, `params.name` or `params.uri`, where it is.
+        /// `params.name` or `params.uri`, if there is one.
         name: Option<String>,
-        /// Arguments to be repeated as headers, by the names the tool gives them.
+        /// Arguments to be repeated as headers, by the header names of the tool.
         headers: Vec<(String, String)>,
     },
     /// A notification.
     Notification {
-        /// What happened.
+        /// Method.
         method: Cow<'static, str>,
     },
-    /// The answer to a request of the server.
+    /// The response to a request of the server.
     Response,
 }
 
-/// Something large that is read piece by piece.
+/// Large content, streamed.
 pub struct Opened {
-    /// How many bytes there are, if known.
+    /// Size in bytes, if known.
     pub size: Option<u64>,
-    /// What kind of content it is, if known.
+    /// MIME type, if known.
     pub mime_type: Option<String>,
-    /// The content, with backpressure: what is not read is not fetched.
+    /// The bytes, with backpressure.
     pub bytes: BoxStream<'static, Result<Bytes, TransportError>>,
 }
 
 impl Opened {
-    /// The content as a reader.
+    /// Turns the stream into a reader.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -203,14 +199,14 @@ impl Opened {
 }
 
 impl Opened {
-    /// The same, given up when the next piece is not there within this time.
+    /// Applies a timeout to each chunk.
     pub(crate) fn limited(self, limit: Duration) -> Self {
         let bytes = stream::unfold(Some(self.bytes), move |bytes| async move {
             let mut bytes = bytes?;
             match tokio::time::timeout(limit, bytes.next()).await {
                 Ok(piece) => Some((piece?, Some(bytes))),
                 Err(_) => {
-                    let what = format!("nothing came within {}", crate::error::Seconds(limit));
+                    let what = format!("no data within {}", crate::error::Seconds(limit));
                     Some((Err(TransportError::Lost(what)), None))
                 }
             }
@@ -230,12 +226,12 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// Where a transport puts what arrives. Cheap to clone.
+/// Receives messages and failures from a transport. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Inbox {
     link: Weak<Link>,
     frame_limit: usize,
-    /// How what arrives is signed.
+    /// Signing state, if messages are signed.
     signed: Option<SignedChannel>,
 }
 
@@ -244,20 +240,20 @@ impl Inbox {
         Self { link: Arc::downgrade(link), frame_limit, signed }
     }
 
-    /// Says that messages may overtake each other on the way here, as over HTTP.
+    /// Accepts signed messages out of order, as HTTP delivers them.
     pub fn allow_any_order(&self) {
         if let Some(signed) = &self.signed {
             signed.allow_any_order();
         }
     }
 
-    /// What messages are signed by, for a transport that [signs](Transport::signs) itself; from then
-    /// on the inbox takes messages that are opened already. `None` where nothing is signed.
+    /// Takes the signing state, for a transport that [signs](Transport::signs) itself; from then on
+    /// the inbox expects verified messages. `None` if messages are not signed.
     pub fn take_signed(&mut self) -> Option<SignedChannel> {
         self.signed.take()
     }
 
-    /// Takes a message out of its envelope; a connection on which something else comes is over.
+    /// Verifies a message; an invalid one closes the connection.
     fn open<'a>(&self, link: &Link, frame: &'a [u8]) -> Option<&'a [u8]> {
         let Some(signed) = &self.signed else { return Some(frame) };
         match signed.open(frame) {
@@ -269,12 +265,12 @@ impl Inbox {
         }
     }
 
-    /// How long a message may be, in bytes. A transport keeps no more of one that is longer.
+    /// Maximum size of a message, in bytes. A transport buffers no more than that.
     pub fn frame_limit(&self) -> usize {
         self.frame_limit
     }
 
-    /// Takes one complete message. Never waits.
+    /// Receives one complete message. Never waits.
     pub fn receive(&self, frame: &[u8]) {
         if let Some(link) = self.link.upgrade()
             && let Some(message) = self.open(&link, frame)
@@ -283,8 +279,8 @@ impl Inbox {
         }
     }
 
-    /// Takes one complete message in this encoding, where that changes in the course of a
-    /// connection. Never waits.
+    /// Receives one complete message in this encoding, for connections whose encoding changes. Never
+    /// waits.
     pub fn receive_in(&self, encoding: Encoding, frame: &[u8]) {
         if let Some(link) = self.link.upgrade()
             && let Some(message) = self.open(&link, frame)
@@ -306,9 +302,8 @@ impl Inbox {
         }
     }
 
-    /// Takes one message that is the answer to a request, whatever id it gives: a server that
-    /// could not read the request could not read that either. False if it is no message, or none
-    /// that is signed where messages are: what stands between the two ends may refuse a request too.
+    /// Receives the response to a request, whatever its id: a server that could not decode the request
+    /// does not know its id. Returns false for an invalid or unsigned message, as a proxy may send.
     pub fn receive_for(&self, request: i64, frame: &[u8]) -> bool {
         let Some(link) = self.link.upgrade() else { return false };
         match self.signed.as_ref().map(|signed| signed.open_if_signed(frame)) {
@@ -322,78 +317,78 @@ impl Inbox {
         }
     }
 
-    /// Whether the response to a request is still waited for.
+    /// Returns whether a request is pending.
     pub fn waits_for(&self, request: i64) -> bool {
         self.link.upgrade().is_some_and(|link| link.waits_for(request))
     }
 
-    /// Says that the response to one request will not come.
+    /// Fails one request.
     pub fn fail(&self, request: i64, error: TransportError) {
         if let Some(link) = self.link.upgrade() {
             link.fail(request, error);
         }
     }
 
-    /// Says that the connection is over: nothing more will arrive, and nothing will be sent.
+    /// Closes the connection: nothing more is received or sent.
     pub fn closed(&self, error: TransportError) {
         if let Some(link) = self.link.upgrade() {
             link.close(error);
         }
     }
 
-    /// Whether nobody waits for anything any more.
+    /// Returns whether the client has dropped the connection.
     pub fn is_abandoned(&self) -> bool {
         self.link.strong_count() == 0
     }
 }
 
-/// Why messages could not be carried.
+/// Failure of a transport.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// Nothing was sent: the server cannot be reached.
+    /// The server cannot be reached; nothing was sent.
     #[error("{what}")]
     Unreachable {
-        /// What was tried, and how it failed.
+        /// Description of the attempt and the failure.
         what: String,
-        /// The cause.
+        /// Cause.
         #[source]
         source: Option<Arc<io::Error>>,
     },
-    /// There is a server, and it speaks another transport at this address.
+    /// The server at this address speaks another transport.
     #[error("{0}")]
     Unsuitable(String),
-    /// The server wants to know who is calling.
+    /// The server requires authentication.
     #[error("{what}")]
     Unauthorized {
-        /// What it said, for a person.
+        /// Description for the user.
         what: String,
-        /// Its `WWW-Authenticate` header.
+        /// `WWW-Authenticate` header.
         challenge: Option<String>,
     },
-    /// The server refused one request outside the protocol.
+    /// The server, or a proxy, refused one request by an HTTP status.
     #[error("{what}")]
     Refused {
-        /// What it said.
+        /// Description of the response.
         what: String,
-        /// The status it said it with.
+        /// HTTP status.
         status: u16,
-        /// How long it asks to wait before trying again.
+        /// `Retry-After`.
         retry_after: Option<Duration>,
     },
-    /// The connection, or the session on it, is over. What was asked may have been done.
+    /// The connection, or its session, was lost. Pending requests may have been processed.
     #[error("{0}")]
     Lost(String),
-    /// The server sent what is no message, or one that is too long.
+    /// The server sent an invalid or oversized message.
     #[error("{0}")]
     Garbage(String),
-    /// What came is not signed as it should be, so it is not believed (MCP-073).
+    /// A message has no valid signature (MCP-073).
     #[error("{0}")]
     Untrusted(String),
 }
 
 impl TransportError {
-    /// A server that cannot be reached, because of an I/O error.
+    /// Creates [`Unreachable`](Self::Unreachable) from an I/O error.
     pub fn unreachable(what: impl Into<String>, source: io::Error) -> Self {
         let what = format!("{}: {source}", what.into());
         Self::Unreachable { what, source: Some(Arc::new(source)) }

@@ -1,5 +1,5 @@
-//! Servers that are dead, hang, speak garbage, or are malicious: each ends in a clear error, in
-//! time, and never in a panic.
+//! Servers that are dead, hang, send garbage or are malicious: each leads to a clear error, in
+//! bounded time, and never to a panic.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 
 use crate::support::{Script, Scripted, handshake, result};
 
-/// MCP-035: a server that says nothing is an error when the time is over.
+/// MCP-035: a server that never responds leads to a timeout.
 #[tokio::test(start_paused = true)]
 async fn a_silent_server_is_a_timeout() {
     let script = Script::new(|_, _| {});
     let error = Client::builder().connect(script.connector()).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { limit, .. } if limit == Duration::from_secs(30)));
     assert!(error.to_string().contains("scripted"), "{error}");
-    // Only slow over the newest words, it was asked in the old ones as well.
+    // It may have been slow, so `initialize` was tried as well.
     let asked: Vec<_> = script.received().iter().map(|message| message["method"].clone()).collect();
     assert_eq!(asked, ["server/discover", "initialize"]);
 }
@@ -32,12 +32,12 @@ async fn a_server_that_hangs_later_is_a_timeout() {
     let client = Client::builder().connect(script.connector()).await.unwrap();
     let error = client.call_tool("x", json!({})).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
-    assert_eq!(error.to_string(), "no answer to tools/call within 60 s");
+    assert_eq!(error.to_string(), "no response to tools/call within 60 s");
     script.until(|message| message["method"] == "notifications/cancelled").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn garbage_is_named() {
+async fn invalid_messages_are_quoted_in_the_error() {
     for garbage in [
         "Server started on port 8080\n",
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\n",
@@ -52,7 +52,7 @@ async fn garbage_is_named() {
         let error = builder.connect(script.connector()).await.unwrap_err();
         assert!(matches!(error, Error::Timeout { .. }), "{garbage:?}: {error}");
     }
-    // After a good beginning, the garbage itself is told.
+    // After the handshake, the error quotes the invalid message.
     let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
         Some("tools/list") => peer.send_text("Segmentation fault\u{1b}[0m\n"),
         _ => handshake(message, peer),
@@ -65,7 +65,7 @@ async fn garbage_is_named() {
 }
 
 #[tokio::test]
-async fn a_flood_of_garbage_ends_the_connection() {
+async fn a_flood_of_invalid_messages_closes_the_connection() {
     let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
         Some("tools/list") => peer.send_text(&"nonsense\n".repeat(2000)),
         _ => handshake(message, peer),
@@ -73,11 +73,11 @@ async fn a_flood_of_garbage_ends_the_connection() {
     let builder = Client::builder().with(|options| options.backoff.attempts = 1);
     let client = builder.connect(script.once()).await.unwrap();
     let error = client.tools().all().await.unwrap_err();
-    assert!(error.to_string().contains("no message"), "{error}");
+    assert!(error.to_string().contains("invalid messages"), "{error}");
 }
 
 #[tokio::test]
-async fn a_message_that_never_ends_is_cut_off() {
+async fn an_oversized_message_closes_the_connection() {
     let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
         Some("tools/list") => peer.send_text(&"x".repeat(100_000)),
         _ => handshake(message, peer),
@@ -89,7 +89,7 @@ async fn a_message_that_never_ends_is_cut_off() {
 }
 
 #[tokio::test]
-async fn deep_and_odd_results_are_errors_or_read() {
+async fn malformed_results_are_errors_and_tolerable_ones_are_read() {
     let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
     for (answer, good) in [
         (format!(r#"{{"tools":{deep}}}"#), false),
@@ -117,8 +117,8 @@ async fn deep_and_odd_results_are_errors_or_read() {
 }
 
 #[tokio::test]
-async fn endless_pages_are_stopped_and_circles_found() {
-    for (circular, word) in [(false, "more than 20 pages"), (true, "again and again")] {
+async fn endless_pages_and_repeated_cursors_are_errors() {
+    for (circular, word) in [(false, "more than 20 pages"), (true, "same cursor twice")] {
         let script =
             Script::new(move |message, peer: &Scripted| match message["method"].as_str() {
                 Some("tools/list") => {
@@ -138,8 +138,8 @@ async fn endless_pages_are_stopped_and_circles_found() {
     }
 }
 
-/// MCP-039: the server's own requests are answered: ping with `{}`, what nobody knows with -32601,
-/// what was never offered likewise.
+/// MCP-039: requests from the server are answered: ping with `{}`, unknown methods and undeclared
+/// capabilities with -32601.
 #[tokio::test]
 async fn requests_of_the_server_are_answered() {
     let script = Script::new(handshake);
@@ -168,9 +168,9 @@ async fn requests_of_the_server_are_answered() {
     }
 }
 
-/// MCP-038: a response nobody asked for, or a second one, changes nothing.
+/// MCP-038: unsolicited and duplicate responses are ignored.
 #[tokio::test]
-async fn stray_responses_change_nothing() {
+async fn unsolicited_responses_are_ignored() {
     let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
         Some("tools/call") => {
             for id in
@@ -190,10 +190,10 @@ async fn stray_responses_change_nothing() {
     }
 }
 
-/// MCP-034, MCP-093, INT-089: a connection that breaks is opened again with the handshake; what is
-/// safe is repeated, what is not is reported.
+/// MCP-034, MCP-093, INT-089: a lost connection is reopened with the handshake; idempotent requests
+/// are retried, others fail.
 #[tokio::test(start_paused = true)]
-async fn a_lost_connection_is_opened_again() {
+async fn a_lost_connection_is_reopened() {
     let script = Script::new(|message, peer: &Scripted| {
         let first = peer.connection() == 1;
         match message["method"].as_str() {
@@ -237,9 +237,9 @@ async fn a_lost_connection_is_opened_again() {
     client.call_tool("look", json!({})).repeatable().await.unwrap();
 }
 
-/// MCP-069: delays grow, and after the limit the error says what is wrong.
+/// MCP-069: delays grow, and after the last attempt the error has the cause.
 #[tokio::test(start_paused = true)]
-async fn reconnecting_gives_up_in_the_end() {
+async fn reconnecting_stops_after_the_last_attempt() {
     let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
         Some("ping") => peer.hang_up(),
         _ => handshake(message, peer),
@@ -262,7 +262,7 @@ async fn reconnecting_gives_up_in_the_end() {
     assert!(delays.windows(2).all(|pair| pair[1] > pair[0]), "{delays:?}");
 }
 
-/// MCP-070: two pings that are missed mean that the server is gone.
+/// MCP-070: two missed pings close the connection.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_misses_pings_is_lost() {
     let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
@@ -279,9 +279,9 @@ async fn a_server_that_misses_pings_is_lost() {
     assert_eq!(script.connections(), 2);
 }
 
-/// A subscription outlives its connection, and says so.
+/// A subscription survives a reconnection and reports it.
 #[tokio::test(start_paused = true)]
-async fn a_subscription_is_taken_up_again() {
+async fn a_subscription_is_renewed_after_a_reconnection() {
     let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
         Some("resources/subscribe") => {
             peer.send(result(message, json!({})));
@@ -301,9 +301,9 @@ async fn a_subscription_is_taken_up_again() {
     script.until(|message| message["method"] == "resources/unsubscribe").await;
 }
 
-/// The era is found by any error that is not one of the new era, and by death.
+/// Any error that 2026-07-28 does not define, and a lost connection, lead to `initialize`.
 #[tokio::test(start_paused = true)]
-async fn the_era_of_a_server_is_found() {
+async fn the_revision_of_a_server_is_negotiated() {
     let refuse = |code: i64, data: Value| {
         move |message: &Value, peer: &Scripted| match message["method"].as_str() {
             Some("server/discover") => peer.send(json!({"jsonrpc": "2.0", "id": message["id"],
@@ -323,7 +323,7 @@ async fn the_era_of_a_server_is_found() {
     let script = Script::new(refuse(-32022, json!({"supported": ["2099-01-01"]})));
     let error = Client::builder().connect(script.connector()).await.unwrap_err();
     assert!(error.to_string().contains("2099-01-01"), "{error}");
-    // One that refuses the revision of the handshake says which it speaks.
+    // A server that rejects the revision lists the ones it supports.
     let script = Script::new(|message, peer: &Scripted| {
         let version = &message["params"]["protocolVersion"];
         if message["method"] != "initialize" || version == "2024-11-05" {
@@ -335,7 +335,7 @@ async fn the_era_of_a_server_is_found() {
     });
     let client = Client::builder().connect(script.connector()).await.unwrap();
     assert_eq!(client.server().await.unwrap().revision, Revision::V2024_11_05);
-    // One that dies of the question is asked in the old words after it was started anew.
+    // A server that exits on `server/discover` gets `initialize` on the next connection.
     let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
         Some("server/discover") => peer.hang_up(),
         _ => handshake(message, peer),
@@ -345,7 +345,7 @@ async fn the_era_of_a_server_is_found() {
         (client.server().await.unwrap().revision, script.connections()),
         (Revision::V2025_11_25, 2)
     );
-    // A version nobody here speaks.
+    // An unknown version.
     let script = Script::new(|message, peer: &Scripted| {
         peer.send(result(message, json!({"protocolVersion": "1999-01-01", "capabilities": {}})));
     });
@@ -353,9 +353,9 @@ async fn the_era_of_a_server_is_found() {
     assert!(error.to_string().contains("1999-01-01"), "{error}");
 }
 
-/// A modern server that is only slow is not taken for an old one.
+/// A slow 2026-07-28 server is not mistaken for an older one.
 #[tokio::test(start_paused = true)]
-async fn a_slow_modern_server_stays_modern() {
+async fn a_slow_server_is_not_taken_for_an_older_revision() {
     let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
         Some("server/discover") => peer.send_after(
             Duration::from_secs(5),
@@ -372,18 +372,18 @@ async fn a_slow_modern_server_stays_modern() {
     assert_eq!(client.server().await.unwrap().revision, Revision::V2026_07_28);
 }
 
-/// A server that asks for ever more input, or for what it may not ask, is stopped.
+/// Endless and invalid `input_required` results fail the request.
 #[tokio::test(start_paused = true)]
-async fn endless_rounds_are_stopped() {
+async fn endless_input_rounds_are_errors() {
     for (input, word) in [
         (json!({"requestState": "again"}), "asked for input"),
-        (json!({"inputRequests": {"a": {"method": "tools/call", "params": {}}}}), "may not ask"),
+        (json!({"inputRequests": {"a": {"method": "tools/call", "params": {}}}}), "invalid input"),
         (
             json!({"inputRequests": {"a": {"method": "elicitation/create", "params": {}}}}),
-            "may not ask",
+            "invalid input",
         ),
         (json!({}), "inputRequests or requestState"),
-        (json!({"requestState": 7}), "must be a text"),
+        (json!({"requestState": 7}), "must be a string"),
     ] {
         let script =
             Script::new(move |message, peer: &Scripted| match message["method"].as_str() {
@@ -407,9 +407,9 @@ async fn endless_rounds_are_stopped() {
     }
 }
 
-/// A server that asks without end is refused beyond a number, and cannot fill the memory.
+/// The number of concurrent requests from a server is limited.
 #[tokio::test]
-async fn a_flood_of_questions_is_refused() {
+async fn a_flood_of_server_requests_is_rejected() {
     struct Slow;
     impl mcp_flow_client::Host for Slow {
         fn capabilities(&self) -> mcp_flow_client::model::ClientCapabilities {
@@ -438,10 +438,10 @@ async fn a_flood_of_questions_is_refused() {
     let refused = script.until(|message| message["id"] == "full").await;
     assert_eq!(refused["error"]["data"]["name"], "RATE_LIMITED");
     let taken = script.received().iter().any(|message| message["id"] == "again");
-    assert!(!taken, "the place of the cancelled one was free");
+    assert!(!taken, "cancelling one made room for another");
 }
 
-/// A person who says yes to everything.
+/// A host that answers every prompt with `yes`.
 struct Obliging;
 
 impl Host for Obliging {
@@ -450,9 +450,9 @@ impl Host for Obliging {
     }
 }
 
-/// INT-088: a session that has expired is begun anew, once, and the host is told.
+/// INT-088: an expired session is restarted once, with a warning event.
 #[tokio::test]
-async fn an_expired_session_is_begun_anew() {
+async fn an_expired_session_is_restarted_once() {
     for expiring in [1, 2] {
         let starts = AtomicU32::new(0);
         let script = Script::new(move |message, peer| match message["method"].as_str() {
@@ -479,9 +479,9 @@ async fn an_expired_session_is_begun_anew() {
         let held = client.converse("any", serde_json::Map::new()).await;
         let started = script.received().into_iter();
         let started = started.filter(|message| message["method"] == "interaction.start").count();
-        assert_eq!(started, 2, "it is tried again once");
+        assert_eq!(started, 2, "it is restarted once");
         let warned = within("a warning", events.next()).await;
-        let Some(Event::Warning(told)) = warned else { panic!("nothing was told") };
+        let Some(Event::Warning(told)) = warned else { panic!("no warning") };
         assert!(told.contains("expired"), "{told}");
         match expiring {
             1 => assert_eq!(held.unwrap().data["sessionId"], "2"),
@@ -490,9 +490,9 @@ async fn an_expired_session_is_begun_anew() {
     }
 }
 
-/// INT-096: a server that takes no answer at all is given up on, though every answer keeps its rules.
+/// INT-096: a server that rejects every answer leads to an error, though all answers are valid.
 #[tokio::test]
-async fn endless_rejections_are_stopped() {
+async fn endless_rejections_are_errors() {
     let script = Script::new(|message, peer| match message["method"].as_str() {
         Some("capabilities") => peer.send(result(message, json!({"interactive": true}))),
         Some("interaction.start") => peer.send(result(
@@ -508,5 +508,5 @@ async fn endless_rejections_are_stopped() {
     });
     let client = Client::builder().host(Obliging).connect(script.connector()).await.unwrap();
     let error = client.converse("any", serde_json::Map::new()).await.unwrap_err();
-    assert!(error.to_string().contains("no good answer"), "{error}");
+    assert!(error.to_string().contains("too many invalid answers"), "{error}");
 }

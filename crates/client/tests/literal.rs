@@ -1,5 +1,5 @@
-//! A server that keeps to seed 000 and to nothing of ours: questions without turn or key, prompts
-//! that are repeated after a rejection, and an end that is sent.
+//! A server that implements seed 000 only: prompts without turn or key, prompts repeated after a
+//! rejection, and a pushed completion.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::support::{Script, Scripted, handshake, result};
 
-/// Answers with one of these after the other, and then not at all; remembers the questions.
+/// Gives these answers in order, and then none; records the prompts.
 #[derive(Clone, Default)]
 struct Typing {
     answers: Arc<Mutex<Vec<&'static str>>>,
@@ -26,7 +26,7 @@ impl Typing {
         Self { answers: Arc::new(Mutex::new(answers)), asked: Arc::default() }
     }
 
-    /// What was asked, and whether after a rejection.
+    /// Messages of the prompts, and whether each followed a rejection.
     fn asked(&self) -> Vec<(String, bool)> {
         self.asked.lock().unwrap().clone()
     }
@@ -50,7 +50,7 @@ impl Host for Typing {
     }
 }
 
-/// How long it takes to type an answer, by a clock that stands still otherwise.
+/// Time to type an answer, on the paused clock.
 const TYPING: Duration = Duration::from_secs(2);
 
 fn push(peer: &Scripted, id: &str, method: &str, mut params: Value) {
@@ -68,7 +68,7 @@ fn complete(peer: &Scripted) {
     push(peer, "end", "interaction.complete", end);
 }
 
-/// What happens about a session whose name is `s` until it ends.
+/// Serves the session `s` until it ends.
 fn begin(message: &Value, peer: &Scripted) {
     match message["method"].as_str() {
         Some("capabilities") => peer.send(result(message, json!({"interactive": true}))),
@@ -85,8 +85,8 @@ fn begin(message: &Value, peer: &Scripted) {
     }
 }
 
-/// INT-087: a prompt that a server repeats after a rejection is one question with the rejection,
-/// whether it comes before the response, after it, or when the question is asked again already.
+/// INT-087: a prompt repeated after a rejection is asked once, with the rejection, whether it arrives
+/// before the response, after it, or while the question is already asked again.
 #[tokio::test(start_paused = true)]
 async fn a_repeated_prompt_is_one_question() {
     for order in ["before", "after", "late", "never"] {
@@ -134,12 +134,12 @@ async fn a_repeated_prompt_is_one_question() {
     }
 }
 
-/// INT-047: an end that comes while a question is open ends the conversation; the question is
-/// withdrawn.
+/// INT-047: a completion that arrives while a prompt is open ends the session and withdraws the
+/// prompt.
 #[tokio::test]
-async fn the_end_withdraws_the_question() {
+async fn completion_withdraws_the_open_prompt() {
     let script = Script::new(|message, peer: &Scripted| match message["id"].as_str() {
-        // The question is there, and nobody answers it.
+        // The prompt has arrived and is not answered.
         Some("first") => complete(peer),
         _ => begin(message, peer),
     });
@@ -148,8 +148,7 @@ async fn the_end_withdraws_the_question() {
     assert_eq!(held.unwrap().summary.as_deref(), Some("done"));
 }
 
-/// An answer to what is not asked any more is not sent: neither after the end, nor to another
-/// question.
+/// An answer is not sent after the session has ended or asks another question.
 #[tokio::test]
 async fn a_late_answer_is_not_sent() {
     let script = Script::new(begin);
@@ -162,7 +161,7 @@ async fn a_late_answer_is_not_sent() {
         let params = json!({"sessionId": "s", "prompt": other, "result": {"success": true}});
         script.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         script.until(|message| message["id"] == id).await;
-        assert_eq!(conversation.answer(json!("a@b.example")).await.unwrap(), Verdict::Outdated);
+        assert_eq!(conversation.answer(json!("a@b.example")).await.unwrap(), Verdict::Superseded);
         match (conversation.next().await.unwrap(), id) {
             (Turn::Question(question), "other") => {
                 assert_eq!(question.prompt.message, "How many?");
@@ -175,9 +174,9 @@ async fn a_late_answer_is_not_sent() {
     assert!(!responds.iter().any(|message| message["method"] == "interaction.respond"));
 }
 
-/// INT-056: a state that tells of an end without a result, as seed 000 has it, is an end.
+/// INT-056: a final state without a result, as in seed 000, ends the session.
 #[tokio::test(start_paused = true)]
-async fn an_end_that_was_not_sent_is_found_in_the_state() {
+async fn a_completion_that_was_not_pushed_is_read_from_the_state() {
     let script = Script::new(|message, peer: &Scripted| match message["method"].as_str() {
         Some("interaction.respond") => peer.send(result(message, json!({"accepted": true}))),
         Some("interaction.getState") => {

@@ -4,4 +4,5 @@
 
 mod hostile;
 mod literal;
+mod sessions;
 mod support;

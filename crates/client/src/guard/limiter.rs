@@ -1,10 +1,10 @@
-//! How often each server may do something (PAT-055).
+//! Rate limits per server (PAT-055).
 
 use std::time::Instant;
 
 use mcp_flow_rate::{Buckets, Rate};
 
-/// Counts by server.
+/// Rate limiter with a token bucket for each server.
 #[derive(Debug)]
 pub(super) struct Limiter {
     rate: Rate,
@@ -16,7 +16,7 @@ impl Limiter {
         Self { rate, servers: Buckets::default() }
     }
 
-    /// Counts one more, if there may be.
+    /// Takes a token; false if the server has exceeded its rate.
     pub(super) fn admits(&self, server: &str) -> bool {
         self.servers.take(server, self.rate, Instant::now()).is_ok()
     }

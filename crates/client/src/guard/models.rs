@@ -1,4 +1,4 @@
-//! Models that servers may ask, and which of them is asked (PAT-050).
+//! Models for sampling, and model selection (PAT-050).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use mcp_flow_proto::model::{CreateMessage, ModelPreferences, SampleResult};
 
 use crate::host::SampleRefusal;
 
-/// Something that answers like a model: a command, an endpoint, a function.
+/// Runs sampling requests: a command, an HTTP endpoint, a function.
 pub trait Backend: Send + Sync + 'static {
-    /// Answers. The caller limits the time.
+    /// Completes a request. The caller applies the timeout.
     fn ask(&self, request: CreateMessage) -> BoxFuture<'_, Result<SampleResult, String>>;
 
-    /// Whether it can be offered tools. Defaults to no.
+    /// Returns whether requests may offer tools. Defaults to no.
     fn takes_tools(&self) -> bool {
         false
     }
 }
 
-/// A model: what it is called, what it is good at, and what answers for it.
+/// A model: its name, its ratings and its backend.
 #[derive(Clone)]
 pub struct Model {
     name: String,
@@ -31,7 +31,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// A model of middling price, speed and cleverness.
+    /// Creates a model with ratings of 0.5.
     pub fn new(name: impl Into<String>, backend: impl Backend) -> Self {
         Self {
             name: name.into(),
@@ -43,28 +43,28 @@ impl Model {
         }
     }
 
-    /// Says how cheap, how fast and how clever it is, each from 0 to 1.
+    /// Sets the ratings for cost (1 is cheapest), speed and intelligence, each from 0 to 1.
     #[must_use]
     pub fn good_at(mut self, cheap: f64, fast: f64, clever: f64) -> Self {
         (self.cheap, self.fast, self.clever) = (cheap, fast, clever);
         self
     }
 
-    /// Sets how long an answer may take. Defaults to two minutes.
+    /// Sets the timeout for an answer. Defaults to two minutes.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// What it is called.
+    /// Name of the model.
     pub fn name(&self) -> &str {
         &self.name
     }
 
     pub(super) async fn ask(&self, request: CreateMessage) -> Result<SampleResult, SampleRefusal> {
         if request.needs_tools() && !self.backend.takes_tools() {
-            let why = format!("{} cannot be offered tools", self.name);
+            let why = format!("{} does not support tools", self.name);
             return Err(SampleRefusal::Model(why));
         }
         match tokio::time::timeout(self.limit, self.backend.ask(request)).await {
@@ -73,9 +73,9 @@ impl Model {
         }
     }
 
-    /// How well it fits, by what the server finds important.
+    /// Score of the model: its ratings weighted by the server's priorities.
     fn worth(&self, preferences: &ModelPreferences) -> f64 {
-        // What is no number says nothing about what is important.
+        // NaN and infinite priorities are ignored.
         let number = |priority: Option<f64>| priority.filter(|number| number.is_finite());
         let weight = |priority| number(priority).unwrap_or(0.0).clamp(0.0, 1.0);
         weight(preferences.cost_priority) * self.cheap
@@ -90,20 +90,20 @@ impl std::fmt::Debug for Model {
     }
 }
 
-/// The models there are, the usual one first.
+/// Configured models, the default first.
 #[derive(Clone, Debug, Default)]
 pub struct Models {
     list: Vec<Model>,
 }
 
 impl Models {
-    /// These models.
+    /// Creates the list, with the default model first.
     pub fn new(list: impl IntoIterator<Item = Model>) -> Self {
         Self { list: list.into_iter().collect() }
     }
 
-    /// The model to ask: the first hint that is part of a name decides; among several that fit, or
-    /// without a hint that does, what the server finds important; otherwise the usual one.
+    /// Selects a model: by the first hint that is part of a name, then by the server's priorities,
+    /// else the default.
     pub fn choose(&self, preferences: Option<&ModelPreferences>) -> Option<&Model> {
         let Some(preferences) = preferences else { return self.list.first() };
         let hints = preferences.hints.iter().filter_map(|hint| hint.name.as_deref());
@@ -123,7 +123,7 @@ impl Models {
     }
 }
 
-/// The one of most worth, the first among equals.
+/// The model with the highest score, the first among equals.
 fn best<'a>(
     models: impl Iterator<Item = &'a Model>,
     preferences: &ModelPreferences,
@@ -134,7 +134,7 @@ fn best<'a>(
     })
 }
 
-/// How many hints are looked at.
+/// Maximum number of hints considered.
 const MOST_HINTS: usize = 32;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What may happen, by server.
+//! Approval policies by server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,16 +6,16 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What may happen.
+/// Policy for a kind of request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// Only what a person allows each time.
+    /// Ask for approval each time.
     #[default]
     Ask,
-    /// Anything.
+    /// Allow without asking.
     Allow,
-    /// Nothing.
+    /// Deny without asking.
     Deny,
 }
 
@@ -42,13 +42,13 @@ impl fmt::Display for Policy {
     }
 }
 
-/// What is no policy.
+/// Error for a text that names no policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a policy is one of ask, allow, deny")]
 pub struct UnknownPolicy;
 
-/// A policy for all servers, and others for some of them, by how the user reaches them: a URL, a
-/// command. What a server calls itself counts for nothing here.
+/// Default policy, with exceptions by the server's target: the URL or command the user gave. The name
+/// that a server gives itself is ignored.
 ///
 /// ```
 /// use mcp_flow_client::guard::{Policy, Rules};
@@ -65,39 +65,39 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The same for all servers.
+    /// Creates a table with the same policy for all servers.
     pub fn new(default: Policy) -> Self {
         Self { default, servers: BTreeMap::new() }
     }
 
-    /// Another one for this server.
+    /// Sets the policy for one server.
     #[must_use]
     pub fn server(mut self, target: impl Into<String>, policy: Policy) -> Self {
         self.servers.insert(target.into(), policy);
         self
     }
 
-    /// What counts for a server.
+    /// The policy that applies to a server.
     pub fn for_server(&self, target: &str) -> Policy {
         self.servers.get(target).copied().unwrap_or(self.default)
     }
 
-    /// Whether it is forbidden in so many words.
+    /// Returns whether the policy for a server is deny.
     pub(super) fn denies(&self, target: &str) -> bool {
         self.for_server(target) == Policy::Deny
     }
 }
 
-/// What may happen: calls of tools, questions to a model, its answers, questions to the person.
+/// Policies for tool calls, sampling requests, sampling answers and elicitations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policies {
-    /// Calls of tools.
+    /// Tool calls.
     pub calls: Rules,
-    /// What a server wants to ask a model.
+    /// Sampling requests.
     pub sampling: Rules,
-    /// What the model answered, before the server sees it.
+    /// Answers of the model, before they are sent to the server.
     pub answers: Rules,
-    /// What a server wants to ask the person.
+    /// Elicitations.
     pub questions: Rules,
 }

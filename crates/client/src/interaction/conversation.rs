@@ -1,4 +1,4 @@
-//! A conversation, held step by step.
+//! Handle of an interaction session: the next prompt, answering it, cancelling.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -9,23 +9,25 @@ use tokio::sync::mpsc;
 use super::pushed::{Pushed, Registration, Starting};
 use super::question::Question;
 use crate::client::Client;
-use crate::error::Error;
+use crate::error::{Error, ServerError};
 use crate::host::ProposedCall;
 
-/// A conversation with a tool, under way on the server. Dropped, it stays there, and can be taken
-/// up again by [`Client::resume`].
+/// Handle of a session on the server. Dropping it leaves the session open; [`Client::resume`]
+/// continues it.
 #[derive(Debug)]
 pub struct Conversation {
     client: Client,
     session: String,
-    /// What stands for the session where the server keeps none.
+    /// The session itself, as a token, if the server is stateless.
     token: Option<String>,
     next: Next,
-    /// The last turn whose answer was accepted, where the server names turns.
+    /// The caller has seen the open question, or the one that it repeats.
+    is_seen: bool,
+    /// `turnId` of the last accepted answer.
     answered: Option<u64>,
-    /// The rejected question was shown again before the server repeated it, which it still may.
+    /// The rejected question was shown again; the server may still repeat it.
     is_retry_due: bool,
-    /// The server cannot be asked what is next, only how the session stands.
+    /// The server lacks `interaction.continue`; `interaction.getState` is used instead.
     lacks_continue: bool,
     pushed: mpsc::Receiver<Pushed>,
     _registration: Registration,
@@ -33,52 +35,55 @@ pub struct Conversation {
 
 #[derive(Clone, Debug)]
 enum Next {
-    /// Nobody has said yet.
+    /// Not known yet.
     Unknown,
     Question(Box<Question>),
-    /// The answer to it was rejected. The server may ask again in words of its own (C-09).
+    /// Its answer was rejected. The server may repeat it with another message (C-09).
     Rejected(Box<Question>),
     Finished(Finished),
+    /// The server ended the session, as by its expiry.
+    Failed(Box<ServerError>),
 }
 
-/// What comes next in a conversation.
+/// Next step of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Turn {
-    /// This is asked.
+    /// A prompt to answer.
     Question(Box<Question>),
-    /// It is over.
+    /// The session has ended.
     Finished(Finished),
 }
 
-/// How a conversation ended.
+/// Result of a session.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Finished {
-    /// The session it was; none for a call that took everything upfront.
+    /// Id of the session; `None` for a plain tool call.
     pub session: Option<String>,
-    /// Whether it led to what it was for.
+    /// True if it succeeded.
     pub success: bool,
-    /// What it led to.
+    /// Result for programs.
     pub data: Value,
-    /// The same for people.
+    /// Result for users.
     pub summary: Option<String>,
-    /// What went wrong, if something did.
+    /// Error, if it failed.
     pub error: Option<Value>,
 }
 
-/// What the server says to an answer.
+/// The server's response to an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// It was taken.
+    /// Accepted.
     Accepted,
-    /// It was not, for this reason; the question stands.
+    /// Rejected by validation; the question stays open.
     Rejected(Violation),
-    /// It was not sent: the conversation had ended or asked something else meanwhile.
-    Outdated,
+    /// Not sent: the session has ended, or asks another question than the one that
+    /// [`next`](Conversation::next) returned. Call `next` for the open one.
+    Superseded,
 }
 
 impl Client {
-    /// Begins a conversation with a tool.
+    /// Starts a session of a flow. `initial` answers prompts in advance, by key.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -95,7 +100,7 @@ impl Client {
     ///     match conversation.answer(json!(answer)).await? {
     ///         Verdict::Accepted => {}
     ///         Verdict::Rejected(_) => assert_eq!(question.prompt.message, "Enter email"),
-    ///         Verdict::Outdated => panic!("nobody else takes part"),
+    ///         Verdict::Superseded => panic!("no other client answers"),
     ///     }
     /// }
     /// let Turn::Finished(finished) = conversation.next().await? else { panic!("it asks on") };
@@ -112,7 +117,7 @@ impl Client {
         let definition = self.listed_tool(tool);
         let call = ProposedCall { tool, arguments: &initial, definition: definition.as_deref() };
         self.shared.approve(&link, &call).await?;
-        // Questions may be sent before the result that names the session has been looked at.
+        // Prompts may be pushed before the result with the session id is processed.
         let starting = self.shared.conversations.starting();
         let params = Map::from_iter([
             ("toolName".to_owned(), json!(tool)),
@@ -120,7 +125,7 @@ impl Client {
         ]);
         let result = self.interaction("interaction.start", params).await?;
         let Some(session) = result.get("sessionId").and_then(Value::as_str) else {
-            return Err(Error::Protocol("interaction.start gives no sessionId".to_owned()));
+            return Err(Error::Protocol("interaction.start returned no sessionId".to_owned()));
         };
         let mut conversation = Conversation::new(self, session, starting);
         conversation.take(&result);
@@ -133,7 +138,7 @@ impl Client {
         Ok(conversation)
     }
 
-    /// Takes a conversation up again that was left, here or elsewhere.
+    /// Resumes a session that was left open, by this client or another one of the same user.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -144,7 +149,7 @@ impl Client {
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// let session = client.begin("wizard", Map::new()).await?.session().to_owned();
-    /// // Later, perhaps by another client of the same person.
+    /// // Later, perhaps by another client of the same user.
     /// let Turn::Question(question) = client.resume(&session).next().await? else { panic!("it is over") };
     /// assert_eq!(question.prompt.message, "Enter name");
     /// # Ok(())
@@ -163,6 +168,7 @@ impl Conversation {
             session: session.to_owned(),
             token: None,
             next: Next::Unknown,
+            is_seen: false,
             answered: None,
             is_retry_due: false,
             lacks_continue: false,
@@ -171,12 +177,14 @@ impl Conversation {
         }
     }
 
-    /// The name of the session, by which it can be taken up again.
+    /// Id of the session.
     pub fn session(&self) -> &str {
         &self.session
     }
 
-    /// What comes next, waiting for it as long as the server says that it is at work.
+    /// Waits for the next question or the end of the session, as long as the server reports that it
+    /// is at work. A session that expires meanwhile fails at once with the server's error
+    /// `SESSION_EXPIRED`, whose data names the limit.
     pub async fn next(&mut self) -> Result<Turn, Error> {
         let limit = self.client.shared.options.total_limit;
         let begun = Instant::now();
@@ -184,6 +192,7 @@ impl Conversation {
             self.heed_pushed();
             match &self.next {
                 Next::Question(question) => {
+                    self.is_seen = true;
                     let session = Some(self.session.clone());
                     return Ok(Turn::Question(Box::new(Question { session, ..*question.clone() })));
                 }
@@ -191,9 +200,10 @@ impl Conversation {
                     let session = Some(self.session.clone());
                     return Ok(Turn::Finished(Finished { session, ..finished.clone() }));
                 }
+                Next::Failed(error) => return Err(Error::Server(*error.clone())),
                 Next::Unknown | Next::Rejected(_) => {}
             }
-            // A server that sends what is next has mostly sent it by now.
+            // A server that pushes has usually done so within this time.
             match tokio::time::timeout(POLL, self.pushed.recv()).await {
                 Ok(Some(pushed)) => {
                     self.heed(pushed);
@@ -204,14 +214,20 @@ impl Conversation {
         Err(Error::Timeout { what: "the next question".to_owned(), limit })
     }
 
-    /// Answers the question.
+    /// Answers the question that [`next`](Self::next) returned last. An answer to any other question
+    /// is not sent.
     pub async fn answer(&mut self, value: Value) -> Result<Verdict, Error> {
-        if self.heed_pushed() || matches!(self.next, Next::Finished(_)) {
-            return Ok(Verdict::Outdated);
-        }
+        self.heed_pushed();
         let turn = match &self.next {
-            Next::Question(question) | Next::Rejected(question) => question.turn,
-            Next::Unknown | Next::Finished(_) => None,
+            Next::Question(question) | Next::Rejected(question) if self.is_seen => question.turn,
+            Next::Failed(error) => return Err(Error::Server(*error.clone())),
+            Next::Unknown => {
+                let what = "no question is open; call `next` before `answer`";
+                return Err(Error::Usage(what.to_owned()));
+            }
+            Next::Question(_) | Next::Rejected(_) | Next::Finished(_) => {
+                return Ok(Verdict::Superseded);
+            }
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let mut response = json!({"value": value, "timestamp": u64::try_from(now).unwrap_or(0)});
@@ -222,7 +238,7 @@ impl Conversation {
         params.insert("response".to_owned(), response);
         let mut request = self.client.interaction("interaction.respond", params);
         if turn.is_some() {
-            // An answer that names its turn is taken once, however often it comes.
+            // With a turn id the answer is idempotent.
             request = request.repeatable();
         }
         let result = request.await?;
@@ -231,6 +247,7 @@ impl Conversation {
         if result.get("accepted").and_then(Value::as_bool) == Some(true) {
             self.answered = turn.or(self.answered);
             self.next = Next::Unknown;
+            self.is_seen = false;
             self.take(&result);
             return Ok(Verdict::Accepted);
         }
@@ -249,14 +266,14 @@ impl Conversation {
         Ok(Verdict::Rejected(violation))
     }
 
-    /// Ends the conversation.
+    /// Cancels the session.
     pub async fn cancel(self, reason: Option<&str>) -> Result<(), Error> {
         let mut params = self.params();
         params.extend(reason.map(|reason| ("reason".to_owned(), json!(reason))));
         self.client.interaction("interaction.cancel", params).await.map(|_| ())
     }
 
-    /// Finishes the conversation before its end, with what there is, if the tool can do that.
+    /// Completes the session early with the answers so far, if the flow allows that.
     pub async fn finish(self) -> Result<Value, Error> {
         let params = self.params();
         let result = self.client.interaction("interaction.complete", params).await?;
@@ -269,8 +286,7 @@ impl Conversation {
         params
     }
 
-    /// Completes when an answer to the open question would come too late: the conversation has
-    /// ended, or asks something else.
+    /// Waits until the open question is obsolete: the session has ended, or asks another one.
     pub(super) async fn moved_on(&mut self) {
         loop {
             match self.pushed.recv().await {
@@ -284,20 +300,21 @@ impl Conversation {
         }
     }
 
-    /// Takes in everything the server has sent so far; returns whether it makes the open question
-    /// obsolete.
-    fn heed_pushed(&mut self) -> bool {
-        let mut is_obsolete = false;
+    /// Applies everything that the server has pushed so far.
+    fn heed_pushed(&mut self) {
         while let Ok(pushed) = self.pushed.try_recv() {
-            is_obsolete |= self.heed(pushed);
+            self.heed(pushed);
         }
-        is_obsolete
     }
 
-    /// Takes in what the server has sent; returns whether it makes the open question obsolete.
+    /// Applies a pushed message; returns whether it makes the open question obsolete.
     fn heed(&mut self, pushed: Pushed) -> bool {
         match (pushed, &self.next) {
-            (Pushed::Progress, _) | (_, Next::Finished(_)) => false,
+            (Pushed::Progress, _) | (_, Next::Finished(_) | Next::Failed(_)) => false,
+            (Pushed::Expired(error), _) => {
+                self.next = Next::Failed(error);
+                true
+            }
             (Pushed::Finished(finished), _) => {
                 self.next = Next::Finished(finished);
                 true
@@ -310,6 +327,8 @@ impl Conversation {
                 false
             }
             (Pushed::Question(mut question), Next::Rejected(rejected)) => {
+                // The first prompt after a rejection repeats the question, unless its turn differs.
+                self.is_seen &= is_same(rejected, &question, true);
                 if question.rejection.is_none() {
                     question.rejection = rejected.rejection.clone();
                 }
@@ -318,6 +337,7 @@ impl Conversation {
             }
             (Pushed::Question(question), before) => {
                 let is_obsolete = matches!(before, Next::Question(_));
+                self.is_seen = false;
                 self.next = Next::Question(question);
                 is_obsolete
             }
@@ -328,8 +348,8 @@ impl Conversation {
         matches!((question.turn, self.answered), (Some(turn), Some(answered)) if turn <= answered)
     }
 
-    /// Finds out what is next from a server that has not sent it: the rejected question stands, and
-    /// anything else is asked for.
+    /// Polls a server that has not pushed the next step. A rejected question stays open without
+    /// polling.
     async fn look(&mut self) -> Result<(), Error> {
         if let Next::Rejected(question) = &self.next {
             self.next = Next::Question(question.clone());
@@ -339,7 +359,7 @@ impl Conversation {
         if !self.lacks_continue {
             let asked = self.client.interaction("interaction.continue", self.params());
             match asked.repeatable().await {
-                // Only some servers can be asked; all of them tell how a session stands.
+                // Not all servers have it; all have `interaction.getState`.
                 Err(Error::Server(error)) if error.code == -32601 => self.lacks_continue = true,
                 result => {
                     self.take_state(&result?);
@@ -359,7 +379,7 @@ impl Conversation {
         }
     }
 
-    /// Takes what is next out of a result that says so.
+    /// Reads the token and the next step from a result.
     fn take(&mut self, result: &Value) {
         self.take_token(result);
         let Some(next) = result.get("next") else { return };
@@ -371,7 +391,7 @@ impl Conversation {
         }
     }
 
-    /// Takes what is next out of the state of a session.
+    /// Reads the next step from the state of a session.
     fn take_state(&mut self, result: &Value) {
         self.take(result);
         if !matches!(self.next, Next::Unknown) {
@@ -387,7 +407,7 @@ impl Conversation {
         {
             let mut finished = Finished::read(result);
             if result.get("result").is_none() {
-                // Seed 000 tells the state and what was gathered, and no result.
+                // Seed 000 has the state and the accumulated data, and no result.
                 finished.success = true;
                 finished.data = result.get("accumulatedData").cloned().unwrap_or_default();
             }
@@ -398,7 +418,7 @@ impl Conversation {
 }
 
 impl Finished {
-    /// Reads `{result, summary}`.
+    /// Decodes `{result, summary}`.
     pub(super) fn read(complete: &Value) -> Self {
         let result = complete.get("result");
         let member = |name: &str| result.and_then(|result| result.get(name)).cloned();
@@ -412,8 +432,8 @@ impl Finished {
     }
 }
 
-/// Returns whether a question is the open one again: by its turn, or else as the repetition that
-/// follows a rejection, or word for word.
+/// Returns whether a pushed question repeats the open one: by its turn, or else as the repetition
+/// after a rejection, or by equality.
 fn is_same(open: &Question, pushed: &Question, is_retry_due: bool) -> bool {
     match (open.turn, pushed.turn) {
         (None, None) => is_retry_due || open.prompt == pushed.prompt,
@@ -421,7 +441,7 @@ fn is_same(open: &Question, pushed: &Question, is_retry_due: bool) -> bool {
     }
 }
 
-/// Reads why an answer was rejected.
+/// Decodes the validation error of a rejected answer.
 fn rejection(result: &Value) -> Violation {
     let said = |name: &str| {
         let validation = result.get("validation")?;
@@ -434,5 +454,5 @@ fn rejection(result: &Value) -> Violation {
     }
 }
 
-/// How long a server may take to send what is next before it is asked.
+/// Time to wait for a pushed message before polling.
 const POLL: Duration = Duration::from_millis(200);

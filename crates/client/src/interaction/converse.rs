@@ -1,4 +1,4 @@
-//! A whole conversation, answered by the host.
+//! Running a session to its end, with the host answering its prompts.
 
 use serde_json::{Map, Value, json};
 
@@ -9,11 +9,11 @@ use crate::error::{Error, ServerError};
 use crate::event::Event;
 
 impl Client {
-    /// Holds a conversation with a tool, its questions answered by the host.
+    /// Runs a flow; the host answers its prompts.
     ///
-    /// Does what [`try_converse`](Self::try_converse) does. With a server that has no conversations,
-    /// or a tool that asks nothing, everything the tool takes is asked for upfront, and sent with one
-    /// `tools/call` (INT-099).
+    /// Like [`try_converse`](Self::try_converse), but if the server lacks the interaction protocol or
+    /// the tool is not interactive, the host is asked for the arguments up front, which are sent with
+    /// one `tools/call` (INT-099).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -24,7 +24,7 @@ impl Client {
     /// use mcp_flow_client::Client;
     /// # use serde_json::{Map, json};
     ///
-    /// /// Who answers by what is asked.
+    /// /// Answers by the key of the prompt.
     /// struct Ada;
     ///
     /// impl Host for Ada {
@@ -60,12 +60,11 @@ impl Client {
         }
     }
 
-    /// Holds a conversation with a tool, its questions answered by the host; `None` if the server
-    /// holds none, or not with this tool, which is then to be called with everything upfront (C-44).
+    /// Runs a flow; the host answers its prompts. `None` if the server lacks the interaction protocol
+    /// or the tool is not interactive: call it with all arguments (C-44).
     ///
-    /// Answers are checked here before they are sent, and asked for again when they are wrong
-    /// (INT-087, INT-096). A session that expires is begun anew, once, with what was answered so far
-    /// (INT-088).
+    /// Answers are validated before they are sent, and asked for again if invalid (INT-087, INT-096).
+    /// A session that expires is restarted once, with the answers so far (INT-088).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -73,7 +72,7 @@ impl Client {
     /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
-    /// // A tool that asks nothing.
+    /// // A tool that is not interactive.
     /// let finished = client.try_converse("math.add", serde_json::Map::new()).await?;
     /// assert!(finished.is_none());
     /// # Ok(())
@@ -97,7 +96,7 @@ impl Client {
             match self.hold_noting(conversation, &mut known).await {
                 Err(Error::Server(error)) if is_gone(&error) && !again => {
                     again = true;
-                    let what = "the session has expired; the conversation begins anew";
+                    let what = "the session has expired; starting it again";
                     self.shared.tell(Event::Warning(what.to_owned()));
                 }
                 held => return held.map(Some),
@@ -105,12 +104,12 @@ impl Client {
         }
     }
 
-    /// Goes on with a conversation, its questions answered by the host.
+    /// Runs a session to its end; the host answers its prompts.
     pub async fn hold(&self, conversation: Conversation) -> Result<Finished, Error> {
         self.hold_noting(conversation, &mut Map::new()).await
     }
 
-    /// Goes on with a conversation, and notes what is answered under its key.
+    /// Runs a session to its end, and records the accepted answers by key.
     async fn hold_noting(
         &self,
         mut conversation: Conversation,
@@ -124,8 +123,8 @@ impl Client {
             };
             let answer = loop {
                 if wrong >= MOST_WRONG {
-                    let _ = conversation.cancel(Some("no good answer")).await;
-                    return Err(Error::Denied("no good answer was given".to_owned()));
+                    let _ = conversation.cancel(Some("too many invalid answers")).await;
+                    return Err(Error::Denied("too many invalid answers".to_owned()));
                 }
                 let answered = tokio::select! {
                     biased;
@@ -135,14 +134,14 @@ impl Client {
                 let value = match answered {
                     PromptAnswer::Value(value) => value,
                     PromptAnswer::Cancel(reason) => {
-                        // Whether the server hears of it changes nothing here.
+                        // The outcome is the same if the server cannot be reached.
                         let _ = conversation.cancel(reason.as_deref()).await;
                         let reason = reason.unwrap_or_else(|| "cancelled".to_owned());
                         return Err(Error::Denied(reason));
                     }
                     PromptAnswer::Leave => {
                         let session = conversation.session();
-                        return Err(Error::Denied(format!("left; take it up again as {session}")));
+                        return Err(Error::Denied(format!("left open; resume session {session}")));
                     }
                 };
                 match question.prompt.check(&value) {
@@ -154,7 +153,7 @@ impl Client {
             match conversation.answer(answer.clone()).await? {
                 Verdict::Accepted => known.extend(question.key.map(|key| (key, answer))),
                 Verdict::Rejected(_) => wrong += 1,
-                Verdict::Outdated => {}
+                Verdict::Superseded => {}
             }
         }
     }
@@ -166,17 +165,17 @@ impl Client {
     }
 }
 
-/// Whether a tool is to be called with everything upfront instead.
+/// Returns whether the tool has to be called with all arguments instead.
 fn means_upfront(error: &ServerError) -> bool {
     is(error, -7, "NOT_INTERACTIVE") || error.code == -32601
 }
 
-/// Returns whether the server does not know the session any more, by its limits or by a restart.
+/// Returns whether the session has expired or is unknown to the server.
 fn is_gone(error: &ServerError) -> bool {
     is(error, -2, "SESSION_EXPIRED") || is(error, -1, "SESSION_NOT_FOUND")
 }
 
-/// Whether this is an error of the interaction protocol, by its name or else by its number.
+/// Returns whether this is the given error of the interaction protocol, by name or else by code.
 fn is(error: &ServerError, number: i64, name: &str) -> bool {
     match error.name() {
         Some(found) => found == name,
@@ -184,8 +183,7 @@ fn is(error: &ServerError, number: i64, name: &str) -> bool {
     }
 }
 
-/// What an error of the interaction protocol means to a person; `None` for any other error
-/// (INT-090).
+/// Explains an error of the interaction protocol to a user; `None` for any other error (INT-090).
 ///
 /// ```
 /// use mcp_flow_client::ServerError;
@@ -196,23 +194,19 @@ fn is(error: &ServerError, number: i64, name: &str) -> bool {
 /// ```
 pub fn explain(error: &ServerError) -> Option<&'static str> {
     let known = [
-        (-1, "SESSION_NOT_FOUND", "the server knows no such session; it may have been erased"),
+        (-1, "SESSION_NOT_FOUND", "the session does not exist; it may have been removed"),
         (-2, "SESSION_EXPIRED", "the session has expired; start it again"),
-        (-3, "INVALID_STATE_TRANSITION", "the session stands where this cannot be done"),
-        (
-            -4,
-            "VALIDATION_FAILED",
-            "a value breaks its rules, and there is no question to go back to",
-        ),
-        (-5, "TIMEOUT", "the server took too long over this step; try again"),
-        (-6, "ALREADY_CANCELLED", "the session was cancelled before"),
-        (-7, "NOT_INTERACTIVE", "this tool asks nothing; call it with all its parameters"),
+        (-3, "INVALID_STATE_TRANSITION", "this is not possible in the session's current state"),
+        (-4, "VALIDATION_FAILED", "a value violates its validation rules"),
+        (-5, "TIMEOUT", "the server timed out; try again"),
+        (-6, "ALREADY_CANCELLED", "the session is already cancelled"),
+        (-7, "NOT_INTERACTIVE", "the tool is not interactive; call it with all its arguments"),
     ];
     known.into_iter().find(|(number, name, _)| is(error, *number, name)).map(|(_, _, text)| text)
 }
 
 impl Finished {
-    /// The end of a conversation that was no more than a call.
+    /// Converts the outcome of a tool call.
     pub(super) fn of_call(outcome: crate::ToolOutcome) -> Result<Self, Error> {
         let outcome = outcome.into_result()?;
         let text = outcome.text();
@@ -221,5 +215,5 @@ impl Finished {
     }
 }
 
-/// How many wrong answers are taken from a host before it is given up on.
+/// Maximum number of invalid answers in one session.
 const MOST_WRONG: usize = 50;

@@ -1,4 +1,7 @@
-//! What servers send about conversations unasked: questions, progress, the end.
+//! Pushed messages of interaction sessions: prompts, progress, completion and expiry.
+//!
+//! Delivers each to the handle of its session. Messages that arrive before `interaction.start` has
+//! returned the session's id are held back until it does.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -11,18 +14,20 @@ use tokio::sync::mpsc;
 use super::conversation::Finished;
 use super::question::Question;
 use crate::client::Shared;
+use crate::error::ServerError;
 use crate::link::Link;
 use crate::serve::reply;
 
-/// Something a conversation is told.
+/// Content of a pushed message.
 #[derive(Debug)]
 pub(super) enum Pushed {
     Question(Box<Question>),
     Progress,
     Finished(Finished),
+    Expired(Box<ServerError>),
 }
 
-/// The conversations under way.
+/// Sessions that have a handle in this client.
 #[derive(Debug, Default)]
 pub(crate) struct Conversations {
     table: Arc<Mutex<Table>>,
@@ -31,37 +36,60 @@ pub(crate) struct Conversations {
 #[derive(Debug, Default)]
 struct Table {
     sessions: HashMap<String, mpsc::Sender<Pushed>>,
-    /// How many are beginning, whose names nobody here knows yet.
+    /// Number of pending `interaction.start` requests, whose session ids are unknown.
     starting: usize,
-    /// What came for sessions nobody knows while some are beginning.
+    /// Messages for unknown sessions, held back while a start is pending.
     early: Vec<Early>,
 }
 
+/// A pushed message on its way to its session.
 #[derive(Debug)]
 struct Early {
     session: String,
     pushed: Pushed,
-    answer: Value,
+    /// None for a notification.
+    request: Option<PushedRequest>,
+}
+
+#[derive(Debug)]
+struct PushedRequest {
     id: RequestId,
+    acknowledgement: Value,
     link: Weak<Link>,
 }
 
-/// Takes a request of the server about a conversation (INT-029, INT-030).
+/// Handles a pushed request (INT-029, INT-030).
 ///
-/// It is acknowledged as soon as it is known whom it is for; the person's answer goes its own way.
+/// It is acknowledged once its session is known; the user's answer follows by
+/// `interaction.respond`.
 pub(crate) fn pushed(shared: &Arc<Shared>, link: &Arc<Link>, request: &Request<'_>) {
     let Ok(params) = request.params.decode::<Value>() else {
         let error = RpcError::invalid_params("params must be an object");
         return reply(link, &request.id, Err(error));
     };
-    let Some((pushed, answer)) = read(&request.method, &params) else {
+    let Some((pushed, acknowledgement)) = read(&request.method, &params) else {
         let error = RpcError::method_not_found(&request.method);
         return reply(link, &request.id, Err(error));
     };
     let session = params.get("sessionId").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let early =
-        Early { session, pushed, answer, id: request.id.clone(), link: Arc::downgrade(link) };
-    shared.conversations.take(early);
+    let id = request.id.clone();
+    let request = Some(PushedRequest { id, acknowledgement, link: Arc::downgrade(link) });
+    shared.conversations.take(Early { session, pushed, request });
+}
+
+/// Reads `interaction.expired` as the error that any later request for the session gets.
+fn read_expired(params: &Value) -> Option<(&str, ServerError)> {
+    let session = params.get("sessionId")?.as_str()?;
+    let limit = params.get("limit").and_then(Value::as_str).unwrap_or("unknown");
+    let details = match limit {
+        "inactivity" => "no answer was given in time",
+        "duration" => "it reached its maximum duration",
+        _ => "the server gave no reason",
+    };
+    let data = json!({"domain": "interaction", "name": "SESSION_EXPIRED", "sessionId": session,
+        "limit": limit, "details": details});
+    let message = format!("Session expired: {session}");
+    Some((session, ServerError { code: SESSION_EXPIRED, message, data }))
 }
 
 fn read(method: &str, params: &Value) -> Option<(Pushed, Value)> {
@@ -87,10 +115,17 @@ fn read(method: &str, params: &Value) -> Option<(Pushed, Value)> {
 }
 
 impl Conversations {
-    /// Holds back what comes for unknown sessions until it is registered or given up.
+    /// Holds back messages for unknown sessions until the guard is registered or dropped.
     pub(super) fn starting(&self) -> Starting {
         self.lock().starting += 1;
         Starting { table: self.table.clone() }
+    }
+
+    /// Ends the session that the notification `interaction.expired` names, if it is open here.
+    pub(crate) fn expire(&self, params: &Value) {
+        let Some((session, error)) = read_expired(params) else { return };
+        let pushed = Pushed::Expired(Box::new(error));
+        self.take(Early { session: session.to_owned(), pushed, request: None });
     }
 
     fn take(&self, early: Early) {
@@ -113,26 +148,27 @@ impl Conversations {
 }
 
 impl Early {
-    /// Hands it to its conversation, or refuses it if there is none (INT-033).
+    /// Delivers it to its session, or rejects it if there is none (INT-033).
     fn settle(self, session: Option<&mpsc::Sender<Pushed>>) {
-        let Some(link) = self.link.upgrade() else { return };
-        let taken = session.is_some_and(|session| session.try_send(self.pushed).is_ok());
-        let outcome = match taken {
-            true => Ok(self.answer),
+        let is_delivered = session.is_some_and(|session| session.try_send(self.pushed).is_ok());
+        let Some(PushedRequest { id, acknowledgement, link }) = self.request else { return };
+        let Some(link) = link.upgrade() else { return };
+        let outcome = match is_delivered {
+            true => Ok(acknowledgement),
             false => Err(RpcError::new(SESSION_NOT_FOUND)),
         };
-        reply(&link, &self.id, outcome);
+        reply(&link, &id, outcome);
     }
 }
 
-/// A conversation that is beginning.
+/// A pending `interaction.start`.
 #[derive(Debug)]
 pub(super) struct Starting {
     table: Arc<Mutex<Table>>,
 }
 
 impl Starting {
-    /// Names the conversation; what is sent for it is found in the channel.
+    /// Registers the session; its pushed messages arrive on the channel.
     pub(super) fn register(
         self,
         shared: &Shared,
@@ -166,7 +202,7 @@ impl Drop for Starting {
     }
 }
 
-/// Keeps a conversation known.
+/// Registration of a session, removed on drop.
 #[derive(Debug)]
 pub(super) struct Registration {
     table: Arc<Mutex<Table>>,
@@ -184,7 +220,7 @@ impl Drop for Registration {
     }
 }
 
-/// No conversation has this name.
+/// The error for a pushed message of an unknown session.
 const SESSION_NOT_FOUND: RpcErrorKind = RpcErrorKind {
     domain: "interaction",
     name: "SESSION_NOT_FOUND",
@@ -193,7 +229,10 @@ const SESSION_NOT_FOUND: RpcErrorKind = RpcErrorKind {
     message: "Session not found",
 };
 
-/// How many messages may wait for a conversation, known or beginning.
+/// The code of the error `SESSION_EXPIRED`.
+const SESSION_EXPIRED: i64 = -32002;
+
+/// Maximum number of queued messages, for one session and for all unknown ones.
 const MOST_EARLY: usize = 32;
 
 #[cfg(test)]
@@ -201,9 +240,9 @@ mod tests {
     use super::read;
     use serde_json::json;
 
-    /// INT-030, INT-046, INT-048: what the server sends is answered as the document says.
+    /// INT-030, INT-046, INT-048: pushed requests are acknowledged as specified.
     #[test]
-    fn each_request_has_its_answer() {
+    fn each_pushed_request_has_its_acknowledgement() {
         let result = json!({"success": true, "data": {"name": "Ada"}});
         for (method, params, answer) in [
             ("interaction.prompt", json!({"prompt": {}}), json!({"acknowledged": true})),

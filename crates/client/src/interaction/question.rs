@@ -1,43 +1,43 @@
-//! One question of a conversation.
+//! Prompts of interaction sessions, and their answers.
 
 use mcp_flow_session::Violation;
 use mcp_flow_session::prompt::{Progress, Prompt, PromptType, Rules};
 use serde_json::Value;
 
-/// One question of a conversation. Its texts are the server's: show them through
+/// A prompt that waits for an answer. Its texts are untrusted: show them through
 /// [`neutral`](crate::neutral).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Question {
-    /// What is asked, and the rules its answer must keep to.
+    /// Message, type and validation rules.
     pub prompt: Prompt,
-    /// What the answer is kept under, if the server says so.
+    /// Key of the answer, if the server sends one.
     pub key: Option<String>,
-    /// The session that asks; none for what is asked before a call.
+    /// Id of the session; `None` for a parameter asked for before a call.
     pub session: Option<String>,
-    /// Which turn of the conversation it is, if the server says so.
+    /// The prompt's `turnId`, if the server sends one.
     pub turn: Option<u64>,
-    /// How far the conversation has come.
+    /// Progress of the session.
     pub progress: Option<Progress>,
-    /// What was wrong with the last answer (INT-087).
+    /// Validation error of the last answer (INT-087).
     pub rejection: Option<Violation>,
-    /// The prompt as it came.
+    /// The prompt as received.
     pub raw: Value,
 }
 
-/// What the person says to a question.
+/// The host's answer to a prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PromptAnswer {
-    /// This.
+    /// Answer with this value.
     Value(Value),
-    /// Nothing; the conversation is over, perhaps for this reason.
+    /// Cancel the session, perhaps with a reason.
     Cancel(Option<String>),
-    /// Nothing for now; the conversation can be taken up later, where the server keeps it.
+    /// Leave the session open, to be resumed later.
     Leave,
 }
 
 impl Question {
-    /// Reads a prompt as a server sends it. One of an unknown kind is asked as a text.
+    /// Decodes a prompt. One of an unknown type is asked as text.
     pub(crate) fn read(raw: Value, progress: Option<&Value>) -> Self {
         let prompt = serde_json::from_value(raw.clone()).unwrap_or_else(|_| {
             let message = raw.get("message").and_then(Value::as_str).unwrap_or("?");
@@ -61,7 +61,7 @@ impl Question {
         }
     }
 
-    /// A question of our own making.
+    /// Creates a prompt for a parameter of a tool.
     pub(crate) fn of(key: &str, prompt: Prompt) -> Self {
         let raw = serde_json::to_value(&prompt).unwrap_or_default();
         let key = Some(key.to_owned());

@@ -1,4 +1,4 @@
-//! Everything a tool takes, asked for before it is called (INT-099, PAT-027).
+//! Collecting a tool's arguments before the call, from its input schema (INT-099, PAT-027).
 
 use mcp_flow_session::prompt::{Choice, Prompt, PromptType};
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::error::Error;
 
 impl Client {
-    /// Asks the host for every parameter of a tool that is not given, and calls it.
+    /// Asks the host for all missing arguments of a tool, and calls it.
     pub(super) async fn call_upfront(
         &self,
         tool: &str,
@@ -21,8 +21,8 @@ impl Client {
         Finished::of_call(outcome)
     }
 
-    /// Asks the host for parameters of a tool that are not given: the required ones, or all.
-    /// What comes back fits the tool's schema.
+    /// Asks the host for a tool's missing arguments, the required ones or all. The result is valid
+    /// according to the tool's input schema.
     pub async fn gather(
         &self,
         tool: &str,
@@ -47,7 +47,7 @@ impl Client {
         Ok(given)
     }
 
-    /// Asks until the answer is good; none if there is none and need not be.
+    /// Asks until the answer is valid; `None` for an empty answer to an optional parameter.
     async fn one(&self, mut question: Question) -> Result<Option<Value>, Error> {
         for _ in 0..MOST_WRONG {
             let value = match self.ask_host(&question).await? {
@@ -63,11 +63,11 @@ impl Client {
                 Err(violation) => question.rejection = Some(violation),
             }
         }
-        Err(Error::Denied("no good answer was given".to_owned()))
+        Err(Error::Denied("too many invalid answers".to_owned()))
     }
 }
 
-/// The parameters of a schema as questions, in its order.
+/// Converts the properties of a schema to prompts, in order.
 pub(crate) fn questions(schema: &Map<String, Value>) -> Vec<Question> {
     let required = schema.get("required").and_then(Value::as_array);
     let is_required =
@@ -119,7 +119,7 @@ fn question(name: &str, property: &Value, required: bool) -> Question {
     Question::of(name, prompt)
 }
 
-/// The one type a value may have, beside null.
+/// The single type of a property, ignoring null.
 fn kind_of(property: &Value) -> Option<&str> {
     match property.get("type")? {
         Value::String(kind) => Some(kind),
@@ -137,7 +137,7 @@ fn choice(value: &Value) -> Choice {
     Choice { value: value.clone(), label }
 }
 
-/// How many wrong answers are taken for one parameter.
+/// Maximum number of invalid answers for one parameter.
 const MOST_WRONG: usize = 20;
 
 #[cfg(test)]
@@ -145,10 +145,9 @@ mod tests {
     use super::{PromptType, questions};
     use serde_json::json;
 
-    /// INT-099, MCP-036: every property is asked for, told apart by its type and whether it must
-    /// be there.
+    /// INT-099, MCP-036: each property becomes a prompt of its type, required or optional.
     #[test]
-    fn a_schema_becomes_questions() {
+    fn a_schema_becomes_prompts() {
         let schema = json!({
             "properties": {
                 "name": {"type": "string", "minLength": 2, "description": "Yours"},

@@ -1,4 +1,4 @@
-//! A server that follows a script, over in-memory pipes.
+//! A scripted server over in-memory pipes.
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
@@ -12,7 +12,7 @@ use tokio::sync::{Notify, mpsc};
 
 type Act = dyn Fn(&Value, &Scripted) + Send + Sync;
 
-/// What a server does with every message, and what it has seen.
+/// The server's reaction to each message, and the messages received.
 #[derive(Clone)]
 pub(crate) struct Script {
     act: Arc<Act>,
@@ -28,7 +28,7 @@ struct Shared {
     current: Mutex<Option<Scripted>>,
 }
 
-/// One connection, from the server's end.
+/// The server's end of one connection.
 #[derive(Clone)]
 pub(crate) struct Scripted {
     lines: mpsc::UnboundedSender<Said>,
@@ -66,7 +66,7 @@ impl Scripted {
     }
 }
 
-/// Answers the old handshake and refuses the new one.
+/// Accepts `initialize` and rejects `server/discover`.
 pub(crate) fn handshake(message: &Value, peer: &Scripted) {
     match message["method"].as_str() {
         Some("initialize") => peer.send(result(
@@ -93,7 +93,7 @@ impl Script {
         Reconnecting { script: self.clone(), again: true }
     }
 
-    /// A connector whose connection cannot be opened again.
+    /// A connector that does not reconnect.
     pub(crate) fn once(&self) -> Reconnecting {
         Reconnecting { script: self.clone(), again: false }
     }
@@ -118,7 +118,7 @@ impl Script {
         self.shared.current.lock().unwrap().as_ref().unwrap().hang_up();
     }
 
-    /// The first message that is the one wanted, there already or coming.
+    /// Waits for the first message that matches.
     pub(crate) async fn until(&self, is_it: impl Fn(&Value) -> bool) -> Value {
         let found = async {
             loop {
@@ -130,7 +130,7 @@ impl Script {
             }
         };
         let waited = tokio::time::timeout(Duration::from_secs(600), found).await;
-        waited.unwrap_or_else(|_| panic!("it did not come; seen: {:?}", self.received()))
+        waited.unwrap_or_else(|_| panic!("no such message; received: {:?}", self.received()))
     }
 }
 
@@ -152,7 +152,7 @@ impl Connector for Reconnecting {
         Box::pin(async move {
             let Script { act, shared } = self.script.clone();
             if *shared.refusing.lock().unwrap() {
-                let what = "nobody is there".to_owned();
+                let what = "connection refused".to_owned();
                 return Err(TransportError::Unreachable { what, source: None });
             }
             let number = {
@@ -163,7 +163,7 @@ impl Connector for Reconnecting {
             let (lines, mut said) = mpsc::unbounded_channel();
             let peer = Scripted { lines, number };
             *shared.current.lock().unwrap() = Some(peer.clone());
-            // A real line transport carries it, so that what is too long or no text is met.
+            // A real line transport, so that its limits apply.
             let (ours, theirs) = tokio::io::duplex(1 << 20);
             tokio::spawn(async move {
                 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};

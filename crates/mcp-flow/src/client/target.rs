@@ -9,7 +9,7 @@ use mcp_flow_http::client::{BadTarget, HttpOptions};
 use mcp_flow_proto::webtransport::PATH as WEBTRANSPORT_PATH;
 use mcp_flow_stdio::client::{tcp, unix};
 
-/// Connects to the server at a URL, with the usual options. See [`connector`] for which there are.
+/// Connects to the server at a URL with default options. [`connector`] lists the URL schemes.
 pub async fn connect(target: &str) -> Result<Client, Error> {
     let connector = connector(target, &HttpOptions::new());
     let connector = connector.map_err(|bad| Error::Usage(bad.to_string()))?;
@@ -18,14 +18,14 @@ pub async fn connect(target: &str) -> Result<Client, Error> {
 
 /// Creates a connector for the server at a URL:
 ///
-/// | URL | how |
+/// | URL | transport |
 /// |---|---|
-/// | `http(s)://…` | Streamable HTTP, or HTTP+SSE if the server speaks only that |
+/// | `http(s)://…` | Streamable HTTP, or HTTP+SSE if the server supports only that |
 /// | `http(s)://…/sse` | HTTP+SSE |
 /// | `https://…/mcp-flow` | WebTransport |
 /// | `ws(s)://…` | WebSocket |
-/// | `tcp://HOST:PORT` | lines over TCP |
-/// | `unix:PATH` | lines over a Unix socket |
+/// | `tcp://HOST:PORT` | newline-delimited JSON over TCP |
+/// | `unix:PATH` | newline-delimited JSON over a Unix socket |
 ///
 /// ```
 /// use mcp_flow::client::{HttpOptions, connector};
@@ -41,7 +41,7 @@ pub fn connector(target: &str, options: &HttpOptions) -> Result<Arc<dyn Connecto
     if let Some(address) = target.strip_prefix("tcp://") {
         let address = address.trim_end_matches('/').parse();
         let address = address.map_err(|_| {
-            BadTarget::new(format!("{target:?}: write tcp:// with an IP address and a port"))
+            BadTarget::new(format!("{target:?}: expected tcp:// with an IP address and a port"))
         })?;
         return Ok(Arc::new(tcp(address)));
     }
