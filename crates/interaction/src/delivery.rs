@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mcp_flow_engine::{Notice, OpenQuestion, Standing, View};
 use mcp_flow_server::Context;
+use mcp_flow_server::connection::Moment;
 use mcp_flow_server::context::{Client, ClientError};
 use mcp_flow_session::event::{Ended, Ending, Fault, FaultName};
 use mcp_flow_session::prompt::Progress;
@@ -143,7 +144,7 @@ impl Push {
     async fn tell(&self, progress: Progress) {
         let params = wire::progress_params(self.id, &progress);
         // Whoever does not care how far it is need not say so.
-        let _ = self.request(CONTINUE, &params).await;
+        let _ = self.request(CONTINUE, &params, |_| ()).await;
     }
 
     /// Asks, and sees to it that the client takes note (INT-034).
@@ -152,12 +153,13 @@ impl Push {
         if let Ok(view) = engine.view(self.id, &self.owner).await {
             self.interaction.warn_in_time(&view, &self.client, &self.owner);
         }
-        self.interaction.inner.shown.note(self.id, open.turn, self.client.moment());
         let (method, params) = match asking {
             Asking::Prompt => (PROMPT, wire::prompt_params(self.id, open)),
             Asking::Continue => (CONTINUE, wire::continue_params(self.id, open)),
         };
-        let Err(ClientError::TimedOut(limit)) = self.request(method, &params).await else { return };
+        let shown = |moment| self.interaction.inner.shown.note(self.id, open.turn, moment);
+        let sent = self.request(method, &params, shown).await;
+        let Err(ClientError::TimedOut(limit)) = sent else { return };
         // Who does not listen at the moment may come back; who does and says nothing is stuck.
         let is_open = |view: &View| match &view.standing {
             Standing::Waiting(now) => now.turn == open.turn,
@@ -182,18 +184,25 @@ impl Push {
         if ended.finished_early {
             return;
         }
-        self.interaction.inner.shown.note(self.id, ended.turns, self.client.moment());
+        let shown = |moment| self.interaction.inner.shown.note(self.id, ended.turns, moment);
         if let Ending::Expired(limit) = ended.ending {
+            shown(self.client.moment());
             return tell_expired(&self.client, self.id, ended.at, limit).await;
         }
         let Some(params) = wire::complete_params(self.id, ended) else { return };
-        let _ = self.request(COMPLETE, &params).await;
+        let _ = self.request(COMPLETE, &params, shown).await;
     }
 
-    /// Sends a request as soon as the client has answered enough others.
-    async fn request(&self, method: &str, params: &Value) -> Result<Value, ClientError> {
+    /// Sends a request as soon as the client has answered enough others. Calls `queued` with the
+    /// moment from which on the client can know of it.
+    async fn request(
+        &self,
+        method: &str,
+        params: &Value,
+        queued: impl Fn(Moment) + Send + Sync,
+    ) -> Result<Value, ClientError> {
         loop {
-            match self.client.request_within(self.limit, method, params).await {
+            match self.client.request_observed(self.limit, method, params, &queued).await {
                 Err(ClientError::TooMany(_)) => tokio::time::sleep(PAUSE).await,
                 answered => return answered,
             }

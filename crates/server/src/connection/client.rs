@@ -50,6 +50,18 @@ impl Client {
         method: &str,
         params: &(impl Serialize + Sync),
     ) -> Result<T, ClientError> {
+        self.request_observed(limit, method, params, |_| ()).await
+    }
+
+    /// Like [`request_within`](Self::request_within). Calls `queued` with the moment at which the
+    /// request is queued, under the lock of the queue: nothing is taken from it in between.
+    pub async fn request_observed<T: DeserializeOwned>(
+        &self,
+        limit: Duration,
+        method: &str,
+        params: &(impl Serialize + Sync),
+        queued: impl FnOnce(Moment) + Send,
+    ) -> Result<T, ClientError> {
         if self.call.as_ref().is_some_and(|call| call.revision().is_stateless()) {
             return Err(ClientError::NotAllowed);
         }
@@ -65,7 +77,7 @@ impl Client {
             }
             None => write::request(&mut message, encoding, &id, method, params)?,
         }
-        self.send(&message);
+        self.send(&message, queued);
         let answer = {
             let _lent = self.call.as_deref().map(LentPermit::new);
             tokio::time::timeout(limit, answer).await.map_err(|_| ClientError::TimedOut(limit))?
@@ -131,9 +143,14 @@ impl Client {
         self.call.as_ref().map_or(&COMMON, |call| &call.route)
     }
 
-    fn send(&self, message: &[u8]) {
+    /// Queues a message on the route of the call, and calls `queued` with the moment of that.
+    fn send(&self, message: &[u8], queued: impl FnOnce(Moment)) {
         let output = &self.connection.output;
-        output.send(self.route(), message.len(), || true, |out| out.extend_from_slice(message));
+        let write = |out: &mut Vec<u8>| {
+            queued(output.moment());
+            out.extend_from_slice(message);
+        };
+        output.send(self.route(), message.len(), || true, write);
     }
 
     /// Waits until the client may be sent unsolicited messages. Within a call it may.

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
-use futures_util::{Sink, SinkExt, StreamExt};
+use futures_util::{FutureExt, Sink, SinkExt, StreamExt};
 use mcp_flow_proto::RpcError;
 use mcp_flow_server::Connection;
 use mcp_flow_server::connection::PartialFrames;
@@ -97,7 +97,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                     }
                 }
                 message = self.stream.next(), if accepts_input => {
-                    if let Err(end) = self.receive(message) {
+                    if let Err(end) = self.receive_ready(message) {
                         break end;
                     }
                 }
@@ -134,6 +134,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     fn reset_pings(&mut self) {
         self.last_received = Instant::now();
         self.pings = 0;
+    }
+
+    /// Receives a message and those that arrived with it, before a reply to the first is taken: a
+    /// client that pipelines has not read it (INT-041).
+    fn receive_ready(&mut self, first: Option<Result<Message, Error>>) -> Result<(), End> {
+        let mut ready = Some(first);
+        while let Some(message) = ready {
+            self.receive(message)?;
+            let accepts_input = self.connection.accepts_input();
+            ready = accepts_input.then(|| self.stream.next().now_or_never()).flatten();
+        }
+        Ok(())
     }
 
     fn receive(&mut self, message: Option<Result<Message, Error>>) -> Result<(), End> {
