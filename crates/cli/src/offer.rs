@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use mcp_flow::engine::{self, Rate};
 use mcp_flow::files::{Roots, ServeFiles};
 use mcp_flow::session::Store;
-use mcp_flow::workflow::{Form as Described, LookupTools, SERVER_VERSION};
+use mcp_flow::workflow::{DefinitionForm, LookupTools, SERVER_VERSION};
 use mcp_flow::{
     ContentForm, Dialect, Interaction, Limits, Revision, Server, ServerBuilder, ToolNames,
     VersionPolicy,
@@ -169,7 +169,7 @@ impl Offer {
 
     /// A server with the built-in tools, and the workflows it is to follow.
     pub(crate) fn server(&self, limits: Limits, door: Door) -> anyhow::Result<Offered> {
-        let workflows = self.workflows.tools(Described::Standard)?;
+        let workflows = self.workflows.tools(DefinitionForm::Standard)?;
         let server = self.workflows.direct(workflows.add_to(self.builder(limits)?));
         let server = server.versions(VersionPolicy::Negotiate { minimum: self.minimum_version });
         self.converse(server, workflows, door)
@@ -180,7 +180,7 @@ impl Offer {
         &self,
         limits: Limits,
     ) -> anyhow::Result<(ServerBuilder, LookupTools)> {
-        let workflows = self.workflows.tools(Described::Literal)?;
+        let workflows = self.workflows.tools(DefinitionForm::Literal)?;
         let server = Server::builder("workflowlookup", SERVER_VERSION)
             .description("Workflow Orchestration System MCP Server")
             .limits(limits)

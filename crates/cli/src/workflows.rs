@@ -8,7 +8,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 use mcp_flow::seal::KeyRing;
 use mcp_flow::workflow::runs::Runs;
-use mcp_flow::workflow::{Form, Library, LookupTools, Origin, SERVER_ERROR, ToolErrors, Watching};
+use mcp_flow::workflow::{
+    DefinitionForm, Library, LibraryWatcher, LookupTools, Origin, SERVER_ERROR, ToolErrors,
+};
 use mcp_flow::{Revision, RpcError, Server, ServerBuilder};
 use serde_json::{Value, json};
 
@@ -91,13 +93,13 @@ impl Workflows {
     }
 
     /// The tools for them.
-    pub(crate) fn tools(&self, form: Form) -> anyhow::Result<LookupTools> {
+    pub(crate) fn tools(&self, form: DefinitionForm) -> anyhow::Result<LookupTools> {
         let tools =
             LookupTools::new(self.directories.library()?, form).errors(match self.tool_errors {
                 Told::Results => ToolErrors::Results,
                 Told::Protocol => ToolErrors::Protocol,
             });
-        let switched_off = self.direct_methods == Direct::None && form == Form::Standard;
+        let switched_off = self.direct_methods == Direct::None && form == DefinitionForm::Standard;
         Ok(if switched_off { tools.without_methods() } else { tools })
     }
 
@@ -130,7 +132,7 @@ pub(crate) fn user_directory() -> Option<PathBuf> {
 }
 
 /// Has a server follow the files of its workflows, for as long as the result is kept.
-pub(crate) fn follow(workflows: &LookupTools, server: &Server) -> Option<Watching> {
+pub(crate) fn follow(workflows: &LookupTools, server: &Server) -> Option<LibraryWatcher> {
     workflows
         .follow(server)
         .inspect_err(|error| tracing::warn!(error, "changes of workflows will not be seen"))

@@ -1,4 +1,4 @@
-//! The workflows that come with the program.
+//! Workflows bundled with the program.
 
 use crate::source::Format;
 
@@ -8,7 +8,7 @@ macro_rules! bundled {
     };
 }
 
-/// The name and the text of each file.
+/// File name and text of each.
 pub(crate) const FILES: [(&str, &str); 6] = [
     bundled!("ai-task-implementation"),
     bundled!("bug-investigation"),
@@ -18,5 +18,5 @@ pub(crate) const FILES: [(&str, &str); 6] = [
     bundled!("test-writing"),
 ];
 
-/// How they are written.
+/// Their format.
 pub(crate) const FORMAT: Format = Format::Yaml;

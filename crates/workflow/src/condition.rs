@@ -1,8 +1,8 @@
 //! Conditions on the context of a workflow.
 //!
 //! `{var, equals | not_equals | gt | gte | lt | lte | in | contains | startsWith | endsWith |
-//! matches}`, and `and`, `or`, `not` of conditions. `var` alone asks whether it is true. Agents
-//! write context loosely, so values are compared [loosely](loose).
+//! matches}`, and `and`, `or`, `not` of conditions. `var` alone comparisons for truth. Agents write
+//! context loosely, so values are compared [loosely](loose).
 
 pub(crate) mod loose;
 mod wanted;
@@ -13,64 +13,64 @@ use serde_json::{Map, Number, Value};
 
 use crate::pattern::Pattern;
 
-/// What a workflow is done with: names and values the agent gives.
-pub type Context = Map<String, Value>;
+/// Context of a workflow: variables given by the agent.
+pub type WorkflowContext = Map<String, Value>;
 
-/// Something that is so or not, by the context.
+/// A predicate over the context.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
-    /// A variable passes all of these tests; with none, it is true.
+    /// A variable passes all of these comparisons; without any, it is true.
     Variable {
-        /// Which one, `a.b` for a member of one.
+        /// Name of the variable; `a.b` is a member of one.
         name: Box<str>,
-        /// What is asked of it.
-        tests: Vec<Test>,
+        /// Comparisons it must pass.
+        comparisons: Vec<Comparison>,
     },
-    /// All of them hold.
+    /// All of these hold.
     And(Vec<Condition>),
-    /// One of them holds.
+    /// One of these holds.
     Or(Vec<Condition>),
-    /// It does not hold.
+    /// This does not hold.
     Not(Box<Condition>),
 }
 
-/// One thing that is asked of a variable.
+/// Comparison of a variable with a value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Test {
-    /// It is this.
+pub enum Comparison {
+    /// Equal.
     Equals(Value),
-    /// It is something else.
+    /// Not equal.
     NotEquals(Value),
-    /// It is a number, and more.
+    /// A greater number.
     Gt(Number),
-    /// It is a number, and not less.
+    /// A greater or equal number.
     Gte(Number),
-    /// It is a number, and less.
+    /// A smaller number.
     Lt(Number),
-    /// It is a number, and not more.
+    /// A smaller or equal number.
     Lte(Number),
-    /// It is one of these.
+    /// Equal to one of these.
     In(Vec<Value>),
-    /// It is a text with this part, or a list with this item.
+    /// A text with this part, or a list with this item.
     Contains(Value),
-    /// It is a text that begins so.
+    /// A text with this prefix.
     StartsWith(Box<str>),
-    /// It is a text that ends so.
+    /// A text with this suffix.
     EndsWith(Box<str>),
-    /// It is a text in which this is found.
+    /// A text that matches this pattern.
     Matches(Pattern),
 }
 
 impl Condition {
-    /// Whether it holds. What is not in the context is null.
-    pub fn holds(&self, context: &Context) -> bool {
+    /// Evaluates the condition. A variable missing from the context is null.
+    pub fn holds(&self, context: &WorkflowContext) -> bool {
         match self {
-            Self::Variable { name, tests } if tests.is_empty() => {
+            Self::Variable { name, comparisons } if comparisons.is_empty() => {
                 loose::is_true(lookup(context, name))
             }
-            Self::Variable { name, tests } => {
+            Self::Variable { name, comparisons } => {
                 let value = lookup(context, name);
-                tests.iter().all(|test| test.passes(value))
+                comparisons.iter().all(|test| test.passes(value))
             }
             Self::And(all) => all.iter().all(|condition| condition.holds(context)),
             Self::Or(any) => any.iter().any(|condition| condition.holds(context)),
@@ -78,21 +78,21 @@ impl Condition {
         }
     }
 
-    /// Whether nothing that could still be said changes whether it holds.
+    /// Returns whether adding variables to the context cannot change the result.
     ///
-    /// What is in the context has been said, and of `given` variables nothing can be.
-    pub fn is_decided(&self, context: &Context, given: &[&str]) -> bool {
-        self.verdict(context, given).is_some()
+    /// Variables in the context are settled, and so are the `fixed` ones, even if they are missing.
+    pub fn is_decided(&self, context: &WorkflowContext, fixed: &[&str]) -> bool {
+        self.decide(context, fixed).is_some()
     }
 
-    /// Whether it holds, if that is decided. Each part is looked at once.
-    fn verdict(&self, context: &Context, given: &[&str]) -> Option<bool> {
-        // One part can decide alone; without such a one, all have to be decided.
+    /// Evaluates the condition if it is decided. Each part is visited once.
+    fn decide(&self, context: &WorkflowContext, fixed: &[&str]) -> Option<bool> {
+        // One part can decide alone; otherwise all must be decided.
         let settled = |parts: &[Self], by: bool| {
             let mut all = Some(!by);
             for part in parts {
-                match part.verdict(context, given) {
-                    Some(verdict) if verdict == by => return Some(by),
+                match part.decide(context, fixed) {
+                    Some(holds) if holds == by => return Some(by),
                     Some(_) => {}
                     None => all = None,
                 }
@@ -102,16 +102,16 @@ impl Condition {
         match self {
             Self::Variable { name, .. } => {
                 let is_known =
-                    find(context, name).is_some() || given.iter().any(|given| covers(given, name));
+                    find(context, name).is_some() || fixed.iter().any(|fixed| covers(fixed, name));
                 is_known.then(|| self.holds(context))
             }
             Self::And(parts) => settled(parts, false),
             Self::Or(parts) => settled(parts, true),
-            Self::Not(condition) => condition.verdict(context, given).map(|holds| !holds),
+            Self::Not(condition) => condition.decide(context, fixed).map(|holds| !holds),
         }
     }
 
-    /// Whether it asks about one of these variables.
+    /// Returns whether it refers to one of these variables.
     pub(crate) fn asks_about(&self, names: &[&str]) -> bool {
         match self {
             Self::Variable { name, .. } => names.iter().any(|one| covers(one, name)),
@@ -121,7 +121,7 @@ impl Condition {
     }
 }
 
-impl Test {
+impl Comparison {
     fn passes(&self, value: &Value) -> bool {
         let compared = |bound: &Number, good: fn(f64, f64) -> bool| {
             let (value, bound) = (value.as_f64(), bound.as_f64());
@@ -150,7 +150,7 @@ impl Test {
         }
     }
 
-    /// The name of the member that says so.
+    /// Member name of the comparison.
     fn name(&self) -> &'static str {
         match self {
             Self::Equals(_) => "equals",
@@ -184,9 +184,9 @@ impl Serialize for Condition {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         match self {
-            Self::Variable { name, tests } => {
+            Self::Variable { name, comparisons } => {
                 map.serialize_entry("var", name)?;
-                for test in tests {
+                for test in comparisons {
                     map.serialize_entry(test.name(), &test.value())?;
                 }
             }
@@ -198,18 +198,18 @@ impl Serialize for Condition {
     }
 }
 
-/// A variable by its name, or a member of one by a path with dots; null if there is none.
-pub(crate) fn lookup<'a>(context: &'a Context, path: &str) -> &'a Value {
+/// Looks up a variable by name, or a member of one by a dotted path; null if there is none.
+pub(crate) fn lookup<'a>(context: &'a WorkflowContext, path: &str) -> &'a Value {
     const NOTHING: &Value = &Value::Null;
     find(context, path).unwrap_or(NOTHING)
 }
 
-/// Whether a path leads to a variable or into it.
+/// Returns whether a path refers to a variable or a member of it.
 pub(crate) fn covers(name: &str, path: &str) -> bool {
     path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-pub(crate) fn find<'a>(context: &'a Context, path: &str) -> Option<&'a Value> {
+pub(crate) fn find<'a>(context: &'a WorkflowContext, path: &str) -> Option<&'a Value> {
     if let Some(value) = context.get(path) {
         return Some(value);
     }
@@ -227,9 +227,9 @@ mod tests {
     use crate::read::condition_of;
     use serde_json::{Value, json};
 
-    /// WFL-034: every form a condition can have, in contexts that are right, wrong and empty.
+    /// WFL-034: every form of condition, with contexts that match, differ and are empty.
     #[test]
-    fn conditions_hold_by_the_context() {
+    fn conditions_are_evaluated_against_the_context() {
         for (condition, right, wrong) in [
             (json!({"var": "x"}), json!(1), json!(0)),
             (json!({"var": "x"}), json!("a"), json!("")),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_null_and_undecided() {
+    fn missing_variables_are_null_and_undecided() {
         let context = json!({"a": 1});
         let context = context.as_object().unwrap();
         for (condition, holds, decided) in [
@@ -282,14 +282,14 @@ mod tests {
             (json!({"or": [{"var": "a", "equals": 2}, {"var": "x"}]}), false, false),
             (json!({"or": [{"var": "a"}, {"var": "x"}]}), true, true),
             (json!({"or": [{"not": {"var": "x"}}, {"var": "y"}]}), true, false),
-            (json!({"var": "given.z"}), false, true),
+            (json!({"var": "fixed.z"}), false, true),
             (json!({"var": "givens"}), false, false),
             (json!({"and": []}), true, true),
             (json!({"or": []}), false, true),
         ] {
             let parsed = condition_of(&condition).unwrap();
             assert_eq!(
-                (parsed.holds(context), parsed.is_decided(context, &["given"])),
+                (parsed.holds(context), parsed.is_decided(context, &["fixed"])),
                 (holds, decided),
                 "{condition}"
             );

@@ -1,9 +1,9 @@
-//! Workflows: tasks in steps that keep an agent on the rails.
+//! Workflow files, the tools that guide an agent through them, and enforced workflow runs.
 //!
-//! A workflow is a file ([`Reading`] says what is wrong with one), a [`Library`] is all there are.
-//! What comes next is decided by the pure functions of [`next`], what an output is worth by
-//! [`Verdict`]; [`LookupTools`] offers both to clients, who report their own progress. A run
-//! ([`runs`]) does not believe them: it is a flow on the journal that shows one step at a time.
+//! [`Reading`] parses and checks a workflow file; a [`Library`] holds all files. [`next`] decides,
+//! with pure functions, which step follows; [`Validation`] checks the output of a step.
+//! [`LookupTools`] offers both to clients that track their own progress. [`runs`] tracks progress
+//! on the server instead: a workflow run is a session whose flow shows one step at a time.
 
 mod bundled;
 mod condition;
@@ -21,16 +21,21 @@ pub mod schema;
 mod source;
 mod template;
 
-pub use condition::{Condition, Context, Test};
+pub use condition::{Comparison, Condition, WorkflowContext};
 pub use fault::{INVALID_WORKFLOW, SERVER_ERROR, STEP_NOT_FOUND, WORKFLOW_NOT_FOUND};
 pub use library::{
-    BadDirectory, Broken, Changes, Entry, Library, Origin, Watching, check_file, files_in,
+    BadDirectory, BrokenFile, Library, LibraryChanges, LibraryEntry, LibraryWatcher, Origin,
+    check_file, files_in,
 };
-pub use lookup::{Form, LookupTools, PRINTED_TOOLS, SERVER_VERSION, ToolErrors, incompatible};
-pub use model::{Body, Confirmation, Count, Found, Loop, LoopKind, LoopStep, Step, Task, Workflow};
+pub use lookup::{
+    DefinitionForm, LookupTools, PRINTED_TOOLS, SERVER_VERSION, ToolErrors, incompatible,
+};
+pub use model::{
+    Confirmation, Loop, LoopBody, LoopCount, LoopKind, LoopStep, Step, StepRef, Task, Workflow,
+};
 pub use pattern::Pattern;
 pub use problem::{Position, Problem, Severity, nearest};
 pub use read::{Reading, is_identifier};
-pub use rule::{Criteria, Demand, Rule, Verdict};
+pub use rule::{Criteria, Requirement, Validation, ValidationRule};
 pub use source::Format;
 pub use template::fill;

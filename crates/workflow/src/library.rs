@@ -1,10 +1,10 @@
-//! All workflows there are: from which directories, under which ids, and which files are broken.
+//! Library of workflow files: the bundled ones and those in directories, by id.
 //!
-//! Directories come in an order, and of two workflows with one id that of the later directory
-//! counts. A broken file hides nothing; it is known by the id in it, and by its own name.
+//! Directories are ordered; a workflow in a later directory overrides one with the same id. A
+//! broken file overrides nothing. It is listed under the id it contains and under its file name.
 
 mod files;
-mod shelf;
+mod index;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -14,27 +14,27 @@ use crate::bundled;
 use crate::model::Workflow;
 use crate::problem::{Problem, nearest};
 use crate::read::Reading;
-use files::Found;
-use shelf::Shelf;
+use files::WorkflowFile;
+use index::Index;
 
-pub use shelf::Broken;
-pub use watch::Watching;
+pub use index::BrokenFile;
+pub use watch::LibraryWatcher;
 
-/// Where a directory of workflows comes from.
+/// Source of a workflow directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// It is part of the program.
+    /// Part of the program.
     Bundled,
-    /// It is the user's own.
+    /// Directory of the user.
     User,
-    /// It belongs to the project, `./workflows`.
+    /// Directory of the project, `./workflows`.
     Project,
-    /// It was named when the program was started.
+    /// Directory given when the program was started.
     Named,
 }
 
 impl Origin {
-    /// In a word.
+    /// Returns the name of the source.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bundled => "bundled",
@@ -45,18 +45,18 @@ impl Origin {
     }
 }
 
-/// A workflow and where it is from.
+/// A workflow with its source.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct LibraryEntry {
     /// The workflow.
     pub workflow: Arc<Workflow>,
-    /// Where its directory comes from.
+    /// Source of its directory.
     pub origin: Origin,
-    /// Its file.
+    /// Path of its file.
     pub path: Arc<Path>,
 }
 
-/// All workflows there are. A handle; clones are the same library.
+/// All workflows by id. A handle; clones share the same library.
 ///
 /// ```
 /// use mcp_flow_workflow::Library;
@@ -72,45 +72,45 @@ pub struct Library {
 #[derive(Debug)]
 struct Inner {
     directories: Vec<Directory>,
-    shelf: RwLock<Shelf>,
+    index: RwLock<Index>,
 }
 
-/// A directory that is looked through.
+/// A directory to search.
 #[derive(Clone, Debug)]
 struct Directory {
     origin: Origin,
-    /// As it is spelled by the file system, links followed.
+    /// Canonical path.
     path: PathBuf,
 }
 
-/// What has changed in a library.
+/// LibraryChanges of a library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    /// Ids of workflows that came, went, or are listed otherwise than before.
+pub struct LibraryChanges {
+    /// Ids of workflows added, removed, or listed differently.
     pub listed: Vec<Box<str>>,
-    /// Ids of workflows whose content is another.
+    /// Ids of workflows with different content.
     pub content: Vec<Box<str>>,
 }
 
 impl Library {
-    /// The workflows that come with the program.
+    /// Returns the workflows bundled with the program.
     pub fn bundled() -> Self {
-        let mut shelf = Shelf::default();
+        let mut index = Index::default();
         for (name, text) in bundled::FILES {
             let reading = Reading::of(text, bundled::FORMAT, "general");
-            shelf.put(Origin::Bundled, 0, Path::new(name).into(), reading);
+            index.insert(Origin::Bundled, 0, Path::new(name).into(), reading);
         }
-        Self { inner: Arc::new(Inner { directories: Vec::new(), shelf: RwLock::new(shelf) }) }
+        Self { inner: Arc::new(Inner { directories: Vec::new(), index: RwLock::new(index) }) }
     }
 
-    /// Those, and the ones in directories, in this order. What is wrong with a file is noted; a
-    /// directory that cannot be read at all is an error.
+    /// Reads the bundled workflows and those in directories, in this order. BrokenFile files are kept
+    /// and logged; a directory that cannot be read is an error.
     pub fn open(
         directories: impl IntoIterator<Item = (Origin, PathBuf)>,
     ) -> Result<Self, BadDirectory> {
         let mut library = Self::bundled();
-        let inner = Arc::get_mut(&mut library.inner).expect("nobody else has it yet");
-        let shelf = inner.shelf.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let inner = Arc::get_mut(&mut library.inner).expect("the handle is not shared yet");
+        let index = inner.index.get_mut().unwrap_or_else(PoisonError::into_inner);
         for (origin, path) in directories {
             let bad = |source| BadDirectory { path: path.clone(), source };
             let path = path.canonicalize().map_err(bad)?;
@@ -118,87 +118,89 @@ impl Library {
             inner.directories.push(Directory { origin, path: path.clone() });
             let rank = inner.directories.len();
             for (found, reading) in files::read_all(found, &path) {
-                warn_of(&found.path, &reading);
+                log_warnings(&found.path, &reading);
                 let id = reading.workflow.as_ref().map(|workflow| workflow.id.clone());
-                shelf.put(origin, rank, found.path.clone(), reading);
-                let twin = id.and_then(|id| shelf.twin(&id, rank, &found.path));
-                if let Some((twin, counts)) = twin {
-                    let (file, twin, counts) =
-                        (found.path.display(), twin.display(), counts.display());
-                    tracing::warn!("{file} and {twin} have the same id; {counts} counts");
+                index.insert(origin, rank, found.path.clone(), reading);
+                let duplicate = id.and_then(|id| index.duplicate(&id, rank, &found.path));
+                if let Some((duplicate, effective)) = duplicate {
+                    let (file, duplicate, effective) =
+                        (found.path.display(), duplicate.display(), effective.display());
+                    tracing::warn!(
+                        "{file} and {duplicate} have the same id; {effective} takes effect"
+                    );
                 }
             }
         }
-        for broken in shelf.broken() {
+        for broken in index.broken() {
             tracing::warn!("{}", broken.report());
         }
         Ok(library)
     }
 
-    /// The workflow of this id.
+    /// Returns the workflow with this id.
     pub fn find(&self, id: &str) -> Option<Arc<Workflow>> {
-        self.shelf().find(id).map(|entry| entry.workflow.clone())
+        self.index().find(id).map(|entry| entry.workflow.clone())
     }
 
-    /// The workflow of this id, and where it is from.
-    pub fn entry(&self, id: &str) -> Option<Entry> {
-        self.shelf().find(id).cloned()
+    /// Returns the workflow with this id and its source.
+    pub fn entry(&self, id: &str) -> Option<LibraryEntry> {
+        self.index().find(id).cloned()
     }
 
-    /// The broken file that is known by this id.
-    pub fn find_broken(&self, id: &str) -> Option<Arc<Broken>> {
-        self.shelf().find_broken(id)
+    /// Returns the broken file listed under this id.
+    pub fn find_broken(&self, id: &str) -> Option<Arc<BrokenFile>> {
+        self.index().find_broken(id)
     }
 
-    /// All workflows, in the order of their ids.
-    pub fn entries(&self) -> Vec<Entry> {
-        self.shelf().entries().cloned().collect()
+    /// Returns all workflows, ordered by id.
+    pub fn entries(&self) -> Vec<LibraryEntry> {
+        self.index().entries().cloned().collect()
     }
 
-    /// Does something with every workflow, in the order of their ids.
-    pub(crate) fn each(&self, mut see: impl FnMut(&Entry)) {
-        self.shelf().entries().for_each(&mut see);
+    /// Visits every workflow, ordered by id.
+    pub(crate) fn for_each(&self, mut see: impl FnMut(&LibraryEntry)) {
+        self.index().entries().for_each(&mut see);
     }
 
-    /// All broken files.
-    pub fn broken(&self) -> Vec<Arc<Broken>> {
-        self.shelf().broken().cloned().collect()
+    /// Returns all broken files.
+    pub fn broken(&self) -> Vec<Arc<BrokenFile>> {
+        self.index().broken().cloned().collect()
     }
 
-    /// The id that was probably meant.
+    /// Returns the most similar id, if one is close enough.
     pub fn nearest(&self, id: &str) -> Option<Box<str>> {
-        let shelf = self.shelf();
-        nearest(id, shelf.entries().map(|entry| &*entry.workflow.id)).map(Into::into)
+        let index = self.index();
+        nearest(id, index.entries().map(|entry| &*entry.workflow.id)).map(Into::into)
     }
 
-    /// Reads one file again, which may be new or gone.
-    pub fn reload(&self, path: &Path) -> Changes {
+    /// Reads one file again, which may be new or removed.
+    pub fn reload(&self, path: &Path) -> LibraryChanges {
         let place =
             self.inner.directories.iter().enumerate().rev().find_map(|(index, directory)| {
                 path.starts_with(&directory.path).then_some((index + 1, directory))
             });
-        let Some((rank, directory)) = place else { return Changes::default() };
-        let found = files::look(path, &directory.path);
+        let Some((rank, directory)) = place else { return LibraryChanges::default() };
+        let found = files::find_one(path, &directory.path);
         let reading = found.as_ref().map(|found| files::read(found, &directory.path));
         if let Some(reading) = &reading {
-            warn_of(path, reading);
+            log_warnings(path, reading);
             if let Some(problem) = reading.first_error() {
                 tracing::warn!("{}: {problem}", path.display());
             }
         }
-        let mut shelf = self.inner.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        let mut index = self.inner.index.write().unwrap_or_else(PoisonError::into_inner);
         match (found, reading) {
-            (Some(Found { path, .. }), Some(reading)) => {
-                shelf.put(directory.origin, rank, path, reading)
+            (Some(WorkflowFile { path, .. }), Some(reading)) => {
+                index.insert(directory.origin, rank, path, reading)
             }
-            _ => shelf.remove(path),
+            _ => index.remove(path),
         }
     }
 
-    /// Reads everything again, because it is not known what has changed.
-    pub fn reload_all(&self) -> Changes {
-        let mut changes = Changes::default();
-        let known = self.shelf().paths();
+    /// Reads all files again, for when it is unknown which have changed.
+    pub fn reload_all(&self) -> LibraryChanges {
+        let mut changes = LibraryChanges::default();
+        let known = self.index().paths();
         let mut paths: Vec<PathBuf> = known.iter().map(|path| path.to_path_buf()).collect();
         for directory in &self.inner.directories {
             let found = files::find(&directory.path).unwrap_or_default();
@@ -207,31 +209,34 @@ impl Library {
         paths.sort();
         paths.dedup();
         for path in paths {
-            let Changes { listed, content } = self.reload(&path);
+            let LibraryChanges { listed, content } = self.reload(&path);
             changes.listed.extend(listed);
             changes.content.extend(content);
         }
         changes
     }
 
-    /// Reads files again when they change, and tells what became of it, until the result is
+    /// Reads files again when they change and calls `tell` with the changes, until the result is
     /// dropped.
-    pub fn watch(&self, tell: impl Fn(Changes) + Send + 'static) -> Result<Watching, String> {
-        Watching::start(self.clone(), tell)
+    pub fn watch(
+        &self,
+        tell: impl Fn(LibraryChanges) + Send + 'static,
+    ) -> Result<LibraryWatcher, String> {
+        LibraryWatcher::start(self.clone(), tell)
     }
 
-    /// The directories that are looked through.
+    /// Directories to search.
     pub(crate) fn directories(&self) -> impl Iterator<Item = &Path> {
         self.inner.directories.iter().map(|directory| directory.path.as_path())
     }
 
-    fn shelf(&self) -> RwLockReadGuard<'_, Shelf> {
-        self.inner.shelf.read().unwrap_or_else(PoisonError::into_inner)
+    fn index(&self) -> RwLockReadGuard<'_, Index> {
+        self.inner.index.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Says what is not as it should be with a file that can be used all the same.
-fn warn_of(path: &Path, reading: &Reading) {
+/// Logs the warnings of a usable file.
+fn log_warnings(path: &Path, reading: &Reading) {
     if reading.workflow.is_some() {
         for problem in &reading.problems {
             tracing::warn!("{}: {problem}", path.display());
@@ -243,18 +248,18 @@ fn warn_of(path: &Path, reading: &Reading) {
 #[derive(Debug, thiserror::Error)]
 #[error("the workflows in {} cannot be read", path.display())]
 pub struct BadDirectory {
-    /// Which.
+    /// The directory.
     pub path: PathBuf,
-    /// Why.
+    /// Cause.
     pub source: std::io::Error,
 }
 
-/// What is wrong with a file by itself, for those who write one.
+/// Returns the problems of one file, for authors.
 pub fn check_file(path: &Path) -> std::io::Result<Vec<Problem>> {
     files::check(path)
 }
 
-/// The files of a directory that would be read as workflows, in order.
+/// Returns the workflow files of a directory, sorted.
 pub fn files_in(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     let found = files::find(directory)?;
     let mut paths: Vec<_> = found.into_iter().map(|found| found.path.to_path_buf()).collect();

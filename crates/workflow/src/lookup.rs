@@ -1,9 +1,10 @@
-//! The four tools of seed 004: `workflow_list`, `workflow_get`, `workflow_next`,
-//! `workflow_validate`. They keep nothing; the agent says what it has done.
+//! Tools of seed 004: `workflow_list`, `workflow_get`, `workflow_next`, `workflow_validate`.
+//!
+//! They keep no state; the agent reports the steps it has completed.
 
-mod answer;
 mod arguments;
-mod offer;
+mod encoded;
+mod registration;
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
@@ -12,26 +13,26 @@ use mcp_flow_proto::RpcError;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::condition::Context;
+use crate::condition::WorkflowContext;
 use crate::fault;
-use crate::library::{Entry, Library};
-use crate::model::{Found, LoopStep, Task, Workflow};
+use crate::library::{Library, LibraryEntry};
+use crate::model::{LoopStep, StepRef, Task, Workflow};
 use crate::next::{self, Blocked, Next, Round};
 use crate::problem::nearest;
-use crate::rule::Verdict;
+use crate::rule::Validation;
 use crate::template::Filling;
-use answer::Answer;
 use arguments::{Get, NextStep, Validate};
+use encoded::EncodedResult;
 
 pub(crate) use arguments::{check_context, too_large};
-pub(crate) use offer::Called;
-pub use offer::{Form, LookupTools, PRINTED_TOOLS, ToolErrors};
+pub(crate) use registration::CallOutcome;
+pub use registration::{DefinitionForm, LookupTools, PRINTED_TOOLS, ToolErrors};
 
-/// The version of the server that workflows may ask for (WFL-013, WFL-063).
+/// Server version that workflows may require (WFL-013, WFL-063).
 pub const SERVER_VERSION: &str = "1.0.0";
 
-/// `workflow_list` (WFL-021).
-fn list(library: &Library) -> Answer {
+/// Handles `workflow_list` (WFL-021).
+fn list(library: &Library) -> EncodedResult {
     #[derive(Serialize)]
     struct Listed<'a> {
         id: &'a str,
@@ -43,23 +44,23 @@ fn list(library: &Library) -> Answer {
         incompatible: Option<String>,
     }
     let mut entries = Vec::new();
-    library.each(|entry| {
+    library.for_each(|entry| {
         let Workflow { id, name, description, category, version, .. } = &*entry.workflow;
         let incompatible = incompatible(&entry.workflow);
         let listed = Listed { id, name, description, category, version, incompatible };
-        // Texts can always be written.
+        // Strings can always be encoded.
         entries.push(serde_json::value::to_raw_value(&listed).unwrap_or_default());
     });
-    Answer::of(&json!({"workflows": entries}))
+    EncodedResult::of(&json!({"workflows": entries}))
 }
 
-/// `workflow_get` (WFL-025).
-fn get(library: &Library, Get { id }: &Get) -> Result<Answer, RpcError> {
-    Ok(Answer::of(&*find(library, id)?))
+/// Handles `workflow_get` (WFL-025).
+fn get(library: &Library, Get { id }: &Get) -> Result<EncodedResult, RpcError> {
+    Ok(EncodedResult::of(&*find(library, id)?))
 }
 
-/// `workflow_next` (WFL-031).
-fn next(library: &Library, call: &NextStep) -> Result<Answer, RpcError> {
+/// Handles `workflow_next` (WFL-031).
+fn next(library: &Library, call: &NextStep) -> Result<EncodedResult, RpcError> {
     arguments::check_context(&call.context)?;
     let workflow = find(library, &call.workflow_id)?;
     let named = call.current_step.iter().chain(&call.completed_steps);
@@ -73,7 +74,7 @@ fn next(library: &Library, call: &NextStep) -> Result<Answer, RpcError> {
     let found = next::next(&workflow, &done, &call.context);
     let found = found.map_err(|error| fault::loop_failed(&error))?;
     Ok(match found {
-        Next::Complete => Answer::of(&Step::nothing(COMPLETE, true)),
+        Next::Complete => EncodedResult::of(&Step::nothing(COMPLETE, true)),
         Next::Blocked(blocked) => {
             let mut lines = vec![BLOCKED.to_owned()];
             lines.extend(blocked.iter().map(|one| format!("- For `{}`: {}", one.step, one.wanted)));
@@ -83,7 +84,7 @@ fn next(library: &Library, call: &NextStep) -> Result<Answer, RpcError> {
                 "If a step does not apply to this task, add its id to completedSteps instead: {}.",
                 ids.join(", ")
             ));
-            Answer::of(&Step::nothing(&lines.join("\n"), false))
+            EncodedResult::of(&Step::nothing(&lines.join("\n"), false))
         }
         Next::Task { task, round, ended, .. } => {
             let context = next::in_round(&call.context, round.as_ref());
@@ -95,7 +96,7 @@ fn next(library: &Library, call: &NextStep) -> Result<Answer, RpcError> {
                 warning: arguments::warn_of_context(&call.context),
             };
             let filled = filled(task, &context);
-            Answer::of(&Step {
+            EncodedResult::of(&Step {
                 step: filled.as_ref().unwrap_or(task),
                 guidance,
                 is_complete: false,
@@ -104,21 +105,21 @@ fn next(library: &Library, call: &NextStep) -> Result<Answer, RpcError> {
     })
 }
 
-/// `workflow_validate` (WFL-040).
-fn validate(library: &Library, call: &Validate) -> Result<Answer, RpcError> {
+/// Handles `workflow_validate` (WFL-040).
+fn validate(library: &Library, call: &Validate) -> Result<EncodedResult, RpcError> {
     let workflow = find(library, &call.workflow_id)?;
     let criteria = match workflow.find(&call.step_id) {
-        Some(Found::Task(task)) => task.validation_criteria.as_ref(),
-        Some(Found::Loop(_)) => None,
+        Some(StepRef::Task(task)) => task.validation_criteria.as_ref(),
+        Some(StepRef::Loop(_)) => None,
         None => {
             let near = nearest(&call.step_id, workflow.step_ids());
             return Err(fault::step_not_found(&call.step_id, near));
         }
     };
-    Ok(Answer::of(&Verdict::of(criteria, &call.output, &Context::new())))
+    Ok(EncodedResult::of(&Validation::of(criteria, &call.output, &WorkflowContext::new())))
 }
 
-/// The workflow of an id, if it can be used here.
+/// Finds a workflow this server can run.
 pub(crate) fn find(library: &Library, id: &str) -> Result<Arc<Workflow>, RpcError> {
     let Some(workflow) = library.find(id) else {
         return Err(match library.find_broken(id) {
@@ -132,30 +133,30 @@ pub(crate) fn find(library: &Library, id: &str) -> Result<Arc<Workflow>, RpcErro
     }
 }
 
-/// The version of the server that a workflow needs, if this one is older.
+/// Returns the server version a workflow requires, if this one is older.
 fn needs_newer(workflow: &Workflow) -> Option<&str> {
     let needed = workflow.minimum_server_version.as_deref()?;
     let version = |text| semver::Version::parse(text).ok();
     (version(needed)? > version(SERVER_VERSION)?).then_some(needed)
 }
 
-/// Why a workflow cannot be used here, in words, if it cannot.
+/// Returns why a workflow cannot run on this server.
 pub fn incompatible(workflow: &Workflow) -> Option<String> {
     needs_newer(workflow)
-        .map(|needed| format!("needs server {needed}, and this is {SERVER_VERSION}"))
+        .map(|needed| format!("requires server {needed}; this is {SERVER_VERSION}"))
 }
 
-/// How a workflow is listed as a resource.
+/// Resource URI of a workflow.
 pub(crate) fn resource_uri(id: &str) -> String {
     format!("workflow:/workflows/{id}")
 }
 
-/// What is found under such a URI.
-pub(crate) fn resource_text(entry: &Entry) -> String {
+/// Content of that resource.
+pub(crate) fn resource_text(entry: &LibraryEntry) -> String {
     serde_json::to_string_pretty(&*entry.workflow).unwrap_or_default()
 }
 
-/// The result of `workflow_next`.
+/// Result of `workflow_next`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Step<'a, T> {
@@ -165,7 +166,7 @@ struct Step<'a, T> {
 }
 
 impl<'a> Step<'a, Map<String, Value>> {
-    /// C-28: there is always a step, if need be one that says nothing.
+    /// C-28: a result always has a step, if only an empty one.
     fn nothing(prompt: &'a str, is_complete: bool) -> Self {
         static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
         let guidance = Guidance { prompt, context: None, note: None, warning: None };
@@ -176,7 +177,7 @@ impl<'a> Step<'a, Map<String, Value>> {
 #[derive(Serialize)]
 struct Guidance<'a> {
     prompt: &'a str,
-    /// What to put into the context of the next call.
+    /// Variables to add to the context of the next call.
     #[serde(skip_serializing_if = "Option::is_none")]
     context: Option<Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,12 +186,12 @@ struct Guidance<'a> {
     warning: Option<String>,
 }
 
-/// What to put into the context in a round.
+/// Loop variables of a round, for the context.
 fn variables(round: &Round<'_>) -> Map<String, Value> {
     round.variables().into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// How to go on after a round, and after loops.
+/// Note on how to continue after a round and after loops.
 fn note(workflow: &Workflow, round: Option<&Round<'_>>, ended: &[&LoopStep]) -> Option<String> {
     let mut notes = Vec::new();
     if !ended.is_empty() {
@@ -213,8 +214,8 @@ fn note(workflow: &Workflow, round: Option<&Round<'_>>, ended: &[&LoopStep]) -> 
     (!notes.is_empty()).then(|| notes.join(" "))
 }
 
-/// A task with its templates filled in; `None` if it has none.
-fn filled(task: &Task, context: &Context) -> Option<Task> {
+/// Fills in the templates of a task; `None` if it has none.
+fn filled(task: &Task, context: &WorkflowContext) -> Option<Task> {
     let texts = [&task.title, &task.prompt].into_iter().chain(&task.guidance);
     let mut filling = Filling::from(context);
     texts.into_iter().any(|text| text.contains("{{")).then(|| Task {
@@ -225,8 +226,7 @@ fn filled(task: &Task, context: &Context) -> Option<Task> {
     })
 }
 
-const COMPLETE: &str =
-    "All steps of this workflow that apply are done. Tell the user what came of it.";
+const COMPLETE: &str = "All steps of this workflow that apply are done. Tell the user the outcome.";
 
 const BLOCKED: &str = "No step can be done now, and the workflow is not complete: whether the steps \
                        that are left apply is still open. Put this into the context, or another \

@@ -1,92 +1,92 @@
-//! A workflow, as it is once its file has been read.
+//! Workflow model, as read from a file.
 //!
-//! Written back as JSON it has the members its file had, and those that are always there.
+//! Serialized as JSON it has the members of its file, and those with defaults.
 
 use serde::{Serialize, Serializer};
 
 use crate::condition::Condition;
 use crate::rule::Criteria;
 
-/// A task in steps, and what each step must lead to.
+/// A workflow: ordered steps with validation rules.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Workflow {
-    /// What it is called by programs.
+    /// Identifier.
     pub id: Box<str>,
-    /// What it is called by people.
+    /// Display name.
     pub name: Box<str>,
-    /// What it is for.
+    /// Purpose.
     pub description: Box<str>,
-    /// Its own version, a semantic one.
+    /// Semantic version of the workflow.
     pub version: Box<str>,
-    /// What kind of task it is.
+    /// Kind of task.
     pub category: Box<str>,
-    /// The oldest server that understands it.
+    /// Oldest server version that can run it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum_server_version: Option<Box<str>>,
-    /// Who the agent is to be.
+    /// Role the agent takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_role: Option<Box<str>>,
-    /// What must be so before it is begun.
+    /// Conditions that must be met before the first step.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub preconditions: Vec<Box<str>>,
-    /// What to ask the user before it is begun.
+    /// Questions to put to the user before the first step.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clarification_prompts: Vec<Box<str>>,
-    /// What holds for all steps.
+    /// Guidance for all steps.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub meta_guidance: Vec<Box<str>>,
-    /// What is to be done; never empty.
+    /// Steps in order; never empty.
     pub steps: Vec<Step>,
 }
 
 impl Workflow {
-    /// The step of this id, also one within a loop.
-    pub fn find(&self, id: &str) -> Option<Found<'_>> {
+    /// Finds a step by id, including those within loops.
+    pub fn find(&self, id: &str) -> Option<StepRef<'_>> {
         self.steps.iter().find_map(|step| match step {
-            Step::Task(task) if &*task.id == id => Some(Found::Task(task)),
-            Step::Loop(looped) if &*looped.id == id => Some(Found::Loop(looped)),
-            Step::Loop(LoopStep { body: Body::Inline(tasks), .. }) => {
-                tasks.iter().find(|task| &*task.id == id).map(Found::Task)
+            Step::Task(task) if &*task.id == id => Some(StepRef::Task(task)),
+            Step::Loop(looped) if &*looped.id == id => Some(StepRef::Loop(looped)),
+            Step::Loop(LoopStep { body: LoopBody::Inline(tasks), .. }) => {
+                tasks.iter().find(|task| &*task.id == id).map(StepRef::Task)
             }
             _ => None,
         })
     }
 
-    /// The ids of all steps, in order.
+    /// Returns the ids of all steps, in order.
     pub fn step_ids(&self) -> impl Iterator<Item = &str> {
         self.steps.iter().flat_map(|step| {
             let inner = match step {
-                Step::Loop(LoopStep { body: Body::Inline(tasks), .. }) => tasks.as_slice(),
+                Step::Loop(LoopStep { body: LoopBody::Inline(tasks), .. }) => tasks.as_slice(),
                 _ => &[],
             };
             std::iter::once(step.id()).chain(inner.iter().map(|task| &*task.id))
         })
     }
 
-    /// What one round of a loop consists of.
+    /// Returns the tasks of one round of a loop.
     pub fn body<'a>(&'a self, looped: &'a LoopStep) -> Vec<&'a Task> {
         match &looped.body {
-            Body::Inline(tasks) => tasks.iter().collect(),
-            Body::Step(id) => match self.find(id) {
-                Some(Found::Task(task)) => vec![task],
+            LoopBody::Inline(tasks) => tasks.iter().collect(),
+            LoopBody::Step(id) => match self.find(id) {
+                Some(StepRef::Task(task)) => vec![task],
                 _ => Vec::new(),
             },
         }
     }
 
-    /// Whether a step is only done as part of a loop.
+    /// Returns whether a step runs only as the body of a loop.
     pub(crate) fn is_body(&self, id: &str) -> bool {
         self.steps.iter().any(|step| match step {
-            Step::Loop(LoopStep { body: Body::Step(body), .. }) => &**body == id,
+            Step::Loop(LoopStep { body: LoopBody::Step(body), .. }) => &**body == id,
             _ => false,
         })
     }
 }
 
-/// A step that was looked up.
+/// Reference to a step found by id.
 #[derive(Clone, Copy, Debug)]
-pub enum Found<'a> {
+pub enum StepRef<'a> {
     /// A task.
     Task(&'a Task),
     /// A loop.
@@ -97,14 +97,14 @@ pub enum Found<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Step {
-    /// Something to be done once.
+    /// A task that runs once.
     Task(Task),
-    /// Something to be done again and again.
+    /// A loop.
     Loop(LoopStep),
 }
 
 impl Step {
-    /// Its id.
+    /// Returns the id.
     pub fn id(&self) -> &str {
         match self {
             Self::Task(task) => &task.id,
@@ -112,7 +112,7 @@ impl Step {
         }
     }
 
-    /// When it is to be done.
+    /// Returns the condition under which the step runs.
     pub fn run_condition(&self) -> Option<&Condition> {
         match self {
             Self::Task(task) => task.run_condition.as_ref(),
@@ -121,64 +121,64 @@ impl Step {
     }
 }
 
-/// Something to be done.
+/// A task.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
-    /// What it is called by programs.
+    /// Identifier.
     pub id: Box<str>,
-    /// What it is called by people.
+    /// Display title.
     pub title: Box<str>,
-    /// What is to be done.
+    /// Instructions.
     pub prompt: Box<str>,
-    /// What to mind while doing it.
+    /// Additional guidance.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guidance: Vec<Box<str>>,
-    /// Whether the user is to be asked for files.
+    /// True if the agent is to ask the user for files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ask_for_files: Option<bool>,
-    /// Whether a person has to agree to what it led to.
+    /// Confirmation of the output by a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_confirmation: Option<Confirmation>,
-    /// When it is to be done.
+    /// Condition under which it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_condition: Option<Condition>,
-    /// What it must lead to.
+    /// Validation rules of the output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation_criteria: Option<Criteria>,
 }
 
-/// Whether a person has to agree.
+/// Requirement of a confirmation by a person.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Confirmation {
-    /// Always, or never.
+    /// Always or never.
     Flag(bool),
-    /// If this holds.
+    /// If this condition holds.
     When(Condition),
 }
 
-/// Steps that are done again and again.
+/// A loop over other steps.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoopStep {
-    /// What it is called by programs.
+    /// Identifier.
     pub id: Box<str>,
     #[serde(rename = "type")]
     pub(crate) kind: LoopTag,
-    /// What it is called by people.
+    /// Display title.
     pub title: Box<str>,
-    /// When it is to be done at all.
+    /// Condition under which the loop is entered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_condition: Option<Condition>,
-    /// How often it is done.
+    /// Number of rounds.
     #[serde(rename = "loop")]
     pub rounds: Loop,
-    /// What is done each time.
-    pub body: Body,
+    /// Steps of each round.
+    pub body: LoopBody,
 }
 
-/// What tells a loop from a task.
+/// Type tag that distinguishes a loop from a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LoopTag;
 
@@ -188,107 +188,107 @@ impl Serialize for LoopTag {
     }
 }
 
-/// What is done in each round of a loop.
+/// LoopBody of a loop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Body {
-    /// A step of the workflow, by its id. It is not done by itself.
+pub enum LoopBody {
+    /// A step of the workflow, by id. It does not run outside the loop.
     Step(Box<str>),
-    /// These.
+    /// Tasks defined in the loop.
     Inline(Vec<Task>),
 }
 
-/// How often something is done.
+/// Rounds of a loop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Loop {
-    /// What decides.
+    /// Kind of loop.
     #[serde(rename = "type")]
     pub kind: LoopKind,
-    /// More rounds than this are a fault.
+    /// Limit on the rounds. Exceeding it is an error.
     pub max_iterations: u32,
-    /// What `while` and `until` go by.
+    /// Condition of `while` and `until`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<Condition>,
-    /// What `for` goes by.
+    /// LoopCount of `for`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub count: Option<Count>,
-    /// What `forEach` goes by: a list in the context.
+    pub count: Option<LoopCount>,
+    /// List of `forEach`, by the name of a context variable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<Box<str>>,
-    /// Under which name the context has the number of the round, from 1.
+    /// WorkflowContext variable for the number of the round, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iteration_var: Option<Box<str>>,
-    /// Under which name the context has the item.
+    /// WorkflowContext variable for the current item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item_var: Option<Box<str>>,
-    /// Under which name the context has the number of the item, from 0.
+    /// WorkflowContext variable for the index of the item, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index_var: Option<Box<str>>,
 }
 
 impl Loop {
-    /// The name of the round's number.
+    /// Returns the name of the round variable.
     pub fn iteration_name(&self) -> &str {
         self.iteration_var.as_deref().unwrap_or(ITERATION)
     }
 
-    /// The name of the item.
+    /// Returns the name of the item variable.
     pub fn item_name(&self) -> &str {
         self.item_var.as_deref().unwrap_or(ITEM)
     }
 
-    /// The name of the item's number.
+    /// Returns the name of the index variable.
     pub fn index_name(&self) -> &str {
         self.index_var.as_deref().unwrap_or(INDEX)
     }
 
-    /// The names of all that a round puts into the context.
+    /// Returns the names of all loop variables.
     pub(crate) fn names(&self) -> [&str; 3] {
         [self.iteration_name(), self.item_name(), self.index_name()]
     }
 
-    /// Whether it is known beforehand how many rounds there are.
+    /// Returns whether the number of rounds is known in advance.
     pub(crate) fn has_total(&self) -> bool {
         matches!(self.kind, LoopKind::For | LoopKind::ForEach)
     }
 
-    /// The variable that says how many rounds there are.
-    pub(crate) fn measure(&self) -> Option<&str> {
+    /// Returns the context variable that determines the number of rounds.
+    pub(crate) fn bound_variable(&self) -> Option<&str> {
         match &self.count {
-            Some(Count::Variable(name)) => Some(name),
+            Some(LoopCount::Variable(name)) => Some(name),
             _ => self.items.as_deref(),
         }
     }
 }
 
-/// What the number of a round is called if nothing is said.
+/// Default name of the round variable.
 pub(crate) const ITERATION: &str = "currentIteration";
-/// The same for the item.
+/// Default name of the item variable.
 pub(crate) const ITEM: &str = "currentItem";
-/// The same for the number of the item.
+/// Default name of the index variable.
 pub(crate) const INDEX: &str = "currentIndex";
 
-/// What decides how often a loop goes round.
+/// Kind of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum LoopKind {
-    /// As long as the condition holds.
+    /// Repeats while the condition holds.
     While,
-    /// As long as the condition does not hold.
+    /// Repeats until the condition holds.
     Until,
-    /// So many times.
+    /// Repeats a number of times.
     For,
-    /// Once for each item of a list.
+    /// Repeats for each item of a list.
     ForEach,
 }
 
-/// How many rounds a `for` has.
+/// Number of rounds of a `for` loop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Count {
-    /// This many.
+pub enum LoopCount {
+    /// A fixed number.
     Fixed(u32),
-    /// As many as this variable of the context says.
+    /// The value of a context variable.
     Variable(Box<str>),
 }

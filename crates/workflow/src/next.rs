@@ -1,4 +1,4 @@
-//! What comes next in a workflow, decided from what was done and the context alone.
+//! Decision on the next step of a workflow, from completed steps and context alone.
 
 mod guidance;
 mod rounds;
@@ -8,47 +8,47 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::condition::{Condition, Context};
+use crate::condition::{Condition, WorkflowContext};
 use crate::model::{LoopStep, Step, Task, Workflow};
 
 pub use guidance::{guidance, needs_confirmation, open_about};
 pub use rounds::{LoopFault, Round};
 
-/// What comes next.
+/// Next step of a workflow.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next<'a> {
-    /// This is to be done.
+    /// A task to do.
     Task {
-        /// What.
+        /// The task.
         task: &'a Task,
-        /// In which round of which loop, if it belongs to one.
+        /// Loop round it belongs to.
         round: Option<Round<'a>>,
-        /// What would come before it, but does not apply as the context stands.
+        /// Earlier steps that do not apply in this context.
         passed: Vec<Blocked<'a>>,
-        /// Loops before it that are over, and were not said to be done.
+        /// Loops before it that have ended and were not reported as completed.
         ended: Vec<&'a LoopStep>,
     },
-    /// Whether what is left applies is still to be said.
+    /// The context does not decide whether the remaining steps apply.
     Blocked(Vec<Blocked<'a>>),
-    /// Everything is done that applies.
+    /// Every step that applies is completed.
     Complete,
 }
 
 /// A step that does not apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked<'a> {
-    /// Which.
+    /// Id of the step.
     pub step: &'a str,
-    /// The loop it belongs to, or is.
+    /// Id of the loop it belongs to, or is.
     pub looped: Option<&'a str>,
-    /// What would make it apply, in words.
+    /// Description of what would make it apply.
     pub wanted: String,
-    /// Whether nothing that could still be said would make it apply.
+    /// True if adding to the context cannot make it apply.
     pub is_decided: bool,
 }
 
 impl Next<'_> {
-    /// What would have to be said to know whether what comes before this applies.
+    /// Describes the context needed to decide whether earlier steps apply.
     pub fn undecided(&self) -> Vec<String> {
         let passed = match self {
             Self::Task { passed, .. } | Self::Blocked(passed) => passed.as_slice(),
@@ -60,44 +60,49 @@ impl Next<'_> {
 }
 
 impl<'a> Blocked<'a> {
-    fn by(condition: &Condition, step: &'a str, looped: Option<&'a str>, known: Known<'_>) -> Self {
-        let Known { context, given } = known;
-        let is_decided = condition.is_decided(context, given);
+    fn by(
+        condition: &Condition,
+        step: &'a str,
+        looped: Option<&'a str>,
+        known: KnownContext<'_>,
+    ) -> Self {
+        let KnownContext { context, fixed } = known;
+        let is_decided = condition.is_decided(context, fixed);
         Self { step, looped, wanted: condition.wanted(context), is_decided }
     }
 
-    /// The step that is to be called done if it does not apply at all.
+    /// Returns the step to report as completed if it does not apply at all.
     pub fn whole(&self) -> &'a str {
         self.looped.unwrap_or(self.step)
     }
 }
 
-/// What is known of a task.
+/// WorkflowContext with the variables that cannot be added to.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'c> {
-    /// What was said.
-    pub context: &'c Context,
-    /// Variables that nobody can say more of: they are as they are, also if they are missing.
-    pub given: &'c [&'c str],
+pub struct KnownContext<'c> {
+    /// Variables.
+    pub context: &'c WorkflowContext,
+    /// Names of variables that are settled, even if they are missing.
+    pub fixed: &'c [&'c str],
 }
 
-impl<'c> From<&'c Context> for Known<'c> {
-    fn from(context: &'c Context) -> Self {
-        Self { context, given: &[] }
+impl<'c> From<&'c WorkflowContext> for KnownContext<'c> {
+    fn from(context: &'c WorkflowContext) -> Self {
+        Self { context, fixed: &[] }
     }
 }
 
-/// Decides what comes next: the first step, in the order of the file, that is not done and whose
-/// condition holds.
+/// Decides what comes next: the first step, in the order of the file, that is not completed and
+/// whose condition holds.
 ///
-/// A loop is gone round by the number of its round in the context. When all steps of its body are
-/// done or do not apply, the next round begins, and they are to be done again. Only what has been
-/// decided does not apply: with an open condition in its body, a loop does not go on, and with one
-/// anywhere the workflow is not complete (C-64).
+/// The round of a loop is read from the context. When all steps of its body are completed or do not
+/// apply, the next round begins and they are due again. A step is skipped only if its condition is
+/// decided: an undecided condition in its body stops a loop, and one anywhere keeps the workflow
+/// incomplete (C-64).
 pub fn next<'a, 'c>(
     workflow: &'a Workflow,
     done: &HashSet<&str>,
-    known: impl Into<Known<'c>>,
+    known: impl Into<KnownContext<'c>>,
 ) -> Result<Next<'a>, LoopFault> {
     let known = known.into();
     let (mut passed, mut ended) = (Vec::new(), Vec::new());
@@ -115,11 +120,12 @@ pub fn next<'a, 'c>(
             Step::Task(task) => return Ok(Next::Task { task, round: None, passed, ended }),
             Step::Loop(looped) => {
                 let name = looped.rounds.iteration_name();
-                // What is noted under the name is the round of that one.
+                // The round variable belongs to that loop.
                 let is_first =
                     !ended.iter().any(|other: &&LoopStep| other.rounds.iteration_name() == name);
-                let noted = is_first.then(|| rounds::noted(looped, known.context)).flatten();
-                let turn = rounds::next(workflow, looped, noted, done, known)?;
+                let current_round =
+                    is_first.then(|| rounds::current_round(looped, known.context)).flatten();
+                let turn = rounds::next(workflow, looped, current_round, done, known)?;
                 let is_over = turn.is_over();
                 passed.extend(turn.passed);
                 if let Some((task, round)) = turn.due {
@@ -133,16 +139,16 @@ pub fn next<'a, 'c>(
     Ok(if passed.is_empty() { Next::Complete } else { Next::Blocked(passed) })
 }
 
-/// What comes next within a loop that was entered, whatever there may be before it; nothing if it
-/// is over.
+/// Decides what comes next within a loop that was entered, ignoring the steps before it; `None` if
+/// the loop has ended.
 pub fn next_within<'a>(
     workflow: &'a Workflow,
     looped: &'a LoopStep,
     done: &HashSet<&str>,
-    known: Known<'_>,
+    known: KnownContext<'_>,
 ) -> Result<Option<Next<'a>>, LoopFault> {
-    let noted = rounds::noted(looped, known.context);
-    let turn = rounds::next(workflow, looped, noted, done, known)?;
+    let current_round = rounds::current_round(looped, known.context);
+    let turn = rounds::next(workflow, looped, current_round, done, known)?;
     if turn.is_over() {
         return Ok(None);
     }
@@ -154,8 +160,11 @@ pub fn next_within<'a>(
     }))
 }
 
-/// A context with what a round adds to it.
-pub fn in_round<'c>(context: &'c Context, round: Option<&Round<'_>>) -> Cow<'c, Context> {
+/// Adds the loop variables of a round to a context.
+pub fn in_round<'c>(
+    context: &'c WorkflowContext,
+    round: Option<&Round<'_>>,
+) -> Cow<'c, WorkflowContext> {
     let Some(round) = round else { return Cow::Borrowed(context) };
     let mut context = context.clone();
     for (name, value) in round.variables() {
@@ -164,7 +173,7 @@ pub fn in_round<'c>(context: &'c Context, round: Option<&Round<'_>>) -> Cow<'c, 
     Cow::Owned(context)
 }
 
-/// A text of a context that says how many there are of something.
+/// Reads a count from a context value, which may be text.
 pub(crate) fn as_count(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64().or_else(|| {

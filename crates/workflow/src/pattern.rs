@@ -1,4 +1,4 @@
-//! Patterns that are looked for in time proportional to the text.
+//! Regular expressions that match in time linear in the text.
 
 use std::sync::Arc;
 
@@ -7,8 +7,9 @@ use regex::{Regex, RegexBuilder};
 
 /// A regular expression without look-around and back references.
 ///
-/// It is known to be good, and compiled when it is used: most patterns of most workflows never
-/// are, and one takes more memory compiled than the rest of its workflow. Those used last are kept.
+/// It is validated when created and compiled when used: most patterns of a workflow are never used,
+/// and a compiled one takes more memory than the rest of the workflow. The most recently used are
+/// cached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     source: Box<str>,
@@ -16,12 +17,12 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// A pattern with flags as JavaScript has them: `i`, `m`, `s`, `x`, and some without effect.
+    /// Creates a pattern with flags as in JavaScript: `i`, `m`, `s`, `x`, and some without effect.
     pub fn new(source: &str, flags: &str) -> Result<Self, String> {
         Self::weigh(source, flags).map(|(pattern, _)| pattern)
     }
 
-    /// The same, and about how many bytes it takes compiled.
+    /// Creates a pattern and returns the approximate bytes it takes compiled.
     pub(crate) fn weigh(source: &str, flags: &str) -> Result<(Self, usize), String> {
         let known = |flag: char| "imsxguy".contains(flag);
         if let Some(flag) = flags.chars().find(|flag| !known(*flag)) {
@@ -32,24 +33,24 @@ impl Pattern {
         Ok((pattern, compiled.weight))
     }
 
-    /// As it was written.
+    /// Returns the source.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Its flags, as they were written.
+    /// Returns the flags as written.
     pub fn flags(&self) -> &str {
         &self.flags
     }
 
-    /// Whether it is found in a text.
+    /// Returns whether the pattern matches somewhere in a text.
     pub fn is_match(&self, text: &str) -> bool {
         self.compiled().is_ok_and(|compiled| compiled.regex.is_match(text))
     }
 
     fn compiled(&self) -> Result<Arc<Compiled>, regex::Error> {
         static COMPILED: Cache<String, Compiled> = Cache::new(MOST_KEPT);
-        // A flag that is given twice, or has no effect, does not make it another.
+        // Repeated flags and flags without effect share a cache entry.
         let flags: String = "imsx".chars().filter(|flag| self.flags.contains(*flag)).collect();
         let key = format!("{flags}/{}", self.source);
         COMPILED.get_or_try(key.as_str(), || Compiled::of(&self.source, &flags))
@@ -58,12 +59,13 @@ impl Pattern {
 
 struct Compiled {
     regex: Regex,
-    /// About how many bytes it takes, more for what takes long to be understood.
+    /// Approximate bytes, with a surcharge for sources that take long to parse.
     weight: usize,
 }
 
 impl Compiled {
-    /// Compiles a pattern within the smallest bound that is enough: how large it is cannot be asked.
+    /// Compiles a pattern with the smallest sufficient size limit; the compiler does not report the
+    /// size.
     fn of(source: &str, flags: &str) -> Result<Self, regex::Error> {
         let mut bounds = BOUNDS.into_iter();
         loop {
@@ -90,26 +92,26 @@ fn compile(source: &str, flags: &str, bound: usize) -> Result<Regex, regex::Erro
         .build()
 }
 
-/// The last line of what the compiler says, which is the one that says it.
+/// Returns the last line of the compiler's error, which has the reason.
 fn explain(error: &regex::Error) -> String {
     let text = error.to_string();
     let line = text.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");
     format!("the pattern cannot be used: {line}")
 }
 
-/// How many bytes a compiled pattern may take.
+/// Limit on the bytes of a compiled pattern.
 pub(crate) const LARGEST: usize = 1024 * 1024;
 
-/// The bounds that are tried; most patterns are small.
+/// Size limits to try in turn; most patterns are small.
 const BOUNDS: [usize; 3] = [LARGEST / 64, LARGEST / 8, LARGEST];
 
-/// What a byte of the source adds to the weight.
+/// Weight of each byte of the source.
 const PER_BYTE: usize = 256;
 
-/// How many compiled patterns are kept.
+/// Limit on the cached patterns.
 const MOST_KEPT: usize = 32;
 
-/// How many levels it may nest.
+/// Limit on the nesting depth.
 const DEEPEST: u32 = 50;
 
 #[cfg(test)]
@@ -117,8 +119,8 @@ mod tests {
     use super::Pattern;
 
     #[test]
-    fn patterns_are_tried_when_they_are_read() {
-        for (source, flags, told) in [
+    fn invalid_patterns_are_rejected_when_read() {
+        for (source, flags, expected) in [
             ("^a+$", "", None),
             ("A", "gi", None),
             ("(", "", Some("unclosed group")),
@@ -128,9 +130,9 @@ mod tests {
             (r"(\w{100}){1000}", "", Some("size")),
         ] {
             let error = Pattern::new(source, flags).err();
-            let matches = match (&error, told) {
+            let matches = match (&error, expected) {
                 (None, None) => true,
-                (Some(error), Some(told)) => error.contains(told),
+                (Some(error), Some(expected)) => error.contains(expected),
                 _ => false,
             };
             assert!(matches, "{source}: {error:?}");

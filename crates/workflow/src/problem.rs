@@ -1,22 +1,22 @@
-//! What is wrong with a workflow file, and where.
+//! Problems of workflow files, with their positions.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// A place in a text, counted from 1; columns are characters.
+/// Position in a text, counted from 1; columns are characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// Which line.
+    /// Line.
     pub line: usize,
-    /// Which character of it.
+    /// Column.
     pub column: usize,
 }
 
 impl Position {
-    /// Where a text begins.
+    /// Start of a text.
     pub const START: Self = Self { line: 1, column: 1 };
 
-    /// The position of a byte in a text.
+    /// Converts a byte offset to a position.
     pub(crate) fn of(text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -31,30 +31,30 @@ impl fmt::Display for Position {
     }
 }
 
-/// How bad a problem is.
+/// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The file cannot be used.
     Error,
-    /// The file can be used, but probably does not say what was meant.
+    /// The file can be used, but probably has a mistake.
     Warning,
 }
 
-/// One thing that is wrong with a workflow file.
+/// One problem of a workflow file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// Where it is.
+    /// Position in the file.
     pub position: Position,
-    /// Where it is, as a JSON Pointer.
+    /// JSON Pointer to the value.
     pub pointer: String,
-    /// What is wrong and what would be right.
+    /// Description of the problem and of its solution.
     pub message: String,
 }
 
 impl Problem {
-    /// A problem with the file as a whole.
+    /// Creates a problem of the file as a whole.
     pub fn of_file(message: impl Into<String>) -> Self {
         Self::at(Position::START, message)
     }
@@ -64,7 +64,7 @@ impl Problem {
         Self { severity: Severity::Error, position, pointer, message }
     }
 
-    /// Whether the file cannot be used for it.
+    /// Returns whether the file cannot be used.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
@@ -76,17 +76,17 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A name out of a file, short enough to be repeated.
+/// Shortens a name from a file for display.
 pub(crate) fn short(name: &str) -> Cow<'_, str> {
     mcp_flow_proto::text::truncate(name, LONGEST_SHOWN)
 }
 
-/// The candidate that was probably meant, if one is near enough.
+/// Returns the most similar candidate, if one is close enough.
 pub fn nearest<'a>(
     written: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    // Longer words can hold more slips; what is long beyond reason was not mistyped.
+    // Longer words can have more typos; very long ones are not compared.
     let length = written.chars().count();
     let most = if length > LONGEST_WORD { return None } else { (length / 3).max(1) };
     let written = plain(written);
@@ -102,7 +102,7 @@ pub fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// A word without what counts for little: capitals and separators.
+/// Normalizes a word for comparison: lowercase, without separators.
 fn plain(word: &str) -> String {
     word.to_lowercase().replace(['_', '-', ' '], "")
 }
@@ -129,7 +129,7 @@ mod tests {
     use super::{Position, nearest};
 
     #[test]
-    fn slips_find_what_was_meant() {
+    fn typos_find_the_nearest_name() {
         let known = ["prompt", "preconditions", "requireConfirmation", "runCondition"];
         for (written, meant) in [
             ("promt", Some("prompt")),

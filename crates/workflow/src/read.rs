@@ -1,10 +1,10 @@
-//! From a value to a workflow, with everything that is wrong with it.
+//! Reading a workflow from a parsed file, with all its problems.
 //!
-//! `fields` reads the members of one object and notes what it does not understand; the rest says
-//! which members there are. The published schema (`schema/workflow.schema.json`) says the same, and
-//! a test holds the two together.
+//! `fields` reads the members of one object and reports unknown ones; the other modules define
+//! which members exist. The published schema (`schema/workflow.schema.json`) defines the same; a
+//! test compares the two.
 
-mod allowance;
+mod budget;
 mod conditions;
 mod fields;
 mod guess;
@@ -16,28 +16,28 @@ use serde_json::Value;
 
 use crate::model::{Confirmation, Step, Task, Workflow};
 use crate::problem::{Problem, Severity};
-use crate::source::{Format, Places};
-use allowance::Kind;
-use fields::{Fields, Notes, Place};
+use crate::source::{Format, WantedPositions};
+use budget::Kind;
+use fields::{Fields, Location, Problems};
 
 #[cfg(test)]
 pub(crate) use conditions::condition_of;
 #[cfg(test)]
 pub(crate) use rules::criteria_of;
 
-/// What became of a file.
+/// Result of reading a file.
 #[derive(Debug)]
 pub struct Reading {
-    /// The workflow, if the file can be used.
+    /// The workflow, if there are no errors.
     pub workflow: Option<Workflow>,
-    /// The id in the file, if it has one, however bad the rest.
+    /// The id in the file, if it has one, even if the file cannot be used.
     pub id: Option<Box<str>>,
-    /// What is wrong, in the order of the file.
+    /// Problems in the order of the file.
     pub problems: Vec<Problem>,
 }
 
 impl Reading {
-    /// Reads the text of a file. `category` is what a workflow gets that does not say its own.
+    /// Reads the text of a file. `category` is the default category.
     ///
     /// ```
     /// use mcp_flow_workflow::{Format, Reading};
@@ -47,8 +47,8 @@ impl Reading {
     /// let reading = Reading::of(text, Format::Yaml, "general");
     ///
     /// assert!(reading.workflow.is_none());
-    /// let told: Vec<_> = reading.problems.iter().map(ToString::to_string).collect();
-    /// assert_eq!(told[1], "line 6, column 29: `promt` is unknown; did you mean `prompt`?");
+    /// let message: Vec<_> = reading.problems.iter().map(ToString::to_string).collect();
+    /// assert_eq!(message[1], "line 6, column 29: `promt` is unknown; did you mean `prompt`?");
     /// ```
     pub fn of(text: &str, format: Format, category: &str) -> Self {
         let value = match format.parse(text) {
@@ -58,28 +58,30 @@ impl Reading {
                 return Self { workflow: None, id, problems: vec![problem] };
             }
         };
-        let notes = Notes::default();
-        let workflow = read_workflow(&value, category, &notes);
+        let problems = Problems::default();
+        let workflow = read_workflow(&value, category, &problems);
         let id = value.get("id").and_then(Value::as_str).map(Into::into);
-        let notes = notes.into_inner();
-        if notes.is_empty() {
+        let problems = problems.into_inner();
+        if problems.is_empty() {
             return Self { workflow, id, problems: Vec::new() };
         }
-        let mut places = Places::wanted(notes.iter().map(fields::Note::pointer));
-        format.locate(text, &mut places);
-        let mut problems: Vec<_> = notes.into_iter().map(|note| note.located(&places)).collect();
+        let mut positions =
+            WantedPositions::wanted(problems.iter().map(fields::Unlocated::pointer));
+        format.locate(text, &mut positions);
+        let mut problems: Vec<_> =
+            problems.into_iter().map(|note| note.located(&positions)).collect();
         problems.sort_by_key(|problem| problem.position);
         let usable = problems.iter().all(|problem| problem.severity == Severity::Warning);
         Self { workflow: workflow.filter(|_| usable), id, problems }
     }
 
-    /// The worst problem: the first error.
+    /// Returns the first error.
     pub fn first_error(&self) -> Option<&Problem> {
         self.problems.iter().find(|problem| problem.is_error())
     }
 }
 
-/// Whether a text can be the id of a workflow or a step (WFL-026).
+/// Returns whether a text is a valid id of a workflow or a step (WFL-026).
 pub fn is_identifier(text: &str) -> bool {
     (3..=64).contains(&text.len()) && text.chars().all(is_identifier_character)
 }
@@ -88,15 +90,15 @@ fn is_identifier_character(character: char) -> bool {
     matches!(character, 'a'..='z' | '0'..='9' | '-')
 }
 
-fn read_workflow(value: &Value, category: &str, notes: &Notes) -> Option<Workflow> {
-    let fields = Fields::of(value, Place::ROOT, &WORKFLOW, notes)?;
+fn read_workflow(value: &Value, category: &str, problems: &Problems) -> Option<Workflow> {
+    let fields = Fields::of(value, Location::ROOT, &WORKFLOW, problems)?;
     let id = fields.identifier("id");
     let name = fields.required_text("name", 1..=128);
     let description = fields.required_text("description", 1..=512);
     let version = match fields.get("version") {
         Some(_) => fields.version("version"),
         None => {
-            fields.warn("`version` is missing; it is taken to be 0.0.0");
+            fields.warn("`version` is missing; the default is 0.0.0");
             Some(NO_VERSION.into())
         }
     };
@@ -136,31 +138,31 @@ fn read_steps(fields: &Fields<'_>) -> Option<Vec<Step>> {
         fields.note("steps", "`steps` must have at least one step");
         return None;
     }
-    let place = fields.place("steps");
-    // Those within loops are counted, too.
+    let location = fields.location("steps");
+    // Steps within loops count, too.
     let count: usize = items.iter().map(references::count).sum();
-    if !fields.notes().allow(Kind::Steps, count as u64, place) {
+    if !fields.problems().allow(Kind::Steps, count as u64, location) {
         return None;
     }
-    references::check(items, &place, fields.notes());
+    references::check(items, &location, fields.problems());
     let steps: Vec<_> = items
         .iter()
         .enumerate()
-        .map(|(index, value)| read_step(value, place.item(index), fields.notes()))
+        .map(|(index, value)| read_step(value, location.item(index), fields.problems()))
         .collect();
-    // All of them first, so that all of their faults are told.
+    // All are read before the first error returns, so that all problems are reported.
     steps.into_iter().collect()
 }
 
-fn read_step(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Step> {
+fn read_step(value: &Value, location: Location<'_>, problems: &Problems) -> Option<Step> {
     if references::is_loop(value) {
-        return loops::read(value, place, notes).map(Step::Loop);
+        return loops::read(value, location, problems).map(Step::Loop);
     }
-    read_task(value, place, notes).map(Step::Task)
+    read_task(value, location, problems).map(Step::Task)
 }
 
-fn read_task(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Task> {
-    let fields = Fields::of(value, place, &TASK, notes)?;
+fn read_task(value: &Value, location: Location<'_>, problems: &Problems) -> Option<Task> {
+    let fields = Fields::of(value, location, &TASK, problems)?;
     let id = fields.identifier("id");
     let title = fields.required_text("title", 1..=128);
     let prompt = fields.required_text("prompt", 1..=8192);
@@ -172,8 +174,8 @@ fn read_task(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Task> {
             conditions::read(&fields, "requireConfirmation").map(Confirmation::When)
         }
         Some(_) => {
-            let told = "`requireConfirmation` must be true, false or a condition";
-            fields.note("requireConfirmation", told);
+            let message = "`requireConfirmation` must be true, false or a condition";
+            fields.note("requireConfirmation", message);
             None
         }
     };
@@ -192,7 +194,7 @@ fn read_task(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Task> {
     })
 }
 
-/// The version of a workflow that does not say its own (C-29).
+/// Default version (C-29).
 const NO_VERSION: &str = "0.0.0";
 
 const WORKFLOW: [&str; 13] = [

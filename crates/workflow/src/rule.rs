@@ -1,9 +1,9 @@
-//! Rules that the output of a step must keep to.
+//! Validation rules for the output of a step.
 //!
-//! `contains`, `regex`, `length`, `schema`, and `and`, `or`, `not` of rules. Each may have a
-//! `message`, and a `condition` without which it does not count.
+//! `contains`, `regex`, `length`, `schema`, and `and`, `or`, `not` of rules. A rule may have a
+//! `message`, and a `condition` under which it applies.
 
-mod verdict;
+mod validation;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -12,21 +12,21 @@ use serde_json::Value;
 use crate::condition::Condition;
 use crate::pattern::Pattern;
 
-pub use verdict::Verdict;
+pub use validation::Validation;
 
-/// All rules of a step.
+/// Validation rules of a step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Criteria {
-    /// A list: all of them must be kept.
-    All(Vec<Rule>),
-    /// A single one.
-    One(Rule),
+    /// A list, all of which must pass.
+    All(Vec<ValidationRule>),
+    /// A single rule.
+    One(ValidationRule),
 }
 
 impl Criteria {
-    /// The rules, all of which must be kept.
-    pub fn rules(&self) -> &[Rule] {
+    /// Returns the rules, all of which must pass.
+    pub fn rules(&self) -> &[ValidationRule] {
         match self {
             Self::All(rules) => rules,
             Self::One(rule) => std::slice::from_ref(rule),
@@ -35,15 +35,15 @@ impl Criteria {
 }
 
 impl Criteria {
-    /// The conditions of all rules, also of those within others.
+    /// Returns the conditions of all rules, including nested ones.
     pub(crate) fn conditions(&self) -> Vec<&Condition> {
         let mut conditions = Vec::new();
-        let mut waiting: Vec<&Rule> = self.rules().iter().collect();
+        let mut waiting: Vec<&ValidationRule> = self.rules().iter().collect();
         while let Some(rule) = waiting.pop() {
             conditions.extend(&rule.condition);
-            match &rule.demand {
-                Demand::And(rules) | Demand::Or(rules) => waiting.extend(rules),
-                Demand::Not(rule) => waiting.push(rule),
+            match &rule.requirement {
+                Requirement::And(rules) | Requirement::Or(rules) => waiting.extend(rules),
+                Requirement::Not(rule) => waiting.push(rule),
                 _ => {}
             }
         }
@@ -51,57 +51,57 @@ impl Criteria {
     }
 }
 
-/// One rule.
+/// One validation rule.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rule {
-    /// What must be so.
-    pub demand: Demand,
-    /// What is said if it is not.
+pub struct ValidationRule {
+    /// Requirement on the output.
+    pub requirement: Requirement,
+    /// Message if the output fails it.
     pub message: Option<Box<str>>,
-    /// When it counts.
+    /// Condition under which the rule applies.
     pub condition: Option<Condition>,
 }
 
-/// What a rule demands of an output.
+/// Requirement of a rule on an output.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Demand {
-    /// This text is in it, in these very letters.
+pub enum Requirement {
+    /// The output contains this text, case-sensitively.
     Contains(Box<str>),
-    /// This pattern is found in it.
+    /// The output matches this pattern.
     Regex(Pattern),
-    /// It has so many characters.
+    /// The output's number of characters is within bounds.
     Length {
-        /// At least.
+        /// Lower bound, inclusive.
         min: Option<u64>,
-        /// At most.
+        /// Upper bound, inclusive.
         max: Option<u64>,
     },
-    /// It is JSON, and keeps to this JSON Schema.
+    /// The output is JSON that is valid against this JSON Schema.
     Schema(Box<Value>),
-    /// It keeps to all of these.
-    And(Vec<Rule>),
-    /// It keeps to one of these.
-    Or(Vec<Rule>),
-    /// It does not keep to this.
-    Not(Box<Rule>),
+    /// All of these rules pass.
+    And(Vec<ValidationRule>),
+    /// One of these rules passes.
+    Or(Vec<ValidationRule>),
+    /// This rule does not pass.
+    Not(Box<ValidationRule>),
 }
 
-impl Serialize for Rule {
+impl Serialize for ValidationRule {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        match &self.demand {
-            Demand::Contains(value) => {
+        match &self.requirement {
+            Requirement::Contains(value) => {
                 map.serialize_entry("type", "contains")?;
                 map.serialize_entry("value", value)?;
             }
-            Demand::Regex(pattern) => {
+            Requirement::Regex(pattern) => {
                 map.serialize_entry("type", "regex")?;
                 map.serialize_entry("pattern", pattern.source())?;
                 if !pattern.flags().is_empty() {
                     map.serialize_entry("flags", pattern.flags())?;
                 }
             }
-            Demand::Length { min, max } => {
+            Requirement::Length { min, max } => {
                 map.serialize_entry("type", "length")?;
                 if let Some(min) = min {
                     map.serialize_entry("min", min)?;
@@ -110,13 +110,13 @@ impl Serialize for Rule {
                     map.serialize_entry("max", max)?;
                 }
             }
-            Demand::Schema(schema) => {
+            Requirement::Schema(schema) => {
                 map.serialize_entry("type", "schema")?;
                 map.serialize_entry("schema", schema)?;
             }
-            Demand::And(rules) => map.serialize_entry("and", rules)?,
-            Demand::Or(rules) => map.serialize_entry("or", rules)?,
-            Demand::Not(rule) => map.serialize_entry("not", rule)?,
+            Requirement::And(rules) => map.serialize_entry("and", rules)?,
+            Requirement::Or(rules) => map.serialize_entry("or", rules)?,
+            Requirement::Not(rule) => map.serialize_entry("not", rule)?,
         }
         if let Some(message) = &self.message {
             map.serialize_entry("message", message)?;

@@ -1,20 +1,19 @@
-//! Runs: workflows whose steps cannot be skipped.
+//! Workflow runs: sessions of a workflow whose steps cannot be skipped.
 //!
-//! A run is a flow on the journal, so it survives its server. `walk` is that flow: it shows one
-//! step at a time and asks for its output, and goes on only when the output keeps to the rules of
-//! the step and, where a person has to agree, when one has; `place` is how far it has come.
-//! `tools` lets an agent start, continue and look at runs, `told` is what it hears of them, `token`
-//! what it carries from one step to the next; `record` is what is kept.
+//! `executor` is the flow of a run: it asks for the output of one step at a time, and continues
+//! when the output is valid and, where the step requires it, a person has confirmed it. `position`
+//! tracks completed steps and loop rounds. `tools` are the MCP tools for agents, `responses` the
+//! JSON they return, `token` the sealed step token, `record` the stored and exported result.
 //!
-//! A confirmation is a question of the session that no tool answers. The person behind the client
-//! is asked by whatever way it has, or answers by `interaction.respond` or the command line.
+//! A confirmation is a prompt of the session that no tool answers. The client asks its user, or the
+//! user answers with `interaction.respond` or on the command line.
 
-mod place;
+mod executor;
+mod position;
 mod record;
+mod responses;
 mod token;
-mod told;
 mod tools;
-mod walk;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,56 +24,59 @@ use mcp_flow_server::ServerBuilder;
 
 use crate::library::Library;
 
-pub use record::{Briefing, Done, Record};
+pub use record::{Briefing, CompletedStep, RunRecord};
 
-/// Runs of the workflows in a library.
+/// Workflow runs of the workflows in a library.
 ///
-/// The flow goes into an engine, and the tools into the server that the engine serves.
+/// Register [`flow`](Self::flow) with an engine, and the tools with the server of that engine.
 #[derive(Clone, Debug)]
 pub struct Runs {
     library: Library,
     keys: KeyRing,
     retention: Duration,
-    /// Where a person confirms if the client cannot ask one, for the agent.
+    /// Instructions for the agent: where a person confirms if the client cannot ask.
     confirmed_at: Arc<str>,
-    /// How, for the person.
+    /// Instructions for the person, with the command.
     confirmed_by: Arc<str>,
 }
 
 impl Runs {
-    /// Runs whose tokens are sealed with these keys; with the same keys they survive a restart.
+    /// Creates runs whose tokens are sealed with these keys. Tokens survive a restart with the same
+    /// keys.
     pub fn new(library: Library, keys: KeyRing) -> Self {
         let (confirmed_at, confirmed_by) = (CONFIRMED_AT.into(), CONFIRMED_BY.into());
         Self { library, keys, retention: RETENTION, confirmed_at, confirmed_by }
     }
 
-    /// Where a person confirms a step if the client cannot ask one, as one or more sentences to the
-    /// agent. `{run}` stands for the run. Name no command here: an agent might run it.
+    /// Sets the sentences that tell an agent where a person confirms a step if the client cannot
+    /// ask. `{run}` is replaced by the run id. Do not name a command: an agent might run it.
     #[must_use]
     pub fn confirmed_at(mut self, sentences: impl Into<Arc<str>>) -> Self {
         self.confirmed_at = sentences.into();
         self
     }
 
-    /// How a person confirms a step if the client cannot ask one, the command included. `{run}`
-    /// stands for the run. It goes to the log, as a warning, and to no client.
+    /// Sets the sentences that tell a person how to confirm a step if the client cannot ask, with
+    /// the command. `{run}` is replaced by the run id. They are logged as a warning and sent to no
+    /// client.
     #[must_use]
     pub fn confirmed_by(mut self, sentences: impl Into<Arc<str>>) -> Self {
         self.confirmed_by = sentences.into();
         self
     }
 
-    /// How long outputs are kept after the end of a run, however it ended. Defaults to 30 days.
+    /// Sets how long outputs are kept after a run has ended in any way. Defaults to 30 days.
     #[must_use]
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
         self
     }
 
-    /// The flow behind every run. It waits as long as it takes, and its outputs outlive it (C-11).
+    /// Returns the flow of every run. It has no inactivity timeout, and its outputs are retained
+    /// after its end (C-11).
     pub fn flow(&self) -> Definition {
         let library = self.library.clone();
-        Definition::new(FLOW, move |flow, start| walk::walk(library.clone(), flow, start))
+        Definition::new(FLOW, move |flow, start| executor::execute(library.clone(), flow, start))
             .description("A workflow whose steps cannot be skipped")
             .patient()
             .kept_for(self.retention)
@@ -87,14 +89,15 @@ impl Runs {
     }
 }
 
-/// The name of the flow.
+/// Name of the flow.
 pub const FLOW: &str = "workflow_run";
 
-const CONFIRMED_AT: &str = "Ask the user to confirm it where this server is looked after.";
+const CONFIRMED_AT: &str =
+    "Ask the user to confirm it with the administration tools of this server.";
 
-const CONFIRMED_BY: &str = "Answer the question of session `{run}` with true or false";
+const CONFIRMED_BY: &str = "Answer the pending prompt of session `{run}` with true or false";
 
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Loops ask often.
+/// Limit on the prompts of one run. Loops ask often.
 const MOST_QUESTIONS: u32 = 4_000;

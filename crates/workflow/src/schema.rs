@@ -1,20 +1,20 @@
-//! The published schema of workflow files.
+//! Published JSON Schema of workflow files.
 
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
-/// The JSON Schema 2020-12 of workflow files, as it is published.
+/// JSON Schema 2020-12 of workflow files, as published.
 pub const TEXT: &str = include_str!("../schema/workflow.schema.json");
 
-/// The schema as a value.
+/// Returns the schema as a value.
 pub fn value() -> &'static Map<String, Value> {
     static SCHEMA: LazyLock<Map<String, Value>> =
         LazyLock::new(|| serde_json::from_str(TEXT).expect("the published schema is JSON"));
     &SCHEMA
 }
 
-/// The schema as one that can be put into another without its name being looked for elsewhere.
+/// Returns the schema in a form that can be embedded in another without resolving its id.
 pub(crate) fn inlined() -> Value {
     let mut schema = value().clone();
     schema.remove("$schema");
@@ -22,7 +22,7 @@ pub(crate) fn inlined() -> Value {
     Value::Object(schema)
 }
 
-/// The schema, compiled.
+/// Returns the compiled schema.
 #[cfg(test)]
 pub(crate) fn compiled() -> &'static mcp_flow_schema::Schema {
     static COMPILED: LazyLock<mcp_flow_schema::Schema> =

@@ -1,9 +1,9 @@
-//! From the text of a file to a value, and back from a place in the value to a place in the text.
+//! Parsing of workflow files into values, and positions of values in the text.
 //!
-//! Most files are good, so positions are only looked for when something is wrong.
+//! Most files have no problems, so positions are computed only when there are some.
 
 mod json;
-mod places;
+mod positions;
 mod yaml;
 
 use std::path::Path;
@@ -11,9 +11,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::problem::Problem;
-pub(crate) use places::{Places, push_part};
+pub(crate) use positions::{WantedPositions, push_part};
 
-/// How a file is written.
+/// Format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// JSON.
@@ -23,11 +23,11 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format a file is in, by its name; `None` if it is no workflow.
+    /// Determines the format from a file name; `None` if it is not a workflow file.
     pub fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         match path.extension()?.to_str()? {
-            // A copy of our own schema, put there for an editor.
+            // A copy of the published schema, kept for an editor.
             "json" if name.ends_with(".schema.json") => None,
             "json" => Some(Self::Json),
             "yaml" | "yml" => Some(Self::Yaml),
@@ -35,7 +35,7 @@ impl Format {
         }
     }
 
-    /// Reads a text.
+    /// Parses a text.
     pub(crate) fn parse(self, text: &str) -> Result<Value, Problem> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         match self {
@@ -44,17 +44,17 @@ impl Format {
         }
     }
 
-    /// Looks in a text for places of its value.
-    pub(crate) fn locate(self, text: &str, places: &mut Places) {
+    /// Finds the positions of values in a text.
+    pub(crate) fn locate(self, text: &str, positions: &mut WantedPositions) {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         match self {
-            Self::Json => json::locate(text, places),
-            Self::Yaml => yaml::locate(text, places),
+            Self::Json => json::locate(text, positions),
+            Self::Yaml => yaml::locate(text, positions),
         }
     }
 }
 
-/// How many values a file may hold: each member and item is one, however small.
+/// Limit on the values in a file, each member and item counted.
 ///
 /// A value takes far more memory than the two characters it can be written with.
 const MOST_VALUES: usize = 50_000;
@@ -65,13 +65,13 @@ fn too_many_values() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Format, Places};
+    use super::{Format, WantedPositions};
     use crate::problem::Position;
     use serde_json::{Value, json};
     use std::path::Path;
 
     #[test]
-    fn both_formats_say_the_same() {
+    fn both_formats_parse_to_the_same_value() {
         let value = json!({
             "id": "a", "n": [1, -2, 2.5, true, false, null, "5", "true", "→ é\n2"], "o": {"k": []},
         });
@@ -85,18 +85,18 @@ mod tests {
     }
 
     #[test]
-    fn places_are_found_in_both_formats() {
+    fn positions_are_found_in_both_formats() {
         let json = "{\n\t\"id\": \"a\",\n\t\"steps\": [\n\t\t{\"a~/\\\"\": 7}, 5\n\t]\n}";
         let yaml = "id: a\nsteps:\n  - \"a~/\\\"\": 7\n  - 5\n";
-        for (format, text, places) in [
+        for (format, text, positions) in [
             (Format::Json, json, [(2, 2, 2, 8), (4, 4, 4, 13), (4, 17, 4, 17)]),
             (Format::Yaml, yaml, [(1, 1, 1, 5), (3, 5, 3, 14), (4, 5, 4, 5)]),
         ] {
             let pointers = ["/id", "/steps/0/a~0~1\"", "/steps/1"];
-            let mut found = Places::wanted(pointers);
+            let mut found = WantedPositions::wanted(pointers);
             format.locate(text, &mut found);
             for (pointer, (line, column, value_line, value_column)) in
-                pointers.into_iter().zip(places)
+                pointers.into_iter().zip(positions)
             {
                 assert_eq!(found.name(pointer), Position { line, column }, "{pointer} in {text}");
                 let value = Position { line: value_line, column: value_column };
@@ -106,13 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_with_its_place() {
-        for (format, text, line, told) in [
+    fn syntax_errors_have_a_position() {
+        for (format, text, line, expected) in [
             (Format::Json, "{\n\"a\": }", 2, "expected value"),
-            (Format::Json, "{\"a\": 1,\n \"a\": 2}", 2, "`a` is there twice"),
+            (Format::Json, "{\"a\": 1,\n \"a\": 2}", 2, "`a` is duplicated"),
             (Format::Json, "", 1, "EOF"),
             (Format::Yaml, "a: 1\nb: [\n", 3, ""),
-            (Format::Yaml, "a: 1\na: 2\n", 2, "`a` is there twice"),
+            (Format::Yaml, "a: 1\na: 2\n", 2, "`a` is duplicated"),
             (Format::Yaml, "a: 1\n---\nb: 2\n", 2, "one document"),
             (Format::Yaml, "a: *x\n", 1, ""),
             (Format::Yaml, "a: &x [*x]\n", 1, "itself"),
@@ -122,13 +122,13 @@ mod tests {
         ] {
             let problem = format.parse(text).unwrap_err();
             assert_eq!(problem.position.line, line, "{text:?}: {problem}");
-            assert!(problem.message.contains(told), "{text:?}: {problem}");
+            assert!(problem.message.contains(expected), "{text:?}: {problem}");
         }
     }
 
-    /// A file of a few lines must not become gigabytes, nor a deep one end the program.
+    /// A short file cannot expand to gigabytes, and a deep one cannot overflow the stack.
     #[test]
-    fn bombs_are_refused() {
+    fn expansion_bombs_are_rejected() {
         let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
         for level in 1..12 {
             let before = format!("*a{}, ", level - 1).repeat(9);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_told_by_name() {
+    fn formats_are_determined_by_file_name() {
         for (name, format) in [
             ("a.json", Some(Format::Json)),
             ("a.yaml", Some(Format::Yaml)),

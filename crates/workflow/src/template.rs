@@ -1,12 +1,12 @@
-//! `{{a.b}}` in texts, filled in from the context.
+//! Templates: `{{a.b}}` in texts, filled in from the context.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::condition::{Context, find};
+use crate::condition::{WorkflowContext, find};
 
-/// Fills in a text. What the context does not have stays as it is written.
+/// Fills in a text. Placeholders without a variable in the context are kept.
 ///
 /// ```
 /// use mcp_flow_workflow::fill;
@@ -16,26 +16,26 @@ use crate::condition::{Context, find};
 /// let filled = fill("Hello {{ user.name }}, {{nobody}}", context.as_object().unwrap());
 /// assert_eq!(filled, "Hello Ada, {{nobody}}");
 /// ```
-pub fn fill<'a>(text: &'a str, context: &Context) -> Cow<'a, str> {
+pub fn fill<'a>(text: &'a str, context: &WorkflowContext) -> Cow<'a, str> {
     Filling::from(context).fill(text)
 }
 
-/// Fills in a title: one line, and not much of what the context says, which stands in records.
-pub(crate) fn fill_title(title: &str, context: &Context) -> String {
+/// Fills in a title: one line, with a limit, since titles are part of records.
+pub(crate) fn fill_title(title: &str, context: &WorkflowContext) -> String {
     let filled = Filling { context, left: MOST_IN_TITLE }.fill(title);
     filled.chars().map(|one| if one.is_control() { ' ' } else { one }).collect()
 }
 
-/// Fills in texts that are shown together, and are not too long together.
+/// Fills in several texts with a shared limit.
 #[derive(Debug)]
 pub(crate) struct Filling<'c> {
-    context: &'c Context,
-    /// How many bytes more may be filled in.
+    context: &'c WorkflowContext,
+    /// Bytes that may still be inserted.
     left: usize,
 }
 
 impl<'c> Filling<'c> {
-    pub(crate) fn from(context: &'c Context) -> Self {
+    pub(crate) fn from(context: &'c WorkflowContext) -> Self {
         Self { context, left: MOST_FILLED }
     }
 
@@ -61,7 +61,7 @@ impl<'c> Filling<'c> {
         Cow::Owned(filled)
     }
 
-    /// A context may be asked to repeat a long text many times.
+    /// A template may repeat a long value many times.
     fn put(&mut self, value: &str, filled: &mut String) {
         let end = value.floor_char_boundary(self.left);
         filled.push_str(&value[..end]);
@@ -74,13 +74,13 @@ impl<'c> Filling<'c> {
     }
 }
 
-/// How many bytes may be filled in together.
+/// Limit on the bytes inserted together.
 const MOST_FILLED: usize = 256 * 1024;
 
-/// Limit on the bytes of a title that is filled in.
+/// Limit on the bytes of a title.
 const MOST_IN_TITLE: usize = 1024;
 
-/// What stands for what would be more.
+/// Replacement of omitted text.
 const LEFT_OUT: &str = "[...]";
 
 #[cfg(test)]
@@ -98,7 +98,7 @@ mod tests {
             ("{{d.t}}", "true"),
             ("{{missing}} {{a", "{{missing}} {{a"),
             ("{{}} {{ }}", "{{}} {{ }}"),
-            // What is filled in is not filled in again.
+            // Inserted text is not filled in again.
             ("{{e}}", "{{a}}"),
             ("→{{a}}→", "→x→"),
         ] {

@@ -1,30 +1,30 @@
-//! What must hold for any text and any context.
+//! Properties that hold for any text and any context.
 
 use std::collections::HashSet;
 
 use mcp_flow_workflow::next::{Next, guidance, in_round, next};
-use mcp_flow_workflow::{Context, Format, Reading, Verdict, fill};
+use mcp_flow_workflow::{Format, Reading, Validation, WorkflowContext, fill};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 proptest! {
-    /// Whatever is in a file, reading it ends, and says why it is no workflow.
+    /// Reading any text terminates, and reports why it is not a workflow.
     #[test]
-    fn any_text_is_read(text in "(?s).{0,400}", yaml in any::<bool>()) {
+    fn reading_any_text_terminates(text in "(?s).{0,400}", yaml in any::<bool>()) {
         let format = if yaml { Format::Yaml } else { Format::Json };
         let reading = Reading::of(&text, format, "general");
         prop_assert!(reading.workflow.is_some() || reading.first_error().is_some());
     }
 
-    /// What looks like YAML is read without harm, too.
+    /// The same holds for text that resembles YAML.
     #[test]
-    fn any_near_yaml_is_read(text in "([ \\-]{0,4}[a-z&*!]{0,6}[:\\[\\]{},'\"|>#]{0,2}[ \n]){0,60}") {
+    fn reading_any_yaml_like_text_terminates(text in "([ \\-]{0,4}[a-z&*!]{0,6}[:\\[\\]{},'\"|>#]{0,2}[ \n]){0,60}") {
         let _ = Reading::of(&text, Format::Yaml, "general");
     }
 
-    /// Whatever steps, conditions and rules hold, what can be read can be walked and written back.
+    /// Any steps, conditions and rules that can be read can be evaluated and serialized.
     #[test]
-    fn any_members_are_read(steps in prop::collection::vec(step(), 1..4), context in context()) {
+    fn any_readable_workflow_can_be_evaluated(steps in prop::collection::vec(step(), 1..4), context in context()) {
         let value = json!({"id": "any-one", "name": "A", "description": "B", "version": "1.0.0", "steps": steps});
         let reading = Reading::of(&value.to_string(), Format::Json, "general");
         let Some(workflow) = reading.workflow else {
@@ -36,7 +36,7 @@ proptest! {
         if let Ok(Next::Task { task, round, .. }) = next(&workflow, &HashSet::new(), &context) {
             let inside = in_round(&context, round.as_ref());
             prop_assert!(!guidance(&workflow, task, round.as_ref(), &inside).is_empty());
-            let verdict = Verdict::of(task.validation_criteria.as_ref(), "x", &inside);
+            let verdict = Validation::of(task.validation_criteria.as_ref(), "x", &inside);
             prop_assert_eq!(verdict.valid, verdict.issues.is_empty());
             prop_assert!(verdict.valid || !verdict.suggestions.is_empty());
         }
@@ -48,7 +48,7 @@ proptest! {
     }
 }
 
-fn context() -> impl Strategy<Value = Context> {
+fn context() -> impl Strategy<Value = WorkflowContext> {
     prop::collection::vec(("[a-c]", value()), 0..4)
         .prop_map(|members| members.into_iter().collect())
 }

@@ -1,15 +1,15 @@
-//! The bundled workflows: each is good, and can be walked to its end by an agent that keeps its own
-//! books. `runs/bundled.rs` walks them as enforced runs.
+//! Bundled workflows: each is valid, and an agent that tracks its own progress can complete it.
+//! `runs/bundled.rs` completes them as enforced runs.
 
 use std::collections::HashSet;
 
 use mcp_flow_workflow::next::{Next, guidance, in_round, next};
-use mcp_flow_workflow::{Context, Library, Verdict};
+use mcp_flow_workflow::{Library, Validation, WorkflowContext};
 use serde_json::json;
 
-/// WFL-024: six or more, none with so much as a warning.
+/// WFL-024: six or more, without errors or warnings.
 #[test]
-fn every_bundled_workflow_is_good() {
+fn bundled_workflows_are_valid() {
     let library = Library::bundled();
     assert!(library.broken().is_empty(), "{:?}", library.broken());
     assert!(library.entries().len() >= 6);
@@ -17,17 +17,17 @@ fn every_bundled_workflow_is_good() {
     assert_eq!((&*first.name, &*first.category), ("AI Task Prompt Workflow", "development"));
 }
 
-/// WFL-038, WFL-039: an agent that does as it is told comes to the end of each.
+/// WFL-038, WFL-039: an agent that follows the instructions completes each workflow.
 #[test]
-fn every_bundled_workflow_can_be_walked_to_its_end() {
-    // Long enough for all, and with every word some step asks for.
+fn bundled_workflows_can_be_completed() {
+    // Long enough for every rule, and with every word that some step requires.
     let output = "- APPROVE: the test was expected to fail because of the cause, is confirmed, and all tests pass now. This is a how-to. "
         .repeat(3);
     let library = Library::bundled();
     for entry in library.entries() {
         let workflow = entry.workflow;
         let mut done: HashSet<Box<str>> = HashSet::new();
-        let mut context: Context = json!({
+        let mut context: WorkflowContext = json!({
             "hypotheses": ["a", "b"], "refactorings": ["one", "two", "three"], "securitySensitive": true,
         })
         .as_object()
@@ -48,11 +48,12 @@ fn every_bundled_workflow_can_be_walked_to_its_end() {
                         }
                         context = in_round(&context, Some(round)).into_owned();
                     }
-                    let told = guidance(&workflow, task, round.as_ref(), &context);
-                    assert!(!told.contains("{{"), "{}: {told}", workflow.id);
-                    let verdict = Verdict::of(task.validation_criteria.as_ref(), &output, &context);
+                    let text = guidance(&workflow, task, round.as_ref(), &context);
+                    assert!(!text.contains("{{"), "{}: {text}", workflow.id);
+                    let verdict =
+                        Validation::of(task.validation_criteria.as_ref(), &output, &context);
                     assert!(verdict.valid, "{} {}: {verdict:?}", workflow.id, task.id);
-                    let lazy = Verdict::of(task.validation_criteria.as_ref(), "ok", &context);
+                    let lazy = Validation::of(task.validation_criteria.as_ref(), "ok", &context);
                     assert!(!lazy.valid, "{} {} lets anything pass", workflow.id, task.id);
                     done.insert(task.id.clone());
                     steps += 1;

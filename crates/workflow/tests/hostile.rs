@@ -1,11 +1,11 @@
-//! Small files that would cost much: they are refused, with the reason, or cost little. Most of
-//! these tests would not come to an end, or take all memory, if they were read as they stand.
+//! Small files that would be expensive to process are rejected with the reason, or processed
+//! cheaply. Without bounds, most of these tests would not terminate, or exhaust memory.
 
 use mcp_flow_workflow::next::guidance;
-use mcp_flow_workflow::{Condition, Format, Reading, Step, Verdict};
+use mcp_flow_workflow::{Condition, Format, Reading, Step, Validation};
 use serde_json::{Map, Value, json};
 
-/// A workflow with one step that has these members, too.
+/// A workflow with one step that also has these members.
 fn with(members: Value) -> Value {
     let mut step = json!({"id": "one", "title": "One", "prompt": "Do"});
     step.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
@@ -20,7 +20,7 @@ fn schema_rule(schema: &Value) -> Value {
     json!({"type": "schema", "schema": schema})
 }
 
-/// A few lines of references that ask for 2 to the power of their number of checks.
+/// References that require two to the power of `length` checks.
 fn exploding(length: usize) -> Value {
     let mut defs = Map::new();
     for place in 0..length {
@@ -31,9 +31,10 @@ fn exploding(length: usize) -> Value {
     json!({"$ref": "#/$defs/d0", "$defs": defs})
 }
 
-/// WFL-030: what a file of at most a megabyte asks for is bounded, and it is told what is too much.
+/// WFL-030: the cost of a file of at most a megabyte is bounded, and the problem names what exceeds
+/// it.
 #[test]
-fn what_asks_for_too_much_is_refused() {
+fn expensive_files_are_rejected() {
     let variable = || json!({"var": "a"});
     let text = || json!({"type": "contains", "value": "a"});
     let patterns: Vec<_> = (0..1900)
@@ -72,27 +73,28 @@ fn what_asks_for_too_much_is_refused() {
         (json!({&long: inside}), "nnn...` is unknown"),
         (json!({"\\\"".repeat(200_000): 1, "promt": 1}), "did you mean `prompt`?"),
     ];
-    let cases = cases.map(|(members, told)| (Format::Json, with(members).to_string(), told));
+    let cases =
+        cases.map(|(members, expected)| (Format::Json, with(members).to_string(), expected));
     let more = [
         (Format::Json, many_steps.to_string(), "at most 1000 steps"),
         (Format::Json, format!("[{}1]", "{},".repeat(200_000)), "more than 50000 values"),
         (Format::Yaml, format!("[{}1]", "[],".repeat(200_000)), "more than 50000 values"),
         (Format::Yaml, anchors, "anchors and aliases"),
-        (Format::Json, format!("{{\"{long}\":1,\"{long}\":2}}"), "nnn...` is there twice"),
+        (Format::Json, format!("{{\"{long}\":1,\"{long}\":2}}"), "nnn...` is duplicated"),
         (Format::Yaml, format!("id: !{long} x\n"), "nnn... is unknown"),
     ];
-    for (format, text, told) in cases.into_iter().chain(more) {
+    for (format, text, expected) in cases.into_iter().chain(more) {
         let reading = Reading::of(&text, format, "general");
         let problems: Vec<_> = reading.problems.iter().map(ToString::to_string).collect();
-        assert!(reading.workflow.is_none(), "{told}");
-        assert!(problems.iter().any(|one| one.contains(told)), "{told}: {problems:.300?}");
-        assert!(problems.len() <= 100 && problems.iter().all(|one| one.len() < 600), "{told}");
+        assert!(reading.workflow.is_none(), "{expected}");
+        assert!(problems.iter().any(|one| one.contains(expected)), "{expected}: {problems:.300?}");
+        assert!(problems.len() <= 100 && problems.iter().all(|one| one.len() < 600), "{expected}");
     }
 }
 
-/// What nests as deep as it may is taken.
+/// Nesting at the limit is accepted.
 #[test]
-fn what_is_just_within_bounds_is_taken() {
+fn files_at_the_limits_are_accepted() {
     let lines: Vec<_> = (0..20_000).map(|number| format!("Mind {number}")).collect();
     let whole = with(json!({
         "runCondition": nested(16, json!({"var": "a"})),
@@ -103,18 +105,18 @@ fn what_is_just_within_bounds_is_taken() {
     assert_eq!(reading.problems, []);
 }
 
-/// Each part of a condition is looked at once.
+/// Each part of a condition is evaluated once.
 #[test]
-fn deep_conditions_are_decided() {
-    let variable = || Condition::Variable { name: "a".into(), tests: Vec::new() };
+fn deep_conditions_are_evaluated() {
+    let variable = || Condition::Variable { name: "a".into(), comparisons: Vec::new() };
     let deep = (0..60).fold(variable(), |inner, _| Condition::And(vec![inner]));
     assert!(!deep.is_decided(&Map::new(), &[]));
     assert!(deep.is_decided(&Map::new(), &["a"]));
 }
 
-/// WFL-044: a schema that refers to itself twice has twice the work with each level of the output.
+/// WFL-044: a schema that refers to itself twice doubles the work with each level of the output.
 #[test]
-fn outputs_too_deep_for_their_schema_are_refused() {
+fn outputs_too_deep_for_their_schema_are_rejected() {
     let part = json!({"items": {"$ref": "#"}});
     let schema = json!({"anyOf": [part, part, {"type": "string"}]});
     let whole = with(json!({"validationCriteria": schema_rule(&schema)}));
@@ -122,13 +124,13 @@ fn outputs_too_deep_for_their_schema_are_refused() {
     let Step::Task(task) = &workflow.steps[0] else { panic!("it is a task") };
     for (levels, valid) in [(3, true), (60, false)] {
         let output = format!("{}\"x\"{}", "[".repeat(levels), "]".repeat(levels));
-        let verdict = Verdict::of(task.validation_criteria.as_ref(), &output, &Map::new());
+        let verdict = Validation::of(task.validation_criteria.as_ref(), &output, &Map::new());
         assert_eq!(verdict.valid, valid, "{verdict:?}");
         assert!(valid || verdict.issues[0].contains("too deep"), "{verdict:?}");
     }
 }
 
-/// WFL-034: a long text of the context is not repeated in a thousand lines.
+/// WFL-034: a long context value is not repeated in a thousand lines.
 #[test]
 fn templates_do_not_multiply_the_context() {
     let lines: Vec<_> = (0..1000).map(|number| format!("{{{{a}}}} {number}")).collect();
@@ -136,7 +138,7 @@ fn templates_do_not_multiply_the_context() {
     let workflow = Reading::of(&whole.to_string(), Format::Json, "general").workflow.unwrap();
     let Step::Task(task) = &workflow.steps[0] else { panic!("it is a task") };
     let context = json!({"a": "x".repeat(200_000), "b": "this"});
-    let told = guidance(&workflow, task, None, context.as_object().unwrap());
-    assert!(told.len() < 300 * 1024, "{}", told.len());
-    assert!(told.contains("Do this") && told.contains("[...] 999"));
+    let expected = guidance(&workflow, task, None, context.as_object().unwrap());
+    assert!(expected.len() < 300 * 1024, "{}", expected.len());
+    assert!(expected.contains("Do this") && expected.contains("[...] 999"));
 }

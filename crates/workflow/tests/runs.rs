@@ -1,4 +1,4 @@
-//! Enforced runs against a fake agent that cheats.
+//! Enforced runs against an agent that cheats.
 
 mod bundled;
 mod conditions;
@@ -11,8 +11,8 @@ use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::Server;
 use mcp_flow_session::{MemoryStore, Owner, SessionId, Store};
 use mcp_flow_testkit::Peer;
-use mcp_flow_testkit::memory;
-use mcp_flow_workflow::runs::{Record, Runs};
+use mcp_flow_testkit_fixture::memory;
+use mcp_flow_workflow::runs::{RunRecord, Runs};
 use mcp_flow_workflow::{Library, Origin};
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ const WORKFLOW: &str = "id: three-steps\nname: Three\ndescription: Three steps\n
     - {id: two, title: Two, prompt: Second secret, requireConfirmation: true}\n\
     - {id: three, title: Three, prompt: Third secret}\n";
 
-/// Two loops that count by the same name, and a step that applies to some tasks only.
+/// Two loops with the same round variable, and a conditional step.
 const LOOPS: &str = "id: two-loops\nname: Two\ndescription: Two loops\nversion: 1.0.0\nsteps:\n\
     - {id: parts, type: loop, title: Parts, loop: {type: forEach, items: parts, maxIterations: 9}, \
        body: [{id: part, title: Part, prompt: Do it}]}\n\
@@ -72,7 +72,7 @@ fn structured(result: &Value) -> &Value {
     &result["structuredContent"]
 }
 
-/// The error of a failed call, in full (C-19).
+/// The complete error of a failed call (C-19).
 fn fault(result: &Value) -> Value {
     assert_eq!(result["isError"], true, "{result}");
     let error = &result["_meta"]["error"];
@@ -82,10 +82,10 @@ fn fault(result: &Value) -> Value {
     error.clone()
 }
 
-/// C-19: the agent skips steps, claims completion, repeats and edits tokens, and answers in the person's
-/// place. It gets nowhere until each step is done and the person has agreed.
+/// C-19: the agent skips steps, claims completion, replays and edits tokens, and answers for the
+/// person. It makes no progress until each step is completed and the person has confirmed.
 #[tokio::test]
-async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
+async fn an_agent_cannot_skip_an_unfinished_step() {
     let world = World::new();
     let (engine, server) = world.server();
     let mut peer = agent(&server, json!({})).await;
@@ -95,7 +95,7 @@ async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
     assert!(!first.to_string().contains("secret"), "later steps are not shown: {first}");
     let token = first["token"].as_str().unwrap().to_owned();
 
-    // It claims completion with an output that does not do.
+    // It claims completion with an invalid output.
     let refused =
         call(&mut peer, "workflow_continue", json!({"token": token, "output": "all finished"}))
             .await;
@@ -103,14 +103,14 @@ async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
     assert_eq!((&refused["status"], &refused["step"]["id"]), (&json!("refused"), &json!("one")));
     assert!(!refused["issues"].as_array().unwrap().is_empty());
     assert!(!refused["suggestions"].as_array().unwrap().is_empty());
-    // The token it came with was used, and is told for what it is.
+    // Its token was used, and the error says so.
     let other = json!({"token": token, "output": "it is done"});
     let error = fault(&call(&mut peer, "workflow_continue", other).await);
     assert_eq!(error["data"]["name"], "OLD_TOKEN");
     assert!(error["data"]["details"].as_str().unwrap().contains("was refused"), "{error}");
     let token = refused["token"].as_str().unwrap().to_owned();
 
-    // It edits the token, and makes one up.
+    // It edits the token, and forges one.
     let mut edited = token.clone().into_bytes();
     let middle = edited.len() / 2;
     edited[middle] = if edited[middle] == b'A' { b'B' } else { b'A' };
@@ -124,12 +124,12 @@ async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
         assert_eq!(fault(&result)["data"]["name"], "RUN_NOT_FOUND");
     }
 
-    // It does the step.
+    // It completes the step.
     let done = json!({"token": token, "output": "done"});
     let second = structured(&call(&mut peer, "workflow_continue", done.clone()).await).clone();
     assert_eq!(second["step"]["id"], "two");
     assert!(!second.to_string().contains("Third"));
-    // Repeated, it is the same answer; with another output, it is refused.
+    // Repeated, it gets the same response; with another output, it is rejected.
     let again = structured(&call(&mut peer, "workflow_continue", done).await).clone();
     assert_eq!(again["step"], second["step"]);
     let other = json!({"token": token, "output": "done otherwise"});
@@ -138,7 +138,7 @@ async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
     let details = error["data"]["details"].as_str().unwrap();
     assert!(details.contains("accepted") && details.contains("\"Two\""), "{details}");
 
-    // The next step needs a person, and this client cannot ask one.
+    // The next step needs a confirmation, and this client cannot ask its user.
     let token = second["token"].clone();
     let waiting =
         call(&mut peer, "workflow_continue", json!({"token": token, "output": "work"})).await;
@@ -158,7 +158,7 @@ async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
         call(&mut peer, "workflow_continue", json!({"token": token, "output": "work"})).await;
     assert_eq!(structured(&again)["status"], "waiting_for_confirmation");
 
-    // The person says no, then yes.
+    // The person rejects, then confirms.
     let owner = owner(&world).await;
     let run: SessionId = waiting["runId"].as_str().unwrap().parse().unwrap();
     engine.respond(run, &owner, json!(false).into()).await.unwrap();
@@ -180,8 +180,8 @@ async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
         (&json!("complete"), &json!(true))
     );
 
-    // Its outputs are kept, for people to read.
-    let record = Record::of(&engine.inspect(run, &owner).await.unwrap());
+    // The outputs are kept.
+    let record = RunRecord::of(&engine.inspect(run, &owner).await.unwrap());
     let outputs: Vec<_> =
         record.steps.iter().map(|done| (done.output.as_str(), done.confirmed)).collect();
     assert_eq!(outputs, [("done", false), ("better work", true), ("all", false)]);
@@ -190,7 +190,7 @@ async fn a_cheating_agent_cannot_get_past_an_unfinished_step() {
     assert!(text.contains(second), "{text}");
 }
 
-/// A run survives its server, and goes on with the workflow it was started with.
+/// A run survives a restart, and continues with the workflow it was started with.
 #[tokio::test]
 async fn a_run_survives_a_restart_and_is_pinned_to_its_workflow() {
     let world = World::new();
@@ -216,37 +216,37 @@ async fn a_run_survives_a_restart_and_is_pinned_to_its_workflow() {
     );
 }
 
-/// A loop is gone round by the run and not by what the agent says of it, and conditions that are
-/// open are decided before a later step is shown.
+/// The run counts loop rounds, not the agent, and undecided conditions are asked for before a later
+/// step is shown.
 #[tokio::test]
-async fn a_cheating_agent_cannot_leave_a_loop_or_a_condition_out() {
+async fn an_agent_cannot_skip_loop_rounds_or_conditions() {
     let world = World::with(LOOPS);
     let (_, server) = world.server();
     let mut peer = agent(&server, json!({})).await;
     let context = json!({"currentIteration": 99, "parts": ["a", "b"]});
     let start = json!({"workflowId": "two-loops", "context": context});
-    let mut told = structured(&call(&mut peer, "workflow_start", start).await).clone();
-    let mut walked = Vec::new();
-    while told["status"] != "complete" {
-        let step = &told["step"];
-        walked.push(format!("{}{}", step["id"].as_str().unwrap(), step["round"]));
-        // It says that all rounds are over, that the list is empty, and nothing of `large`.
+    let mut response = structured(&call(&mut peer, "workflow_start", start).await).clone();
+    let mut shown = Vec::new();
+    while response["status"] != "complete" {
+        let step = &response["step"];
+        shown.push(format!("{}{}", step["id"].as_str().unwrap(), step["round"]));
+        // It claims that all rounds are over and that the list is empty, and omits `large`.
         let tricks = json!({"currentIteration": 99, "currentItem": "z", "parts": [], "done": true});
-        let mut given = json!({"token": told["token"], "output": "work", "context": tricks});
-        if told["step"]["asksFor"] == "context" {
+        let mut given = json!({"token": response["token"], "output": "work", "context": tricks});
+        if response["step"]["asksFor"] == "context" {
             assert!(step["prompt"].as_str().unwrap().contains("large"), "{step}");
-            if told["status"] == "refused" {
+            if response["status"] == "refused" {
                 given["context"]["large"] = false.into();
             }
         }
-        told = structured(&call(&mut peer, "workflow_continue", given).await).clone();
+        response = structured(&call(&mut peer, "workflow_continue", given).await).clone();
     }
     let expected =
         ["part1", "part2", "again1", "again2", "again3", "contextnull", "contextnull", "lastnull"];
-    assert_eq!(walked, expected);
+    assert_eq!(shown, expected);
 }
 
-/// C-11: what was done is kept when a run is cancelled, for as long as the outputs of any other.
+/// C-11: the outputs of a cancelled run are kept as long as those of any other.
 #[tokio::test]
 async fn a_cancelled_run_keeps_its_outputs() {
     let world = World::new();
@@ -269,9 +269,9 @@ async fn a_cancelled_run_keeps_its_outputs() {
     assert!(text.contains("cancelled") && text.contains("## 1. One\n\n> done well"), "{text}");
 }
 
-/// A client that can show forms is asked; what the person says there counts.
+/// A client that supports forms asks its user, and the answer counts.
 #[tokio::test]
-async fn the_person_behind_the_client_is_asked() {
+async fn the_client_asks_its_user_to_confirm() {
     let world = World::new();
     let (_, server) = world.server();
     let mut peer = agent(&server, json!({"elicitation": {}})).await;
@@ -291,9 +291,10 @@ async fn the_person_behind_the_client_is_asked() {
     assert_eq!(structured(&reply["result"])["step"]["id"], "three");
 }
 
-/// What the user did not answer, or the client answered badly, is told as it is, then and later.
+/// If the user gave no answer, or the client gave an invalid one, the response says so, then and
+/// later.
 #[tokio::test]
-async fn an_unanswered_question_is_told_as_it_is() {
+async fn an_unanswered_confirmation_is_reported() {
     let failed = json!({"error": {"code": -32603, "message": "no window"}});
     for (reply, word) in [
         (json!({"result": {"action": "cancel"}}), "closed the question"),
@@ -327,8 +328,8 @@ async fn an_unanswered_question_is_told_as_it_is() {
     }
 }
 
-/// `{{x}}` is filled in wherever a run shows a title: of the step, of its loop, to the person, in the
-/// record. What is filled in cannot pass for a part of the record.
+/// `{{x}}` is filled in wherever a run shows a title: step, loop, confirmation and record. Inserted
+/// text cannot imitate the record.
 #[tokio::test]
 async fn titles_are_filled_in() {
     let world = World::with(
@@ -358,10 +359,10 @@ async fn titles_are_filled_in() {
     assert!(text.contains(heading), "{text}");
 }
 
-/// C-06, C-62: a client without a connection of its own asks the person between two calls. An agent
-/// that agrees before anybody was asked is not heard.
+/// C-06, C-62: a stateless client asks its user between two calls. A confirmation that was not
+/// asked for is ignored.
 #[tokio::test]
-async fn the_person_is_asked_between_two_calls() {
+async fn a_stateless_client_confirms_between_two_calls() {
     let world = World::new();
     let (_, server) = world.server();
     let mut peer = memory::connect(&server);
@@ -386,7 +387,7 @@ async fn the_person_is_asked_between_two_calls() {
         let answer = json!({"action": "accept", "content": {"agree": agrees}});
         json!({"requestState": asked["requestState"], "inputResponses": {key: answer}})
     };
-    // What the person has said once is not said otherwise by repeating the call.
+    // Repeating the call cannot change what the user answered.
     let refused = said("workflow_continue", call.clone(), again(false)).await;
     assert_eq!(structured(&refused)["status"], "refused");
     let cheated = said("workflow_continue", call, again(true)).await;
@@ -408,7 +409,7 @@ fn meta() -> Value {
     })
 }
 
-/// Whom the runs of the peer belong to.
+/// Owner of the peer's runs.
 async fn owner(world: &World) -> Owner {
     let page = mcp_flow_session::store::Page { after: None, most: 1 };
     let listed = world.store.list(Default::default(), page).await.unwrap();

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use mcp_flow::workflow::{Entry, Library, incompatible, nearest};
+use mcp_flow::workflow::{Library, LibraryEntry, incompatible, nearest};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
@@ -158,7 +158,7 @@ fn list(library: &Library, format: Format) -> anyhow::Result<ExitCode> {
         show::print_json(&json!({"workflows": workflows, "broken": broken}))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let row = |entry: &Entry| {
+    let row = |entry: &LibraryEntry| {
         let one = &entry.workflow;
         let (id, name, steps) = (one.id.to_string(), one.name.to_string(), one.steps.len());
         vec![id, entry.origin.name().to_owned(), steps.to_string(), name]

@@ -1,8 +1,9 @@
-//! Comparing as an agent means it: `" Large "` is `"large"`, `"5"` is 5, `"yes"` is true.
+//! Loose comparison, as agents write values: `" Large "` equals `"large"`, `"5"` equals 5, `"yes"`
+//! is true.
 
 use serde_json::Value;
 
-/// Whether two values mean the same.
+/// Returns whether two values are loosely equal.
 pub(crate) fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::String(one), Value::String(other)) => plain(one) == plain(other),
@@ -20,7 +21,7 @@ pub(crate) fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Whether a value says yes: it is there, and neither false, nor 0, nor an empty text.
+/// Returns whether a value is truthy: present, and not false, 0 or an empty text.
 pub(crate) fn is_true(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -31,7 +32,7 @@ pub(crate) fn is_true(value: &Value) -> bool {
     }
 }
 
-/// Whether a text has a part.
+/// Returns whether a text contains a part, loosely.
 pub(super) fn contains(text: &str, part: &Value) -> bool {
     let part = match part {
         Value::String(part) => plain(part),
@@ -40,7 +41,7 @@ pub(super) fn contains(text: &str, part: &Value) -> bool {
     plain(text).contains(&part)
 }
 
-/// A text without what agents are careless about.
+/// Normalizes a text for comparison: trimmed, lowercase.
 pub(super) fn plain(text: &str) -> String {
     text.trim().to_lowercase()
 }

@@ -1,23 +1,23 @@
-//! Saying what would make a condition hold.
+//! Descriptions of what makes a condition hold.
 
 use serde_json::Value;
 
-use super::{Condition, Context, Test};
+use super::{Comparison, Condition, WorkflowContext};
 
 impl Condition {
-    /// What to put into the context so that the condition holds, in words; empty if it does.
-    pub fn wanted(&self, context: &Context) -> String {
+    /// Describes what to add to the context for the condition to hold; empty if it does.
+    pub fn wanted(&self, context: &WorkflowContext) -> String {
         if self.holds(context) { String::new() } else { self.words(true, context) }
     }
 
-    /// The condition, or its contrary, as something to be done.
-    pub(crate) fn words(&self, positive: bool, context: &Context) -> String {
+    /// Describes the condition, or its negation, as an instruction.
+    pub(crate) fn words(&self, positive: bool, context: &WorkflowContext) -> String {
         match self {
-            Self::Variable { name, tests } if tests.is_empty() => {
+            Self::Variable { name, comparisons } if comparisons.is_empty() => {
                 format!("set `{name}` to {positive}")
             }
-            Self::Variable { name, tests } => {
-                let wanted: Vec<_> = tests.iter().map(|test| test.words(positive)).collect();
+            Self::Variable { name, comparisons } => {
+                let wanted: Vec<_> = comparisons.iter().map(|test| test.words(positive)).collect();
                 format!("set `{name}` to {}", wanted.join(if positive { " and " } else { " or " }))
             }
             Self::Not(condition) => condition.words(!positive, context),
@@ -36,7 +36,7 @@ impl Condition {
     }
 }
 
-impl Test {
+impl Comparison {
     fn words(&self, positive: bool) -> String {
         let (words, contrary) = match self {
             Self::Equals(value) => (value.to_string(), "something other than "),
@@ -72,7 +72,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_to_set_is_said_with_its_value() {
+    fn descriptions_name_the_variable_and_its_value() {
         let context = json!({"a": 1});
         for (condition, wanted) in [
             (json!({"var": "a"}), ""),

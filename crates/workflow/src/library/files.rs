@@ -1,4 +1,4 @@
-//! Which files of a directory are workflows, and what is in them.
+//! Finding and reading workflow files in a directory.
 
 use std::fs::FileType;
 use std::io::{self, Read};
@@ -10,17 +10,17 @@ use crate::problem::Problem;
 use crate::read::Reading;
 use crate::source::Format;
 
-/// A file that should hold a workflow.
+/// A file with the extension of a workflow.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct WorkflowFile {
     pub(super) path: Arc<Path>,
     format: Format,
-    /// Why it is not even opened.
+    /// Reason not to open it.
     refused: Option<String>,
 }
 
-/// All files of a directory that should hold workflows.
-pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
+/// Finds all workflow files below a directory.
+pub(super) fn find(root: &Path) -> io::Result<Vec<WorkflowFile>> {
     let mut found = Vec::new();
     let mut waiting: Vec<(PathBuf, usize)> = vec![(root.to_owned(), 0)];
     while let Some((folder, depth)) = waiting.pop() {
@@ -28,13 +28,13 @@ pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
             Ok(entries) => entries,
             Err(error) if depth == 0 => return Err(error),
             Err(error) => {
-                tracing::warn!(%error, "the directory {} is left out", folder.display());
+                tracing::warn!(%error, "skipped the directory {}", folder.display());
                 continue;
             }
         };
         for entry in entries.flatten() {
             if found.len() >= MOST_FILES {
-                tracing::warn!("only {MOST_FILES} files are read in {}", root.display());
+                tracing::warn!("read only the first {MOST_FILES} files in {}", root.display());
                 return Ok(found);
             }
             let path = entry.path();
@@ -46,15 +46,15 @@ pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
                 }
             } else if let Some(format) = Format::of(&path) {
                 let refused = kind.ok().and_then(|kind| refusal(&path, kind, root));
-                found.push(Found { path: path.into(), format, refused });
+                found.push(WorkflowFile { path: path.into(), format, refused });
             }
         }
     }
     Ok(found)
 }
 
-/// One file of a directory, if it is there and should hold a workflow.
-pub(super) fn look(path: &Path, root: &Path) -> Option<Found> {
+/// Finds one workflow file below a directory, if it exists.
+pub(super) fn find_one(path: &Path, root: &Path) -> Option<WorkflowFile> {
     let format = Format::of(path)?;
     let inside = path.strip_prefix(root).ok()?;
     let hidden =
@@ -68,38 +68,41 @@ pub(super) fn look(path: &Path, root: &Path) -> Option<Found> {
         return None;
     }
     let refused = refusal(path, kind, root);
-    Some(Found { path: path.into(), format, refused })
+    Some(WorkflowFile { path: path.into(), format, refused })
 }
 
-/// Why something that is called like a workflow is not even opened. What is neither a file nor a
-/// link to one may never come to an end.
+/// Returns why a file must not be opened. Reading anything but a file, or a link to one, may never
+/// end.
 fn refusal(path: &Path, kind: FileType, root: &Path) -> Option<String> {
     match kind {
-        kind if kind.is_symlink() => leads_outside(path, root),
+        kind if kind.is_symlink() => check_link(path, root),
         kind if kind.is_file() => None,
         _ => Some(NO_FILE.to_owned()),
     }
 }
 
-/// Whether a link leads to where nobody said that workflows are.
-fn leads_outside(path: &Path, root: &Path) -> Option<String> {
+/// Returns an error if a link points outside of the directory.
+fn check_link(path: &Path, root: &Path) -> Option<String> {
     match path.canonicalize() {
         Ok(target) if target.starts_with(root) => None,
-        Ok(_) => Some("the link leads outside of its directory".to_owned()),
-        Err(error) => Some(format!("the link leads nowhere: {error}")),
+        Ok(_) => Some("the link points outside of its directory".to_owned()),
+        Err(error) => Some(format!("the link is broken: {error}")),
     }
 }
 
-/// Reads many files, on several threads if that pays.
-pub(super) fn read_all(found: Vec<Found>, root: &Path) -> Vec<(Found, Reading)> {
+/// Reads many files, on several threads if there are enough.
+pub(super) fn read_all(found: Vec<WorkflowFile>, root: &Path) -> Vec<(WorkflowFile, Reading)> {
     let readings = read_each(&found, &|found| read(found, root));
     found.into_iter().zip(readings).collect()
 }
 
-/// One reading for each file, in their order.
-fn read_each(found: &[Found], read: &(dyn Fn(&Found) -> Reading + Sync)) -> Vec<Reading> {
-    // That a file makes the parser panic would be a fault of the parser's; the others are read.
-    let read = |found: &Found| {
+/// Reads each file, in order.
+fn read_each(
+    found: &[WorkflowFile],
+    read: &(dyn Fn(&WorkflowFile) -> Reading + Sync),
+) -> Vec<Reading> {
+    // A panic in the parser is a bug there; the other files are still read.
+    let read = |found: &WorkflowFile| {
         let reading = catch_unwind(AssertUnwindSafe(|| read(found)));
         reading.unwrap_or_else(|_| unread("the file cannot be read; please report this".to_owned()))
     };
@@ -123,7 +126,7 @@ fn unread(message: String) -> Reading {
 }
 
 /// Reads one file.
-pub(super) fn read(found: &Found, root: &Path) -> Reading {
+pub(super) fn read(found: &WorkflowFile, root: &Path) -> Reading {
     if let Some(refused) = &found.refused {
         return unread(refused.clone());
     }
@@ -138,9 +141,9 @@ pub(super) fn read(found: &Found, root: &Path) -> Reading {
 }
 
 fn read_text(path: &Path) -> Result<String, String> {
-    let told = |error: io::Error| error.to_string();
-    let metadata = path.metadata().map_err(told)?;
-    // Before it is opened: opening a pipe waits until somebody writes to it.
+    let message = |error: io::Error| error.to_string();
+    let metadata = path.metadata().map_err(message)?;
+    // Checked before opening: opening a pipe blocks until there is a writer.
     if !metadata.is_file() {
         return Err(NO_FILE.to_owned());
     }
@@ -150,9 +153,9 @@ fn read_text(path: &Path) -> Result<String, String> {
         return Err(too_large(metadata.len()));
     }
     let mut bytes = Vec::new();
-    // It may have grown.
-    let file = std::fs::File::open(path).map_err(told)?;
-    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(told)?;
+    // It may have grown since.
+    let file = std::fs::File::open(path).map_err(message)?;
+    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(message)?;
     if bytes.len() as u64 > LARGEST_FILE {
         return Err(too_large(bytes.len() as u64));
     }
@@ -168,16 +171,16 @@ fn read_text(path: &Path) -> Result<String, String> {
 pub(super) fn check(path: &Path) -> io::Result<Vec<Problem>> {
     path.metadata()?;
     let format = Format::of(path).unwrap_or(Format::Json);
-    let found = Found { path: path.into(), format, refused: None };
+    let found = WorkflowFile { path: path.into(), format, refused: None };
     Ok(read(&found, path.parent().unwrap_or(path)).problems)
 }
 
-const NO_FILE: &str = "this is no regular file";
+const NO_FILE: &str = "this is not a regular file";
 
-/// 1 MB, as the published servers have it.
+/// Limit on the size of a file: 1 MB, as in the published servers.
 const LARGEST_FILE: u64 = 1024 * 1024;
 
-/// How many levels of directories are looked through.
+/// Limit on the depth of directories.
 const DEEPEST: usize = 8;
 
 const MOST_FILES: usize = 100_000;
@@ -187,16 +190,16 @@ const LONGEST_CATEGORY: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, WORTH_THREADS, read_each};
+    use super::{WORTH_THREADS, WorkflowFile, read_each};
     use crate::read::Reading;
     use crate::source::Format;
 
-    /// Each file has its own reading, also if another makes the parser panic.
+    /// Each file keeps its own reading when another makes the parser panic.
     #[test]
-    fn readings_stay_with_their_files() {
+    fn readings_are_returned_in_the_order_of_files() {
         let name = |index: usize| format!("flow-{index}");
         let found: Vec<_> = (0..WORTH_THREADS * 2)
-            .map(|index| Found {
+            .map(|index| WorkflowFile {
                 path: std::path::Path::new(&name(index)).into(),
                 format: Format::Json,
                 refused: None,

@@ -1,4 +1,4 @@
-//! Directories with good and bad files in them.
+//! Libraries of directories with valid and broken files.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Changes, Library, Origin};
+use super::{Library, LibraryChanges, Origin};
 
 fn write(folder: &Path, file: &str, id: &str, name: &str) {
     let path = folder.join(file);
@@ -18,9 +18,9 @@ fn write(folder: &Path, file: &str, id: &str, name: &str) {
     fs::write(path, text.to_string()).unwrap();
 }
 
-/// WFL-024: the bundled ones are there, and of two with one id the later counts.
+/// WFL-024: bundled workflows are listed, and a later directory overrides an earlier one.
 #[test]
-fn later_directories_win() {
+fn later_directories_override_earlier_ones() {
     let (user, named) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     write(user.path(), "a.json", "code-review", "Mine");
     write(user.path(), "b.json", "only-mine", "Mine");
@@ -32,22 +32,22 @@ fn later_directories_win() {
     assert_eq!(name("only-mine").as_deref(), Some("Mine"));
     assert_eq!(name("ai-task-implementation").as_deref(), Some("AI Task Prompt Workflow"));
     assert_eq!(library.entry("code-review").unwrap().origin, Origin::Named);
-    // What is hidden by a later one changes nothing.
+    // A file that is overridden changes nothing.
     write(user.path(), "d.json", "code-review", "Another");
     let hidden = user.path().canonicalize().unwrap().join("d.json");
-    assert_eq!(library.reload(&hidden), Changes::default());
+    assert_eq!(library.reload(&hidden), LibraryChanges::default());
     fs::remove_file(&hidden).unwrap();
-    assert_eq!(library.reload(&hidden), Changes::default());
-    // When the later one goes, the earlier counts again.
+    assert_eq!(library.reload(&hidden), LibraryChanges::default());
+    // Removing the later one restores the earlier.
     let gone = named.path().canonicalize().unwrap().join("c.json");
     fs::remove_file(&gone).unwrap();
     assert_eq!(library.reload(&gone).listed, ["code-review".into()]);
     assert_eq!(name("code-review").as_deref(), Some("Mine"));
 }
 
-/// WFL-030: a broken file is known by the id in it and by its name, and hides nothing.
+/// WFL-030: a broken file is listed under its id and its file name, and overrides nothing.
 #[test]
-fn broken_files_hide_nothing() {
+fn broken_files_override_nothing() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "good.json", "good-one", "Good");
     write(folder.path(), "deep/er/good.json", "deep-one", "Deep");
@@ -62,7 +62,7 @@ fn broken_files_hide_nothing() {
     }
     fs::write(folder.path().join("large.json"), vec![b' '; 1024 * 1024 + 1]).unwrap();
     fs::write(folder.path().join("latin.json"), b"\n\xe9").unwrap();
-    // Opening it would wait for somebody who writes to it.
+    // Opening it would block until there is a writer.
     let pipe = std::process::Command::new("mkfifo").arg(folder.path().join("pipe.json")).status();
     assert!(pipe.unwrap().success());
     std::os::unix::fs::symlink("pipe.json", folder.path().join("to-pipe.json")).unwrap();
@@ -76,40 +76,40 @@ fn broken_files_hide_nothing() {
     assert_eq!(&*library.find("good-one").unwrap().category, "general");
     assert!(library.find("hidden-one").is_none() && library.find_broken("hidden-one").is_none());
     assert!(library.find("code-review").is_some(), "the bundled one is still there");
-    for (id, told) in [
+    for (id, expected) in [
         ("not-json", "not-json.json, line 1"),
         ("inner-id", "not-json.json, line 1"),
         ("no-steps-here", "no-steps.yaml, line 1, column 1: `steps` is missing"),
         ("no-steps", "`steps` is missing"),
         ("large", "at most 1048576"),
         ("latin", "not UTF-8 from line 2"),
-        ("outside", "leads outside"),
-        ("pipe", "no regular file"),
-        ("to-pipe", "no regular file"),
+        ("outside", "points outside"),
+        ("pipe", "not a regular file"),
+        ("to-pipe", "not a regular file"),
     ] {
         let broken = library.find_broken(id).unwrap_or_else(|| panic!("{id} is unknown"));
-        assert!(broken.reason().contains(told), "{id}: {}", broken.reason());
+        assert!(broken.reason().contains(expected), "{id}: {}", broken.reason());
     }
     assert_eq!(library.broken().len(), 8);
     assert!(Library::open([(Origin::Named, folder.path().join("nowhere"))]).is_err());
 }
 
-/// Files are read again when they change, also new ones, and only those.
+/// Changed and new files are read again, and no others.
 #[test]
-fn changes_are_followed() {
+fn changed_files_are_reloaded() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "a.json", "first-one", "One");
     let library = Library::open([(Origin::Named, folder.path().into())]).unwrap();
-    let (tell, told) = mpsc::channel();
-    let watching = library.watch(move |changes| tell.send(changes).unwrap()).unwrap();
-    let next = || told.recv_timeout(Duration::from_secs(30)).unwrap();
+    let (report, changes) = mpsc::channel();
+    let watching = library.watch(move |changes| report.send(changes).unwrap()).unwrap();
+    let next = || changes.recv_timeout(Duration::from_secs(30)).unwrap();
     let of = |id: &str| vec![Box::<str>::from(id)];
 
     write(folder.path(), "a.json", "first-one", "Another");
-    assert_eq!(next(), Changes { listed: of("first-one"), content: of("first-one") });
+    assert_eq!(next(), LibraryChanges { listed: of("first-one"), content: of("first-one") });
     assert_eq!(&*library.find("first-one").unwrap().name, "Another");
     write(folder.path(), "b.json", "second-one", "Two");
-    assert_eq!(next(), Changes { listed: of("second-one"), content: of("second-one") });
+    assert_eq!(next(), LibraryChanges { listed: of("second-one"), content: of("second-one") });
     fs::rename(folder.path().join("b.json"), folder.path().join("b.txt")).unwrap();
     assert_eq!(next().listed, of("second-one"));
     assert!(library.find("second-one").is_none());

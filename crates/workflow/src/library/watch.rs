@@ -1,4 +1,4 @@
-//! Reading files again when they change.
+//! File watcher that keeps a library up to date.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -8,19 +8,19 @@ use std::time::Duration;
 use notify::event::{EventKind, ModifyKind};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::{Changes, Library};
+use super::{Library, LibraryChanges};
 
 /// Keeps a library up to date until it is dropped.
 #[derive(Debug)]
-pub struct Watching {
-    /// Ends the thread when it is dropped, because nobody else reports to it.
+pub struct LibraryWatcher {
+    /// Dropping it ends the thread, which has no other sender.
     _watcher: RecommendedWatcher,
 }
 
-impl Watching {
+impl LibraryWatcher {
     pub(super) fn start(
         library: Library,
-        tell: impl Fn(Changes) + Send + 'static,
+        tell: impl Fn(LibraryChanges) + Send + 'static,
     ) -> Result<Self, String> {
         let (report, reports) = mpsc::channel();
         let mut watcher = notify::recommended_watcher(move |event| {
@@ -40,11 +40,15 @@ impl Watching {
     }
 }
 
-fn work(library: &Library, reports: &Receiver<notify::Result<Event>>, tell: &impl Fn(Changes)) {
+fn work(
+    library: &Library,
+    reports: &Receiver<notify::Result<Event>>,
+    tell: &impl Fn(LibraryChanges),
+) {
     while let Ok(first) = reports.recv() {
         let mut changed = Changed::default();
         changed.note(first);
-        // A file that is being written reports several times; it is read when that is over.
+        // A file being written reports several times; it is read after the last of them.
         loop {
             match reports.recv_timeout(PAUSE) {
                 Ok(report) => changed.note(report),
@@ -58,15 +62,15 @@ fn work(library: &Library, reports: &Receiver<notify::Result<Event>>, tell: &imp
         let changes = if changed.everything {
             library.reload_all()
         } else {
-            let mut all = Changes::default();
+            let mut all = LibraryChanges::default();
             for path in changed.paths {
-                let Changes { listed, content } = library.reload(&path);
+                let LibraryChanges { listed, content } = library.reload(&path);
                 all.listed.extend(listed);
                 all.content.extend(content);
             }
             all
         };
-        if changes != Changes::default() {
+        if changes != LibraryChanges::default() {
             tell(changes);
         }
     }
@@ -75,8 +79,8 @@ fn work(library: &Library, reports: &Receiver<notify::Result<Event>>, tell: &imp
 #[derive(Debug, Default)]
 struct Changed {
     paths: HashSet<PathBuf>,
-    /// Something changed of which it is not known what: a directory came or went, or there was too
-    /// much to report.
+    /// True if everything must be read again: a directory was added or removed, or events were
+    /// lost.
     everything: bool,
     count: usize,
 }
@@ -88,13 +92,13 @@ impl Changed {
             Ok(event) if event.need_rescan() => self.everything = true,
             Ok(event) => {
                 if matters(event.kind) {
-                    // What has no extension is probably a directory.
+                    // A path without an extension is probably a directory.
                     self.everything |= event.paths.iter().any(|path| path.extension().is_none());
                     self.paths.extend(event.paths);
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "workflows cannot be watched as they should");
+                tracing::warn!(%error, "watching workflow files failed; reading all of them again");
                 self.everything = true;
             }
         }
@@ -105,8 +109,8 @@ fn matters(kind: EventKind) -> bool {
     !matches!(kind, EventKind::Access(_) | EventKind::Modify(ModifyKind::Metadata(_)))
 }
 
-/// How long nothing must be reported before files are read again.
+/// Quiet period before changed files are read.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How many reports are gathered at most.
+/// Limit on the events collected at once.
 const MOST_REPORTS: usize = 10_000;

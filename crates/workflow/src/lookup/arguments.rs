@@ -1,18 +1,18 @@
-//! What the tools are called with.
+//! Arguments of the lookup tools.
 
 use mcp_flow_proto::RpcError;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::condition::Context;
+use crate::condition::WorkflowContext;
 
-/// The arguments of `workflow_get`.
+/// Arguments of `workflow_get`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Get {
     pub(super) id: String,
 }
 
-/// The arguments of `workflow_next`.
+/// Arguments of `workflow_next`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct NextStep {
@@ -20,10 +20,10 @@ pub(super) struct NextStep {
     pub(super) current_step: Option<String>,
     pub(super) completed_steps: Vec<String>,
     #[serde(default)]
-    pub(super) context: Context,
+    pub(super) context: WorkflowContext,
 }
 
-/// The arguments of `workflow_validate`.
+/// Arguments of `workflow_validate`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Validate {
@@ -32,13 +32,13 @@ pub(super) struct Validate {
     pub(super) output: String,
 }
 
-/// Refuses a context that is too large.
-pub(crate) fn check_context(context: &Context) -> Result<(), RpcError> {
-    too_large(context).map_or(Ok(()), |told| Err(RpcError::invalid_params(told)))
+/// Rejects a context above the size limit.
+pub(crate) fn check_context(context: &WorkflowContext) -> Result<(), RpcError> {
+    too_large(context).map_or(Ok(()), |message| Err(RpcError::invalid_params(message)))
 }
 
-/// Whether a context is too large, in a sentence.
-pub(crate) fn too_large(context: &Context) -> Option<String> {
+/// Returns an error message if a context is above the size limit.
+pub(crate) fn too_large(context: &WorkflowContext) -> Option<String> {
     let size = size(context);
     (size > LARGEST_CONTEXT).then(|| {
         format!(
@@ -48,19 +48,19 @@ pub(crate) fn too_large(context: &Context) -> Option<String> {
     })
 }
 
-/// Warns of a context that will soon be too large.
-pub(super) fn warn_of_context(context: &Context) -> Option<String> {
+/// Returns a warning if a context is close to the size limit.
+pub(super) fn warn_of_context(context: &WorkflowContext) -> Option<String> {
     let size = size(context);
     (size > LARGEST_CONTEXT / 5 * 4).then(|| {
         format!("The context has about {size} of at most {LARGEST_CONTEXT} bytes; take out what is not needed any more.")
     })
 }
 
-fn size(context: &Context) -> usize {
+fn size(context: &WorkflowContext) -> usize {
     context.iter().map(|(name, value)| name.len() + weight(value) + 4).sum()
 }
 
-/// About how long a value is as JSON.
+/// Approximate length of a value as JSON.
 fn weight(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 5,
@@ -70,5 +70,5 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-/// 256 KiB.
+/// Limit on the size of a context: 256 KiB.
 const LARGEST_CONTEXT: usize = 256 * 1024;

@@ -1,25 +1,24 @@
-//! What an agent is told to do.
+//! Instructions for an agent.
 
 use std::borrow::Cow;
 
-use super::{Known, Round};
-use crate::condition::Context;
+use super::{KnownContext, Round};
+use crate::condition::WorkflowContext;
 use crate::model::{Confirmation, Task, Workflow};
 use crate::rule::Criteria;
 use crate::template::{Filling, fill_title};
 
-/// The working instructions of a step: the role, what to mind in all steps and in this one, what to
-/// do, and which round it is.
+/// Builds the instructions of a step: role, general and step guidance, prompt, and loop round.
 ///
-/// `context` is that of the round.
+/// `context` includes the loop variables.
 pub fn guidance(
     workflow: &Workflow,
     task: &Task,
     round: Option<&Round<'_>>,
-    context: &Context,
+    context: &WorkflowContext,
 ) -> String {
     let mut filling = Filling::from(context);
-    // What is to be done comes last, and must not lack room for what comes before.
+    // The prompt comes last and must not run out of the shared limit.
     let prompt = filling.fill(&task.prompt);
     let mut parts: Vec<Cow<'_, str>> = Vec::new();
     parts.extend(workflow.agent_role.as_deref().map(|role| filling.fill(role)));
@@ -39,8 +38,8 @@ pub fn guidance(
     parts.join("\n\n")
 }
 
-/// Whether a person has to agree to what a step led to.
-pub fn needs_confirmation(task: &Task, context: &Context) -> bool {
+/// Returns whether a person must confirm the output of a step.
+pub fn needs_confirmation(task: &Task, context: &WorkflowContext) -> bool {
     match &task.require_confirmation {
         None => false,
         Some(Confirmation::Flag(flag)) => *flag,
@@ -48,25 +47,24 @@ pub fn needs_confirmation(task: &Task, context: &Context) -> bool {
     }
 }
 
-/// What would have to be said before it is known whether a person has to agree, and which rules
-/// count.
-pub fn open_about(task: &Task, known: Known<'_>) -> Vec<String> {
+/// Describes the context needed to decide whether a confirmation is required and which rules apply.
+pub fn open_about(task: &Task, known: KnownContext<'_>) -> Vec<String> {
     let mut conditions =
         task.validation_criteria.as_ref().map(Criteria::conditions).unwrap_or_default();
     if let Some(Confirmation::When(condition)) = &task.require_confirmation {
         conditions.push(condition);
     }
-    let Known { context, given } = known;
+    let KnownContext { context, fixed } = known;
     let open = conditions
         .into_iter()
-        .filter(|condition| !condition.holds(context) && !condition.is_decided(context, given));
+        .filter(|condition| !condition.holds(context) && !condition.is_decided(context, fixed));
     let mut wanted: Vec<_> = open.map(|condition| condition.wanted(context)).collect();
     wanted.sort();
     wanted.dedup();
     wanted
 }
 
-fn in_words(round: &Round<'_>, context: &Context) -> String {
+fn in_words(round: &Round<'_>, context: &WorkflowContext) -> String {
     let Round { looped, iteration, total, item, .. } = round;
     let total = total.map_or_else(String::new, |total| format!(" of {total}"));
     let item = item.as_ref().map_or_else(String::new, |item| format!(", for {item}"));

@@ -1,39 +1,39 @@
-//! Going round loops.
+//! Loop rounds.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Blocked, Known, as_count};
-use crate::condition::{Context, lookup};
-use crate::model::{Count, Loop, LoopKind, LoopStep, Task, Workflow};
+use super::{Blocked, KnownContext, as_count};
+use crate::condition::{WorkflowContext, lookup};
+use crate::model::{Loop, LoopCount, LoopKind, LoopStep, Task, Workflow};
 
 /// One round of a loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Round<'a> {
-    /// Which loop.
+    /// The loop.
     pub looped: &'a LoopStep,
-    /// Which round, from 1.
+    /// Number of the round, from 1.
     pub iteration: u32,
-    /// How many rounds there will be, where that is known.
+    /// Number of rounds, where known.
     pub total: Option<u64>,
-    /// What the round is about, where it is about something.
+    /// Item of a `forEach` round.
     pub item: Option<Value>,
-    /// Whether it begins now, after another round has been completed.
+    /// True if it begins now, after the previous round.
     pub is_new: bool,
 }
 
-/// What comes next in a loop.
+/// Next step within a loop.
 #[derive(Debug, Default)]
-pub(super) struct Turn<'a> {
-    /// What is to be done, and in which round; nothing if the loop is over, or cannot go on.
+pub(super) struct NextInLoop<'a> {
+    /// The task that is due and its round; `None` if the loop has ended or is undecided.
     pub(super) due: Option<(&'a Task, Round<'a>)>,
-    /// What does not apply, as far as that says more than that the loop has gone past it.
+    /// Skipped steps, unless the loop has gone past them.
     pub(super) passed: Vec<Blocked<'a>>,
 }
 
-impl<'a> Turn<'a> {
-    /// Whether nothing is to be done any more, nor to be said.
+impl<'a> NextInLoop<'a> {
+    /// Returns whether nothing is due or undecided.
     pub(super) fn is_over(&self) -> bool {
         self.due.is_none() && self.passed.iter().all(|one| one.is_decided)
     }
@@ -44,7 +44,7 @@ impl<'a> Turn<'a> {
 }
 
 impl<'a> Round<'a> {
-    /// What the context has in this round.
+    /// Returns the loop variables of this round.
     pub fn variables(&self) -> Vec<(&'a str, Value)> {
         let rounds = &self.looped.rounds;
         let mut variables = vec![(rounds.iteration_name(), Value::from(self.iteration))];
@@ -56,85 +56,87 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Why a loop cannot go on.
+/// Reason a loop cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the loop `{step}` {reason}")]
 pub struct LoopFault {
-    /// Which loop.
+    /// Id of the loop.
     pub step: String,
-    /// Why.
+    /// Description.
     pub reason: String,
-    /// Whether it could go on with another context.
-    pub is_mendable: bool,
+    /// True if a different context would let it continue.
+    pub is_recoverable: bool,
 }
 
-/// The round a loop is in, by the context.
-pub(super) fn noted(looped: &LoopStep, context: &Context) -> Option<u32> {
+/// Reads the round of a loop from the context.
+pub(super) fn current_round(looped: &LoopStep, context: &WorkflowContext) -> Option<u32> {
     as_count(lookup(context, looped.rounds.iteration_name()))
         .and_then(|number| u32::try_from(number).ok())
 }
 
-/// Goes round, from the round that is noted, until something is to be done.
+/// Advances from the current round until a task is due.
 pub(super) fn next<'a>(
     workflow: &'a Workflow,
     looped: &'a LoopStep,
-    noted: Option<u32>,
+    current_round: Option<u32>,
     done: &HashSet<&str>,
-    known: Known<'_>,
-) -> Result<Turn<'a>, LoopFault> {
+    known: KnownContext<'_>,
+) -> Result<NextInLoop<'a>, LoopFault> {
     let (rounds, body) = (&looped.rounds, workflow.body(looped));
-    let noted = noted.unwrap_or(1).max(1);
+    let current_round = current_round.unwrap_or(1).max(1);
     let is_begun = body.iter().any(|task| done.contains(&*task.id));
     let nothing = HashSet::new();
-    let mut given = known.given.to_vec();
-    given.extend(rounds.names());
-    // A context may be large: it is copied once, and told of each round.
+    let mut fixed = known.fixed.to_vec();
+    fixed.extend(rounds.names());
+    // A context may be large: it is copied once and updated for each round.
     let mut inside = known.context.clone();
-    // What does not apply in the round looked at last.
+    // Steps that do not apply in the last round.
     let mut idle: Vec<Blocked<'a>> = Vec::new();
-    let mut iteration = noted;
+    let mut iteration = current_round;
     loop {
-        let is_new = iteration > noted;
+        let is_new = iteration > current_round;
         inside.insert(rounds.iteration_name().to_owned(), iteration.into());
-        // What was begun is finished first, whatever has been said since.
+        // A round that was begun is completed first, whatever the context says now.
         if is_new || !is_begun {
-            let known = Known { context: &inside, given: &given };
+            let known = KnownContext { context: &inside, fixed: &fixed };
             match ending(looped, known) {
-                Ending::Over => return Ok(Turn::default()),
-                Ending::Open(open) => return Ok(Turn::without(open)),
+                Ending::Over => return Ok(NextInLoop::default()),
+                Ending::Open(open) => return Ok(NextInLoop::without(open)),
                 Ending::NotYet => {}
             }
         }
         let round = match round(looped, iteration, is_new, &inside) {
             Ok(Some(round)) => round,
-            Ok(None) if is_begun || noted > 1 => return Ok(Turn::default()),
-            Ok(None) => return Ok(Turn::without(never_done(idle, looped, &body))),
-            // Rounds in which nothing applies do not bring it to an end.
-            Err(_) if !idle.is_empty() && !rounds.has_total() => return Ok(Turn::without(idle)),
+            Ok(None) if is_begun || current_round > 1 => return Ok(NextInLoop::default()),
+            Ok(None) => return Ok(NextInLoop::without(never_done(idle, looped, &body))),
+            // Rounds in which nothing applies do not end the loop.
+            Err(_) if !idle.is_empty() && !rounds.has_total() => {
+                return Ok(NextInLoop::without(idle));
+            }
             Err(fault) => return Err(fault),
         };
         inside.extend(round.variables().into_iter().map(|(name, value)| (name.to_owned(), value)));
         let done = if is_new { &nothing } else { done };
-        let known = Known { context: &inside, given: &given };
+        let known = KnownContext { context: &inside, fixed: &fixed };
         let (task, passed) = first(&body, looped, done, known);
         if let Some(task) = task {
-            return Ok(Turn { due: Some((task, round)), passed });
+            return Ok(NextInLoop { due: Some((task, round)), passed });
         }
         if passed.iter().any(|one| !one.is_decided) {
-            return Ok(Turn::without(passed));
+            return Ok(NextInLoop::without(passed));
         }
         idle = passed;
         if !idle.is_empty() && !differ(&body, looped) {
-            // It would be the same in all rounds that follow.
-            let is_never = rounds.has_total() && !is_begun && noted == 1;
+            // It would be the same in all later rounds.
+            let is_never = rounds.has_total() && !is_begun && current_round == 1;
             let is_stuck = !rounds.has_total();
-            return Ok(Turn::without(if is_never || is_stuck { idle } else { Vec::new() }));
+            return Ok(NextInLoop::without(if is_never || is_stuck { idle } else { Vec::new() }));
         }
         iteration = iteration.saturating_add(1);
     }
 }
 
-/// Whether what applies can differ from one round to the next.
+/// Returns whether different steps can apply in different rounds.
 fn differ(body: &[&Task], looped: &LoopStep) -> bool {
     let own = looped.rounds.names();
     let conditions = body.iter().filter_map(|task| task.run_condition.as_ref());
@@ -142,8 +144,8 @@ fn differ(body: &[&Task], looped: &LoopStep) -> bool {
         || conditions.into_iter().any(|condition| condition.asks_about(&own))
 }
 
-/// The steps of a loop of which none was done in any round, but for those that do not apply because
-/// of what the rounds are about.
+/// Steps of a loop of which none applied in any round, except for those whose condition depends on
+/// loop variables.
 fn never_done<'a>(
     mut idle: Vec<Blocked<'a>>,
     looped: &LoopStep,
@@ -158,12 +160,12 @@ fn never_done<'a>(
     idle
 }
 
-/// The first step of a round that is to be done, and those before it that do not apply.
+/// Returns the first task due in a round, and the skipped ones before it.
 fn first<'a>(
     body: &[&'a Task],
     looped: &'a LoopStep,
     done: &HashSet<&str>,
-    known: Known<'_>,
+    known: KnownContext<'_>,
 ) -> (Option<&'a Task>, Vec<Blocked<'a>>) {
     let mut passed = Vec::new();
     for task in body.iter().filter(|task| !done.contains(&*task.id)) {
@@ -177,16 +179,16 @@ fn first<'a>(
     (None, passed)
 }
 
-/// Whether a loop is over by its condition.
+/// Evaluation of a loop's condition.
 enum Ending<'a> {
     Over,
     NotYet,
-    /// That is still to be said.
+    /// Undecided.
     Open(Vec<Blocked<'a>>),
 }
 
-fn ending<'a>(looped: &'a LoopStep, known: Known<'_>) -> Ending<'a> {
-    let Known { context, given } = known;
+fn ending<'a>(looped: &'a LoopStep, known: KnownContext<'_>) -> Ending<'a> {
+    let KnownContext { context, fixed } = known;
     let Loop { kind, condition: Some(condition), .. } = &looped.rounds else {
         return Ending::NotYet;
     };
@@ -194,7 +196,7 @@ fn ending<'a>(looped: &'a LoopStep, known: Known<'_>) -> Ending<'a> {
     if condition.holds(context) == goes_on {
         return Ending::NotYet;
     }
-    if condition.is_decided(context, given) {
+    if condition.is_decided(context, fixed) {
         return Ending::Over;
     }
     Ending::Open(vec![Blocked {
@@ -205,30 +207,29 @@ fn ending<'a>(looped: &'a LoopStep, known: Known<'_>) -> Ending<'a> {
     }])
 }
 
-/// A round, if the loop has so many.
+/// Returns a round, if the loop has that many.
 fn round<'a>(
     looped: &'a LoopStep,
     iteration: u32,
     is_new: bool,
-    context: &Context,
+    context: &WorkflowContext,
 ) -> Result<Option<Round<'a>>, LoopFault> {
     let rounds = &looped.rounds;
-    let fault = |reason: String, is_mendable: bool| LoopFault {
+    let fault = |reason: String, is_recoverable: bool| LoopFault {
         step: looped.id.to_string(),
         reason,
-        is_mendable,
+        is_recoverable,
     };
     let (total, item) = match rounds.kind {
         LoopKind::While | LoopKind::Until => (None, None),
         LoopKind::For => {
             let count = match &rounds.count {
                 None => 0,
-                Some(Count::Fixed(count)) => u64::from(*count),
-                Some(Count::Variable(name)) => {
+                Some(LoopCount::Fixed(count)) => u64::from(*count),
+                Some(LoopCount::Variable(name)) => {
                     let value = lookup(context, name);
                     as_count(value).ok_or_else(|| {
-                        let reason =
-                            format!("goes by `{name}`, which must be a number, not {value}");
+                        let reason = format!("needs `{name}` to be a number, not {value}");
                         fault(reason, true)
                     })?
                 }
@@ -238,7 +239,7 @@ fn round<'a>(
         LoopKind::ForEach => {
             let name = rounds.items.as_deref().unwrap_or_default();
             let Value::Array(items) = lookup(context, name) else {
-                let reason = format!("goes by `{name}`, which must be a list in the context");
+                let reason = format!("needs `{name}` to be a list in the context");
                 return Err(fault(reason, true));
             };
             (Some(items.len() as u64), items.get(iteration as usize - 1).cloned())

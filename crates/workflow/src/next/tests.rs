@@ -1,4 +1,4 @@
-//! Walks through workflows.
+//! Walkthroughs of workflows.
 
 use std::collections::HashSet;
 
@@ -9,9 +9,9 @@ use crate::model::Workflow;
 use crate::read::Reading;
 use crate::source::Format;
 
-/// WFL-038, WFL-039: each step once, in order, then the end.
+/// WFL-038, WFL-039: each step once, in order, then completion.
 #[test]
-fn steps_come_in_order() {
+fn steps_run_in_order() {
     let workflow = workflow(json!([step("one"), step("two"), step("three")]));
     check(&workflow, &[], json!({}), "one");
     check(&workflow, &["one"], json!({}), "two");
@@ -20,9 +20,9 @@ fn steps_come_in_order() {
     check(&workflow, &["one", "two", "three"], json!({}), "complete");
 }
 
-/// WFL-034, C-64: conditional steps appear and vanish with the context, and are never forgotten.
+/// WFL-034, C-64: conditional steps appear and disappear with the context, and none is lost.
 #[test]
-fn what_remains_says_what_it_waits_for() {
+fn blocked_steps_describe_what_they_wait_for() {
     let mut large = step("large");
     large["runCondition"] = json!({"var": "size", "equals": "large"});
     let workflow = workflow(json!([step("one"), large, step("last")]));
@@ -35,7 +35,7 @@ fn what_remains_says_what_it_waits_for() {
 }
 
 #[test]
-fn loops_go_round() {
+fn loops_repeat_their_body() {
     let looped = |rounds: Value| {
         let body = [step("aaa"), step("bbb")];
         let looped =
@@ -57,7 +57,7 @@ fn loops_go_round() {
     let counted = looped(json!({"type": "for", "count": "n", "maxIterations": 5}));
     check(&counted, &["one"], json!({"n": "2"}), "aaa in round 1");
     check(&counted, &["one"], json!({"n": 0}), "last");
-    check(&counted, &["one"], json!({"n": []}), "goes by `n`, which must be a number, not []");
+    check(&counted, &["one"], json!({"n": []}), "needs `n` to be a number, not []");
     check(&counted, &past, json!({"n": 9, "currentIteration": 5}), limit);
 
     let each = json!({"type": "forEach", "items": "l", "maxIterations": 5, "itemVar": "it"});
@@ -66,7 +66,7 @@ fn loops_go_round() {
     check(&each, &past, json!({"l": ["x", "y"]}), "aaa in round 2");
     check(&each, &past, json!({"l": ["x"]}), "last");
     check(&each, &["one"], json!({"l": []}), "last");
-    check(&each, &["one"], json!({}), "goes by `l`, which must be a list in the context");
+    check(&each, &["one"], json!({}), "needs `l` to be a list in the context");
 
     let until = looped(json!({"type": "until", "condition": {"var": "ok"}, "maxIterations": 2}));
     check(&until, &["one"], json!({}), "aaa in round 1");
@@ -78,7 +78,7 @@ fn loops_go_round() {
     check(&open, &["one", "last"], json!({}), "loop: set `more` to true");
     check(&open, &["one", "last"], json!({"more": false}), "complete");
     check(&open, &["one"], json!({"more": true}), "aaa in round 1");
-    // A round is finished, and then it is looked whether another begins.
+    // A round is completed before the condition is evaluated again.
     check(&open, &["one", "aaa"], json!({"more": false}), "bbb in round 1");
     check(&open, &past, json!({"more": false}), "last");
 
@@ -93,9 +93,9 @@ fn loops_go_round() {
     check(&twice, &past, json!({"currentIteration": 2}), "last");
 }
 
-/// WFL-034: a step of a loop applies or not in each round anew, and none is forgotten.
+/// WFL-034: steps of a loop are evaluated anew in each round, and none is lost.
 #[test]
-fn conditions_within_loops_are_kept() {
+fn conditions_within_loops_are_evaluated_each_round() {
     let looped = |rounds: Value, condition: Value, more: &[&str]| {
         let mut some = step("some");
         some["runCondition"] = condition;
@@ -121,10 +121,10 @@ fn conditions_within_loops_are_kept() {
 
     let large = looped(each.clone(), json!({"var": "large"}), &[]);
     check(&large, &["last"], list(), "some: set `large` to true");
-    let told = json!({"l": ["a", "b"], "large": false});
-    check(&large, &["last"], told, "complete");
+    let expected = json!({"l": ["a", "b"], "large": false});
+    check(&large, &["last"], expected, "complete");
     check(&large, &[], json!({"l": ["a"], "large": true}), "some in round 1");
-    // With an open condition no round begins anew.
+    // An undecided condition prevents a new round.
     let open = looped(each, json!({"var": "large"}), &["other"]);
     check(&open, &["other"], list(), "last");
     check(&open, &["other", "last"], list(), "some: set `large` to true");
@@ -136,9 +136,9 @@ fn conditions_within_loops_are_kept() {
     check(&idle, &["last"], json!({"ok": true}), "complete");
 }
 
-/// Two loops that count by one name: the second begins at its own first round.
+/// Two loops with the same round variable: the second starts at its own first round.
 #[test]
-fn a_second_loop_begins_anew() {
+fn a_second_loop_starts_at_its_first_round() {
     let looped = |id: &str, body: &str, count: u32| {
         let rounds = json!({"type": "for", "count": count, "maxIterations": 5});
         json!({"id": id, "type": "loop", "title": "L", "loop": rounds, "body": [step(body)]})
@@ -151,14 +151,14 @@ fn a_second_loop_begins_anew() {
         panic!("there is something to do")
     };
     assert_eq!(ended.iter().map(|looped| &*looped.id).collect::<Vec<_>>(), ["loop-a"]);
-    // As the note says: the loop that is over is done.
+    // As the note says: the loop that has ended is reported as completed.
     check(&two, &["aaa", "loop-a"], json!({"currentIteration": 1}), "bbb in round 1");
     check(&two, &["aaa", "loop-a", "bbb"], json!({"currentIteration": 1}), "bbb in round 2");
     check(&two, &["aaa", "loop-a", "bbb"], json!({"currentIteration": 3}), "complete");
 }
 
 #[test]
-fn a_step_that_is_the_body_of_a_loop_is_not_done_by_itself() {
+fn the_body_of_a_loop_runs_only_in_the_loop() {
     let rounds = json!({"type": "for", "count": 2, "maxIterations": 2});
     let looped =
         json!({"id": "loop", "type": "loop", "title": "L", "loop": rounds, "body": "body"});
@@ -168,9 +168,9 @@ fn a_step_that_is_the_body_of_a_loop_is_not_done_by_itself() {
     check(&workflow, &["body"], json!({"currentIteration": 2}), "complete");
 }
 
-/// WFL-037: role, then what to mind, then the prompt, then the round.
+/// WFL-037: role, then guidance, then the prompt, then the round.
 #[test]
-fn guidance_is_put_together() {
+fn guidance_is_assembled_in_order() {
     let sweep = json!({
         "id": "sweep", "title": "S", "prompt": "Sweep {{currentItem}}",
         "guidance": ["Mind {{cat}}", "Be kind"], "requireConfirmation": {"var": "careful"},

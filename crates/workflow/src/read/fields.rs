@@ -1,4 +1,4 @@
-//! The members of one object, and notes on what is wrong with them.
+//! Typed access to the members of one object; collects problems.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -6,15 +6,15 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value};
 
-use super::allowance::Allowance;
+use super::budget::Budget;
 use crate::problem::{Problem, Severity, nearest, short};
 use crate::read::is_identifier;
-use crate::source::{Places, push_part};
+use crate::source::{WantedPositions, push_part};
 
-/// Where in a value something is. Becomes a text only if something is wrong there.
+/// Location in a value. Formatted only if there is a problem.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
-    outer: Option<&'a Place<'a>>,
+pub(super) struct Location<'a> {
+    outer: Option<&'a Location<'a>>,
     part: Part<'a>,
 }
 
@@ -25,7 +25,7 @@ enum Part<'a> {
     Item(usize),
 }
 
-impl<'a> Place<'a> {
+impl<'a> Location<'a> {
     pub(super) const ROOT: Self = Self { outer: None, part: Part::Root };
 
     pub(super) fn member(&'a self, name: &'a str) -> Self {
@@ -47,93 +47,93 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What was found to be wrong.
+/// Problems found so far.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
-    told: RefCell<Vec<Note>>,
-    allowance: Allowance,
+pub(super) struct Problems {
+    message: RefCell<Vec<Unlocated>>,
+    budget: Budget,
 }
 
 #[derive(Debug)]
-pub(super) struct Note {
+pub(super) struct Unlocated {
     severity: Severity,
     pointer: String,
-    /// Whether it is the name of the member that is wrong.
+    /// True if the position is that of the member's name.
     at_name: bool,
     message: String,
 }
 
-impl Note {
+impl Unlocated {
     pub(super) fn pointer(&self) -> &str {
         &self.pointer
     }
 
-    pub(super) fn located(self, places: &Places) -> Problem {
+    pub(super) fn located(self, positions: &WantedPositions) -> Problem {
         let Self { severity, pointer, at_name, message } = self;
-        let position = if at_name { places.name(&pointer) } else { places.value(&pointer) };
+        let position = if at_name { positions.name(&pointer) } else { positions.value(&pointer) };
         Problem { severity, position, pointer, message }
     }
 }
 
-impl Notes {
-    pub(super) fn error(&self, place: Place<'_>, message: impl Into<String>) {
-        self.add(Severity::Error, place, false, message.into());
+impl Problems {
+    pub(super) fn error(&self, location: Location<'_>, message: impl Into<String>) {
+        self.add(Severity::Error, location, false, message.into());
     }
 
-    fn add(&self, severity: Severity, place: Place<'_>, at_name: bool, message: String) {
+    fn add(&self, severity: Severity, location: Location<'_>, at_name: bool, message: String) {
         if !self.is_full() {
-            let pointer = place.pointer();
-            self.told.borrow_mut().push(Note { severity, pointer, at_name, message });
+            let pointer = location.pointer();
+            self.message.borrow_mut().push(Unlocated { severity, pointer, at_name, message });
         }
     }
 
-    /// Whether nothing more would be told.
+    /// Returns whether no more problems are collected.
     pub(super) fn is_full(&self) -> bool {
-        self.told.borrow().len() >= MOST_NOTES
+        self.message.borrow().len() >= MOST_PROBLEMS
     }
 
-    pub(super) fn allowance(&self) -> &Allowance {
-        &self.allowance
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
     }
 
-    pub(super) fn into_inner(self) -> Vec<Note> {
-        self.told.into_inner()
+    pub(super) fn into_inner(self) -> Vec<Unlocated> {
+        self.message.into_inner()
     }
 }
 
-/// The members of an object of which it is known which there may be.
+/// Members of an object with a known set of names.
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
     members: &'a Map<String, Value>,
-    place: Place<'a>,
-    notes: &'a Notes,
+    location: Location<'a>,
+    problems: &'a Problems,
 }
 
 impl<'a> Fields<'a> {
-    /// The members of a value; notes what is unknown among them, or that it is no object.
+    /// Reads the members of a value; reports unknown ones, and values that are not an object.
     pub(super) fn of(
         value: &'a Value,
-        place: Place<'a>,
+        location: Location<'a>,
         known: &[&str],
-        notes: &'a Notes,
+        problems: &'a Problems,
     ) -> Option<Self> {
         let Value::Object(members) = value else {
-            notes.error(place, format!("this must be an object, not {}", shown(value)));
+            problems.error(location, format!("this must be an object, not {}", shown(value)));
             return None;
         };
         for name in members.keys().filter(|name| !known.contains(&name.as_str())) {
-            if notes.is_full() {
+            if problems.is_full() {
                 break;
             }
-            let told = match nearest(name, known.iter().copied()) {
+            let message = match nearest(name, known.iter().copied()) {
                 Some(meant) => format!("`{name}` is unknown; did you mean `{meant}`?"),
                 None => {
                     format!("`{}` is unknown; known are {}", short(name), known.join(", "))
                 }
             };
-            notes.add(Severity::Error, place.member(name), true, told);
+            problems.add(Severity::Error, location.member(name), true, message);
         }
-        Some(Self { members, place, notes })
+        Some(Self { members, location, problems })
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&'a Value> {
@@ -144,27 +144,27 @@ impl<'a> Fields<'a> {
         self.members.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    pub(super) fn place<'b>(&'b self, name: &'b str) -> Place<'b> {
-        self.place.member(name)
+    pub(super) fn location<'b>(&'b self, name: &'b str) -> Location<'b> {
+        self.location.member(name)
     }
 
-    pub(super) fn notes(&self) -> &'a Notes {
-        self.notes
+    pub(super) fn problems(&self) -> &'a Problems {
+        self.problems
     }
 
-    /// Notes what is wrong with a member.
+    /// Reports an error in a member.
     pub(super) fn note(&self, name: &str, message: impl Into<String>) {
-        self.notes.error(self.place.member(name), message);
+        self.problems.error(self.location.member(name), message);
     }
 
-    /// Notes what is wrong with the object.
+    /// Reports an error in the object.
     pub(super) fn note_here(&self, message: impl Into<String>) {
-        self.notes.error(self.place, message);
+        self.problems.error(self.location, message);
     }
 
-    /// Notes what is odd about the object.
+    /// Reports a warning about the object.
     pub(super) fn warn(&self, message: &str) {
-        self.notes.add(Severity::Warning, self.place, false, message.to_owned());
+        self.problems.add(Severity::Warning, self.location, false, message.to_owned());
     }
 
     pub(super) fn require(&self, name: &str) -> Option<&'a Value> {
@@ -183,30 +183,30 @@ impl<'a> Fields<'a> {
         self.require(name).and_then(|_| self.text(name, length))
     }
 
-    /// A text of so many characters.
+    /// Reads a text with a bounded number of characters.
     pub(super) fn text(&self, name: &str, length: RangeInclusive<usize>) -> Option<Box<str>> {
         let value = self.get(name)?;
         check_text(value, &format_args!("`{name}`"), &length)
-            .map_err(|told| self.note(name, told))
+            .map_err(|message| self.note(name, message))
             .ok()
             .map(Into::into)
     }
 
-    /// A list of different texts; empty if it is not there.
+    /// Reads a list of distinct texts; empty if it is missing.
     pub(super) fn texts(&self, name: &str, length: RangeInclusive<usize>) -> Vec<Box<str>> {
         if self.get(name).is_none() {
             return Vec::new();
         }
         let mut texts: Vec<Box<str>> = Vec::new();
         let mut seen = HashSet::new();
-        let place = self.place.member(name);
+        let location = self.location.member(name);
         for (index, value) in self.items(name).into_iter().flatten().enumerate() {
             match check_text(value, &"this", &length) {
                 Ok(text) if !seen.insert(text) => {
-                    self.notes.error(place.item(index), "this is in the list twice");
+                    self.problems.error(location.item(index), "this is a duplicate");
                 }
                 Ok(text) => texts.push(text.into()),
-                Err(told) => self.notes.error(place.item(index), told),
+                Err(message) => self.problems.error(location.item(index), message),
             }
         }
         texts
@@ -220,22 +220,22 @@ impl<'a> Fields<'a> {
         value.as_bool()
     }
 
-    /// A whole number.
+    /// Reads an integer.
     pub(super) fn whole(&self, name: &str, range: RangeInclusive<u64>) -> Option<u64> {
         let value = self.get(name)?;
         let number = value.as_u64().filter(|number| range.contains(number));
         if number.is_none() {
             let (from, to) = range.into_inner();
             let wanted = match to {
-                u64::MAX => format!("a whole number from {from}"),
-                to => format!("a whole number from {from} to {to}"),
+                u64::MAX => format!("an integer from {from}"),
+                to => format!("an integer from {from} to {to}"),
             };
             self.note(name, format!("`{name}` must be {wanted}, not {}", shown(value)));
         }
         number
     }
 
-    /// A list that has to be there.
+    /// Reads a required list.
     pub(super) fn items(&self, name: &str) -> Option<&'a Vec<Value>> {
         let value = self.require(name)?;
         if !value.is_array() {
@@ -248,26 +248,26 @@ impl<'a> Fields<'a> {
         let value = self.require(name)?;
         let id = value.as_str().filter(|id| is_identifier(id));
         if id.is_none() {
-            let told = "must be 3 to 64 small letters, digits or hyphens";
-            self.note(name, format!("`{name}` {told}, not {}", shown(value)));
+            let message = "must be 3 to 64 lowercase letters, digits or hyphens";
+            self.note(name, format!("`{name}` {message}, not {}", shown(value)));
         }
         id.map(Into::into)
     }
 
-    /// A semantic version.
+    /// Reads a semantic version.
     pub(super) fn version(&self, name: &str) -> Option<Box<str>> {
         let value = self.get(name)?;
         let version = value.as_str().filter(|version| semver::Version::parse(version).is_ok());
         if version.is_none() {
             let hint = if value.is_number() { ", in quotes" } else { "" };
-            let told =
+            let message =
                 format!("`{name}` must be a version such as 1.0.0{hint}, not {}", shown(value));
-            self.note(name, told);
+            self.note(name, message);
         }
         version.map(Into::into)
     }
 
-    /// The name of a variable of the context.
+    /// Reads the name of a context variable.
     pub(super) fn variable(&self, name: &str) -> Option<Box<str>> {
         self.text(name, 1..=128)
     }
@@ -279,9 +279,9 @@ fn check_text<'a>(
     length: &RangeInclusive<usize>,
 ) -> Result<&'a str, String> {
     let Value::String(text) = value else {
-        return Err(format!("{name} must be a text, not {}", shown(value)));
+        return Err(format!("{name} must be a string, not {}", shown(value)));
     };
-    // Characters are never more than bytes, and seldom have to be counted.
+    // A text has at most as many characters as bytes, so they rarely need counting.
     let (from, to) = (*length.start(), *length.end());
     let characters =
         if text.len() <= to && text.len() >= from * 4 { from } else { text.chars().count() };
@@ -297,7 +297,7 @@ fn check_text<'a>(
     })
 }
 
-/// A value short enough to be repeated.
+/// Shortens a value for display.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Array(_) => "a list".to_owned(),
@@ -307,5 +307,5 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// How many things that are wrong with one file are told.
-const MOST_NOTES: usize = 100;
+/// Limit on the problems reported for one file.
+const MOST_PROBLEMS: usize = 100;

@@ -1,9 +1,9 @@
-//! The id in a text that cannot be read.
+//! Heuristic for the id of a workflow in a text that cannot be parsed.
 
 use super::{is_identifier, is_identifier_character};
 use crate::source::Format;
 
-/// What is probably the id of the workflow: that of no step, and no part of another word.
+/// Finds the probable id of the workflow, not one of a step and not part of another word.
 pub(super) fn id(text: &str, format: Format) -> Option<&str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match format {
@@ -12,14 +12,14 @@ pub(super) fn id(text: &str, format: Format) -> Option<&str> {
     }
 }
 
-/// The id of a workflow that is written line by line; those of steps are indented.
+/// Reads the id from a line without indentation; ids of steps are indented.
 fn of_line(line: &str) -> Option<&str> {
     let names = ["id", "\"id\"", "'id'"];
     let rest = names.iter().find_map(|name| line.strip_prefix(name))?;
     value(rest.trim_start().strip_prefix(':')?)
 }
 
-/// The id of a workflow that is written in braces, by how deep it stands in them.
+/// Reads the id from an object, by its depth in the braces.
 fn of_object(text: &str) -> Option<&str> {
     let (mut rest, mut depth) = (text, 0_usize);
     loop {
@@ -43,7 +43,7 @@ fn of_object(text: &str) -> Option<&str> {
     }
 }
 
-/// Where a quoted text ends; at the end of its line if the quote is missing.
+/// Finds the end of a quoted text, or of its line if the closing quote is missing.
 fn end_of_text(text: &str) -> usize {
     let mut escaped = false;
     let end = text.bytes().position(|byte| {

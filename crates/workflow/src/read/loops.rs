@@ -1,13 +1,13 @@
-//! Reading loops.
+//! Reading of loops.
 
 use serde_json::Value;
 
-use super::fields::{Fields, Notes, Place, shown};
+use super::fields::{Fields, Location, Problems, shown};
 use super::{conditions, is_identifier, read_task};
-use crate::model::{Body, Count, Loop, LoopKind, LoopStep, LoopTag};
+use crate::model::{Loop, LoopBody, LoopCount, LoopKind, LoopStep, LoopTag};
 
-pub(super) fn read(value: &Value, place: Place<'_>, notes: &Notes) -> Option<LoopStep> {
-    let fields = Fields::of(value, place, &LOOP_STEP, notes)?;
+pub(super) fn read(value: &Value, location: Location<'_>, problems: &Problems) -> Option<LoopStep> {
+    let fields = Fields::of(value, location, &LOOP_STEP, problems)?;
     let id = fields.identifier("id");
     let title = fields.required_text("title", 1..=128);
     match fields.get("type") {
@@ -17,7 +17,7 @@ pub(super) fn read(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Loo
     }
     let run_condition = conditions::read(&fields, "runCondition");
     let rounds = fields.require("loop");
-    let rounds = rounds.and_then(|value| read_rounds(value, fields.place("loop"), notes));
+    let rounds = rounds.and_then(|value| read_rounds(value, fields.location("loop"), problems));
     let body = fields.require("body").and_then(|value| read_body(value, &fields));
     Some(LoopStep {
         id: id?,
@@ -29,27 +29,27 @@ pub(super) fn read(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Loo
     })
 }
 
-fn read_body(value: &Value, fields: &Fields<'_>) -> Option<Body> {
+fn read_body(value: &Value, fields: &Fields<'_>) -> Option<LoopBody> {
     match value {
-        Value::String(id) if is_identifier(id) => Some(Body::Step(id.as_str().into())),
+        Value::String(id) if is_identifier(id) => Some(LoopBody::Step(id.as_str().into())),
         Value::Array(items) if !items.is_empty() => {
-            let place = fields.place("body");
+            let location = fields.location("body");
             let mut tasks = Vec::new();
             let mut whole = true;
             for (index, value) in items.iter().enumerate() {
-                let place = place.item(index);
+                let location = location.item(index);
                 if value.get("loop").is_some() {
                     fields
-                        .notes()
-                        .error(place, "loops do not nest; put this loop beside the other");
+                        .problems()
+                        .error(location, "loops do not nest; put this loop beside the other");
                     whole = false;
-                } else if let Some(task) = read_task(value, place, fields.notes()) {
+                } else if let Some(task) = read_task(value, location, fields.problems()) {
                     tasks.push(task);
                 } else {
                     whole = false;
                 }
             }
-            whole.then_some(Body::Inline(tasks))
+            whole.then_some(LoopBody::Inline(tasks))
         }
         _ => {
             fields.note("body", "`body` must be the id of a step, or a list of steps");
@@ -58,8 +58,8 @@ fn read_body(value: &Value, fields: &Fields<'_>) -> Option<Body> {
     }
 }
 
-fn read_rounds(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Loop> {
-    let fields = Fields::of(value, place, &LOOP, notes)?;
+fn read_rounds(value: &Value, location: Location<'_>, problems: &Problems) -> Option<Loop> {
+    let fields = Fields::of(value, location, &LOOP, problems)?;
     let kind = fields.require("type").and_then(|value| read_kind(value, &fields));
     fields.require("maxIterations");
     let most = fields.whole("maxIterations", 1..=1000);
@@ -75,10 +75,7 @@ fn read_rounds(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Loop> {
         fields.require(needed);
         for other in ["condition", "count", "items"] {
             if other != needed && fields.get(other).is_some() {
-                fields.note(
-                    other,
-                    format!("`{other}` has no place in a loop that goes by `{needed}`"),
-                );
+                fields.note(other, format!("`{other}` cannot be used in a loop over `{needed}`"));
             }
         }
     }
@@ -103,19 +100,20 @@ fn read_kind(value: &Value, fields: &Fields<'_>) -> Option<LoopKind> {
         Some("for") => Some(LoopKind::For),
         Some("forEach") => Some(LoopKind::ForEach),
         _ => {
-            let told = format!("`type` must be while, until, for or forEach, not {}", shown(value));
-            fields.note("type", told);
+            let message =
+                format!("`type` must be while, until, for or forEach, not {}", shown(value));
+            fields.note("type", message);
             None
         }
     }
 }
 
-fn read_count(fields: &Fields<'_>) -> Option<Count> {
+fn read_count(fields: &Fields<'_>) -> Option<LoopCount> {
     match fields.get("count")? {
-        Value::String(_) => fields.variable("count").map(Count::Variable),
+        Value::String(_) => fields.variable("count").map(LoopCount::Variable),
         _ => {
             let count = fields.whole("count", 0..=1000)?;
-            u32::try_from(count).ok().map(Count::Fixed)
+            u32::try_from(count).ok().map(LoopCount::Fixed)
         }
     }
 }

@@ -1,68 +1,68 @@
-//! Whether steps are told apart by their ids, and loops refer to what is there.
+//! Checks that step ids are unique and that loops refer to existing steps.
 //!
-//! It goes by what is written, not by what could be read, so that this is told together with all
-//! else that is wrong.
+//! Works on the parsed values rather than the model, so that these problems are reported together
+//! with all others.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::fields::{Notes, Place};
+use super::fields::{Location, Problems};
 use crate::condition::covers;
 use crate::model::{INDEX, ITEM, ITERATION};
 use crate::problem::{nearest, short};
 
-pub(super) fn check(steps: &[Value], place: &Place<'_>, notes: &Notes) {
+pub(super) fn check(steps: &[Value], location: &Location<'_>, problems: &Problems) {
     let mut seen = HashSet::new();
     let mut bodies = HashSet::new();
-    let known = Known::of(steps);
+    let known = Definitions::of(steps);
     for (index, step) in steps.iter().enumerate() {
-        let place = place.item(index);
-        check_id(step, place, &mut seen, notes);
+        let location = location.item(index);
+        check_id(step, location, &mut seen, problems);
         match step.get("body") {
             Some(Value::Array(tasks)) => {
-                let body = place.member("body");
+                let body = location.member("body");
                 for (index, task) in tasks.iter().enumerate() {
-                    check_id(task, body.item(index), &mut seen, notes);
+                    check_id(task, body.item(index), &mut seen, problems);
                 }
             }
             Some(Value::String(id)) => {
-                let told = wrong_body(id, &known);
+                let message = wrong_body(id, &known);
                 let twice = || {
                     let id = short(id);
-                    format!("`body` names `{id}`, as another loop does; copy the step")
+                    format!("`body` names `{id}`, which is the body of another loop; copy the step")
                 };
-                let told = told.or_else(|| (!bodies.insert(id)).then(twice));
-                if let Some(told) = told {
-                    notes.error(place.member("body"), told);
+                let message = message.or_else(|| (!bodies.insert(id)).then(twice));
+                if let Some(message) = message {
+                    problems.error(location.member("body"), message);
                 }
             }
             _ => {}
         }
         if let Some(rounds) = step.get("loop") {
-            check_names(rounds, &known.variables, place.member("loop"), notes);
+            check_names(rounds, &known.variables, location.member("loop"), problems);
         }
     }
 }
 
-/// How many steps a step is, with those within it.
+/// Counts a step and those within it.
 pub(super) fn count(step: &Value) -> usize {
     1 + step.get("body").and_then(Value::as_array).map_or(0, Vec::len)
 }
 
-/// What there is to refer to, by what is written.
-struct Known<'a> {
-    /// The steps that are in no loop, in order.
+/// Steps and variables that can be referred to.
+struct Definitions<'a> {
+    /// Ids of the steps outside loops, in order.
     ids: Vec<&'a str>,
-    /// The same, with whether they are loops.
+    /// The same ids, with whether each is a loop.
     outer: HashMap<&'a str, bool>,
-    /// The steps within loops.
+    /// Ids of the steps within loops.
     inner: HashSet<&'a str>,
-    /// What loops set.
+    /// Variables set by loops.
     variables: HashSet<&'a str>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> Definitions<'a> {
     fn of(steps: &'a [Value]) -> Self {
         let ids: Vec<_> = steps.iter().filter_map(id_of).collect();
         let mut outer = HashMap::new();
@@ -78,33 +78,33 @@ impl<'a> Known<'a> {
     }
 }
 
-/// What a loop calls the number of its round, its item and the number of that.
+/// Names of a loop's round, item and index variables.
 fn names(rounds: &Value) -> [&str; 3] {
     let named = |name: &str, usual| rounds.get(name).and_then(Value::as_str).unwrap_or(usual);
     [named("iterationVar", ITERATION), named("itemVar", ITEM), named("indexVar", INDEX)]
 }
 
-/// Whether what a loop goes by is something to be said, and what it sets are different things.
-fn check_names(rounds: &Value, all: &HashSet<&str>, place: Place<'_>, notes: &Notes) {
+/// Checks that the variables of a loop are distinct and not those it depends on.
+fn check_names(rounds: &Value, all: &HashSet<&str>, location: Location<'_>, problems: &Problems) {
     for member in ["items", "count"] {
         let Some(path) = rounds.get(member).and_then(Value::as_str) else { continue };
         if all.iter().any(|name| covers(name, path)) {
             let path = short(path);
-            let told = format!("`{path}` is set by a loop itself; name another variable");
-            notes.error(place.member(member), told);
+            let message = format!("`{path}` is set by a loop; name another variable");
+            problems.error(location.member(member), message);
         }
     }
     let own = names(rounds);
     let clash =
         |one: usize, other: usize| covers(own[one], own[other]) || covers(own[other], own[one]);
     if clash(0, 1) || clash(0, 2) || clash(1, 2) {
-        let told = "the round, the item and its number need names of their own";
-        notes.error(place, told);
+        let message = "the round, the item and its number need distinct names";
+        problems.error(location, message);
     }
 }
 
-/// What is wrong with a body that names a step.
-fn wrong_body(id: &str, known: &Known<'_>) -> Option<String> {
+/// Returns the problem of a body that refers to a step.
+fn wrong_body(id: &str, known: &Definitions<'_>) -> Option<String> {
     let shown = short(id);
     match known.outer.get(id) {
         Some(true) => Some(format!("`body` names the loop `{shown}`; loops do not nest")),
@@ -115,16 +115,21 @@ fn wrong_body(id: &str, known: &Known<'_>) -> Option<String> {
         None => {
             let meant = nearest(id, known.ids.iter().copied()).map(short);
             let hint = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
-            Some(format!("`body` names `{shown}`, which is no step here{hint}"))
+            Some(format!("`body` names `{shown}`, which is not a step of this workflow{hint}"))
         }
     }
 }
 
-fn check_id<'a>(step: &'a Value, place: Place<'_>, seen: &mut HashSet<&'a str>, notes: &Notes) {
+fn check_id<'a>(
+    step: &'a Value,
+    location: Location<'_>,
+    seen: &mut HashSet<&'a str>,
+    problems: &Problems,
+) {
     let Some(id) = id_of(step) else { return };
     if !seen.insert(id) {
-        let told = format!("another step is called `{}` too; rename one", short(id));
-        notes.error(place.member("id"), told);
+        let message = format!("another step is called `{}` too; rename one", short(id));
+        problems.error(location.member("id"), message);
     }
 }
 
@@ -132,7 +137,7 @@ fn id_of(step: &Value) -> Option<&str> {
     step.get("id").and_then(Value::as_str)
 }
 
-/// Whether something is meant to be a loop.
+/// Returns whether a step is meant as a loop.
 pub(super) fn is_loop(step: &Value) -> bool {
     step.get("type").is_some() || step.get("loop").is_some()
 }

@@ -1,44 +1,49 @@
-//! Reading rules.
+//! Reading of validation rules.
 
 use mcp_flow_schema::{UntrustedSchema, schema_cost};
 use serde_json::Value;
 
-use super::allowance::Kind;
+use super::budget::Kind;
 use super::conditions::{self, DEEPEST};
-use super::fields::{Fields, Notes, Place};
+use super::fields::{Fields, Location, Problems};
 use crate::problem::{nearest, short};
-use crate::rule::{Criteria, Demand, Rule};
+use crate::rule::{Criteria, Requirement, ValidationRule};
 
-/// The rules of a step, if it has any.
+/// Reads the rules of a step, if it has any.
 pub(super) fn read_criteria(fields: &Fields<'_>) -> Option<Criteria> {
     let value = fields.get(CRITERIA)?;
-    read_value(value, fields.place(CRITERIA), fields.notes())
+    read_value(value, fields.location(CRITERIA), fields.problems())
 }
 
-fn read_value(value: &Value, place: Place<'_>, notes: &Notes) -> Option<Criteria> {
+fn read_value(value: &Value, location: Location<'_>, problems: &Problems) -> Option<Criteria> {
     match value {
         Value::Array(items) => {
             let rules: Vec<_> = items
                 .iter()
                 .enumerate()
-                .map(|(index, value)| read_rule(value, place.item(index), notes, 1))
+                .map(|(index, value)| read_rule(value, location.item(index), problems, 1))
                 .collect();
             rules.into_iter().collect::<Option<_>>().map(Criteria::All)
         }
-        Value::Object(_) => read_rule(value, place, notes, 1).map(Criteria::One),
+        Value::Object(_) => read_rule(value, location, problems, 1).map(Criteria::One),
         _ => {
-            notes.error(place, "this must be a rule or a list of rules");
+            problems.error(location, "this must be a rule or a list of rules");
             None
         }
     }
 }
 
-fn read_rule(value: &Value, place: Place<'_>, notes: &Notes, depth: usize) -> Option<Rule> {
+fn read_rule(
+    value: &Value,
+    location: Location<'_>,
+    problems: &Problems,
+    depth: usize,
+) -> Option<ValidationRule> {
     if depth > DEEPEST {
-        notes.error(place, format!("rules nest at most {DEEPEST} levels; split this one"));
+        problems.error(location, format!("rules nest at most {DEEPEST} levels; split this one"));
         return None;
     }
-    if !notes.allow(Kind::Rules, 1, place) {
+    if !problems.allow(Kind::Rules, 1, location) {
         return None;
     }
     let form = ["and", "or", "not"].into_iter().find(|form| value.get(form).is_some());
@@ -53,24 +58,28 @@ fn read_rule(value: &Value, place: Place<'_>, notes: &Notes, depth: usize) -> Op
         (None, Some("schema")) => &["type", "schema", "message", "condition"],
         (None, _) => &ANYTHING,
     };
-    let fields = Fields::of(value, place, known, notes)?;
-    let demand = match (form, kind) {
+    let fields = Fields::of(value, location, known, problems)?;
+    let requirement = match (form, kind) {
         (Some("not"), _) => {
-            let inner = read_rule(fields.get("not")?, fields.place("not"), notes, depth + 1);
-            inner.map(|rule| Demand::Not(Box::new(rule)))
+            let inner = read_rule(fields.get("not")?, fields.location("not"), problems, depth + 1);
+            inner.map(|rule| Requirement::Not(Box::new(rule)))
         }
         (Some(form), _) => {
             let items = fields.items(form)?;
-            let list = fields.place(form);
+            let list = fields.location(form);
             let rules: Vec<_> = items
                 .iter()
                 .enumerate()
-                .map(|(index, value)| read_rule(value, list.item(index), notes, depth + 1))
+                .map(|(index, value)| read_rule(value, list.item(index), problems, depth + 1))
                 .collect();
             let rules = rules.into_iter().collect::<Option<_>>();
-            rules.map(|rules| if form == "and" { Demand::And(rules) } else { Demand::Or(rules) })
+            rules.map(
+                |rules| {
+                    if form == "and" { Requirement::And(rules) } else { Requirement::Or(rules) }
+                },
+            )
         }
-        (None, Some(kind)) => read_demand(&fields, kind),
+        (None, Some(kind)) => read_requirement(&fields, kind),
         (None, None) => {
             fields.note_here("a rule has a `type`, or `and`, `or`, `not`");
             None
@@ -78,23 +87,26 @@ fn read_rule(value: &Value, place: Place<'_>, notes: &Notes, depth: usize) -> Op
     };
     let message = fields.text("message", 1..=512);
     let condition = conditions::read(&fields, "condition");
-    Some(Rule { demand: demand?, message, condition })
+    Some(ValidationRule { requirement: requirement?, message, condition })
 }
 
-fn read_demand(fields: &Fields<'_>, kind: &str) -> Option<Demand> {
+fn read_requirement(fields: &Fields<'_>, kind: &str) -> Option<Requirement> {
     match kind {
-        "contains" => fields.required_text("value", 1..=1024).map(Demand::Contains),
+        "contains" => fields.required_text("value", 1..=1024).map(Requirement::Contains),
         "regex" => {
             let pattern = fields.required_text("pattern", 1..=1024)?;
             let flags = match fields.get("flags") {
                 Some(Value::String(flags)) => flags,
                 Some(_) => {
-                    fields.note("flags", "`flags` must be a text such as \"i\"");
+                    fields.note("flags", "`flags` must be a string such as \"i\"");
                     return None;
                 }
                 None => "",
             };
-            fields.notes().pattern(&pattern, flags, fields.place("pattern")).map(Demand::Regex)
+            fields
+                .problems()
+                .pattern(&pattern, flags, fields.location("pattern"))
+                .map(Requirement::Regex)
         }
         "length" => {
             let min = fields.whole("min", 0..=u64::MAX);
@@ -105,12 +117,12 @@ fn read_demand(fields: &Fields<'_>, kind: &str) -> Option<Demand> {
             if min.zip(max).is_some_and(|(min, max)| min > max) {
                 fields.note("min", "`min` is more than `max`");
             }
-            Some(Demand::Length { min, max })
+            Some(Requirement::Length { min, max })
         }
         "schema" => {
             let schema = fields.require("schema")?;
-            read_schema(schema, fields.place("schema"), fields.notes())?;
-            Some(Demand::Schema(Box::new(schema.clone())))
+            read_schema(schema, fields.location("schema"), fields.problems())?;
+            Some(Requirement::Schema(Box::new(schema.clone())))
         }
         other => {
             let meant = nearest(other, TYPES);
@@ -118,35 +130,35 @@ fn read_demand(fields: &Fields<'_>, kind: &str) -> Option<Demand> {
                 || format!("use one of {}", TYPES.join(", ")),
                 |meant| format!("did you mean \"{meant}\"?"),
             );
-            fields.note("type", format!("there are no rules of type {:?}; {hint}", short(other)));
+            fields.note("type", format!("unknown rule type {:?}; {hint}", short(other)));
             None
         }
     }
 }
 
-/// Whether a schema can be used, and at what cost.
-fn read_schema(schema: &Value, place: Place<'_>, notes: &Notes) -> Option<()> {
+/// Checks that a schema compiles, and takes its cost from the budget.
+fn read_schema(schema: &Value, location: Location<'_>, problems: &Problems) -> Option<()> {
     let Some(cost) = schema_cost(schema) else {
-        let told = "the schema refers to what is not in it, or too deep into itself; give \
+        let message = "the schema refers to what is not in it, or too deep into itself; give \
                     references as `#/$defs/name`";
-        notes.error(place, told);
+        problems.error(location, message);
         return None;
     };
-    if !notes.allow(Kind::Schemas, cost, place) {
+    if !problems.allow(Kind::Schemas, cost, location) {
         return None;
     }
     for pattern in patterns(schema) {
-        // Whether it is good, and a pattern at all, is for the validator to say.
-        let _ = notes.weighed(pattern, "", place)?;
+        // The schema compiler decides whether it is a valid pattern, and a pattern at all.
+        let _ = problems.pattern_with_cost(pattern, "", location)?;
     }
     let compiled = UntrustedSchema::compile(schema);
     compiled
-        .map_err(|error| notes.error(place, format!("the schema cannot be used: {error}")))
+        .map_err(|error| problems.error(location, format!("the schema cannot be used: {error}")))
         .ok()?;
     Some(())
 }
 
-/// All that may be patterns in a schema.
+/// Collects everything in a schema that may be a pattern.
 fn patterns(schema: &Value) -> Vec<&str> {
     let mut patterns = Vec::new();
     let mut waiting = vec![schema];
@@ -165,12 +177,12 @@ fn patterns(schema: &Value) -> Vec<&str> {
     patterns
 }
 
-/// Rules by themselves.
+/// Reads rules outside a file.
 #[cfg(test)]
 pub(crate) fn criteria_of(value: &Value) -> Option<Criteria> {
-    let notes = Notes::default();
-    let criteria = read_value(value, Place::ROOT, &notes);
-    criteria.filter(|_| notes.into_inner().is_empty())
+    let problems = Problems::default();
+    let criteria = read_value(value, Location::ROOT, &problems);
+    criteria.filter(|_| problems.into_inner().is_empty())
 }
 
 const CRITERIA: &str = "validationCriteria";

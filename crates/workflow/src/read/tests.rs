@@ -1,4 +1,4 @@
-//! What is said of files that are not right.
+//! Problems reported for invalid files.
 
 use serde_json::{Value, json};
 
@@ -6,14 +6,14 @@ use super::Reading;
 use crate::schema;
 use crate::source::Format;
 
-/// C-29: what a file must have, may have, and what is filled in.
+/// C-29: required and optional members, and defaults.
 #[test]
-fn the_smallest_workflow_is_completed() {
+fn defaults_are_filled_in() {
     let text = json!({"id": "abc", "name": "A", "description": "B", "steps": [
         {"id": "one", "title": "One", "prompt": "Do it"}]});
     let reading = Reading::of(&text.to_string(), Format::Json, "general");
-    let told: Vec<_> = reading.problems.iter().map(|problem| problem.message.as_str()).collect();
-    assert_eq!(told, ["`version` is missing; it is taken to be 0.0.0"]);
+    let message: Vec<_> = reading.problems.iter().map(|problem| problem.message.as_str()).collect();
+    assert_eq!(message, ["`version` is missing; the default is 0.0.0"]);
     let written = serde_json::to_value(reading.workflow.unwrap()).unwrap();
     let mut expected = text.clone();
     expected["version"] = json!("0.0.0");
@@ -22,23 +22,23 @@ fn the_smallest_workflow_is_completed() {
 }
 
 #[test]
-fn a_workflow_that_says_everything_is_written_back_as_it_was() {
+fn a_workflow_survives_a_round_trip() {
     let whole = whole();
     let reading = Reading::of(&whole.to_string(), Format::Json, "x");
     assert_eq!(reading.problems, []);
     assert_eq!(serde_json::to_value(reading.workflow.unwrap()).unwrap(), whole);
 }
 
-/// Each change makes the file wrong; what is said of it names the place and what would be right.
-/// The published schema agrees, where a schema can say so.
+/// Each change makes the file invalid; the problem has the position and the solution. The published
+/// schema agrees where it can express the rule.
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn problems_have_a_position_and_a_solution() {
     let long = "x".repeat(8193);
-    for (pointer, value, told) in [
-        ("/id", json!("Bad_Id"), "`id` must be 3 to 64 small letters"),
+    for (pointer, value, message) in [
+        ("/id", json!("Bad_Id"), "`id` must be 3 to 64 lowercase letters"),
         ("/id", json!("ab"), "3 to 64"),
         ("/id", Value::Null, "`id` is missing"),
-        ("/name", json!(7), "`name` must be a text, not 7"),
+        ("/name", json!(7), "`name` must be a string, not 7"),
         ("/name", json!(""), "`name` must not be empty"),
         ("/name", json!("x".repeat(129)), "at most 128 characters, not 129"),
         ("/description", json!("x".repeat(513)), "at most 512"),
@@ -46,7 +46,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ("/version", json!("one"), "such as 1.0.0"),
         ("/agentRole", json!("short"), "at least 10"),
         ("/preconditions", json!("x"), "`preconditions` must be a list"),
-        ("/preconditions", json!(["a", "a"]), "in the list twice"),
+        ("/preconditions", json!(["a", "a"]), "a duplicate"),
         ("/metaGuidance/0", json!("x".repeat(257)), "at most 256"),
         ("/steps", json!([]), "at least one step"),
         ("/steps/0", json!("x"), "must be an object"),
@@ -59,7 +59,11 @@ fn what_is_wrong_is_told_with_its_place() {
         ("/steps/0/runCondition", json!({}), "a condition has `var`"),
         ("/steps/0/runCondition", json!({"vra": "x"}), "did you mean `var`?"),
         ("/steps/0/runCondition", json!({"var": "a", "and": []}), "only one of var, and"),
-        ("/steps/0/runCondition", json!({"not": {"var": "a"}, "gt": 1}), "no place beside `not`"),
+        (
+            "/steps/0/runCondition",
+            json!({"not": {"var": "a"}, "gt": 1}),
+            "cannot be combined with `not`",
+        ),
         ("/steps/0/runCondition", json!({"var": "a", "gt": "1"}), "`gt` must be a number"),
         ("/steps/0/runCondition", json!({"var": "a", "equal": 1}), "did you mean `equals`?"),
         ("/steps/0/runCondition", json!({"var": "a", "in": 1}), "`in` must be a list"),
@@ -79,14 +83,14 @@ fn what_is_wrong_is_told_with_its_place() {
         ("/steps/1/loop/type", json!("each"), "while, until, for or forEach"),
         ("/steps/1/loop/maxIterations", json!(0), "from 1 to 1000, not 0"),
         ("/steps/1/loop/maxIterations", Value::Null, "`maxIterations` is missing"),
-        ("/steps/1/loop/count", json!(3), "`count` has no place"),
+        ("/steps/1/loop/count", json!(3), "`count` cannot be used"),
         ("/steps/1/loop/items", Value::Null, "`items` is missing"),
         ("/steps/1/body", json!("nowhere"), "`body` names `nowhere`"),
         ("/steps/1/body", json!("firts"), "did you mean `first`?"),
         ("/steps/1/body", json!("again"), "loops do not nest"),
-        ("/steps/1/loop/items", json!("room"), "`room` is set by a loop itself"),
-        ("/steps/1/loop/items", json!("room.parts"), "is set by a loop itself"),
-        ("/steps/1/loop/indexVar", json!("room"), "need names of their own"),
+        ("/steps/1/loop/items", json!("room"), "`room` is set by a loop"),
+        ("/steps/1/loop/items", json!("room.parts"), "is set by a loop"),
+        ("/steps/1/loop/indexVar", json!("room"), "need distinct names"),
         ("/steps/1/body", json!([]), "the id of a step, or a list"),
         ("/steps/1/body/0/id", json!("first"), "another step is called `first`"),
         ("/minimumServerVersion", json!("new"), "such as 1.0.0"),
@@ -101,7 +105,7 @@ fn what_is_wrong_is_told_with_its_place() {
         }
         let reading = Reading::of(&broken.to_string(), Format::Json, "x");
         let problems: Vec<_> = reading.problems.iter().map(ToString::to_string).collect();
-        assert!(problems.iter().any(|one| one.contains(told)), "{pointer}: {problems:?}");
+        assert!(problems.iter().any(|one| one.contains(message)), "{pointer}: {problems:?}");
         assert!(reading.workflow.is_none(), "{pointer}");
         let beyond_schemas = ["version", "a text", "mean", "unclosed", "`body` names", "nest"]
             .iter()
@@ -114,39 +118,39 @@ fn what_is_wrong_is_told_with_its_place() {
                 "by a loop itself",
                 "of their own",
             ])
-            .any(|words| told.contains(words));
+            .any(|words| message.contains(words));
         if !beyond_schemas {
             assert!(!schema::compiled().accepts(&broken), "the schema allows {pointer}: {value}");
         }
     }
 }
 
-/// Steps that are mixed up are told together with all else that is wrong.
+/// Problems of references are reported together with all others.
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let mut broken = whole();
     broken["steps"][0]["id"] = json!("sweep");
     broken["steps"][0]["promt"] = json!("x");
     broken["steps"][1]["loop"]["maxIterations"] = json!(0);
     broken["steps"][2]["body"] = json!("firts");
     let reading = Reading::of(&broken.to_string(), Format::Json, "x");
-    let told = reading.problems.iter().map(|problem| problem.message.as_str());
-    let told = told.collect::<Vec<_>>().join("\n");
+    let message = reading.problems.iter().map(|problem| problem.message.as_str());
+    let message = message.collect::<Vec<_>>().join("\n");
     for words in
         ["`promt` is unknown", "from 1 to 1000", "another step is called `sweep`", "`firts`"]
     {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(message.contains(words), "{words}: {message}");
     }
 }
 
-/// The same problem in YAML, with line and column; a broken text gives its id away.
+/// The same problem in YAML, with line and column; the id is found in a text that cannot be parsed.
 #[test]
-fn positions_are_those_of_the_text() {
+fn positions_refer_to_the_text() {
     let yaml = "id: tidy-up\nname: Tidy\ndescription: Order\nversion: 1.0.0\nsteps:\n  - id: sort\n    \
                 title: Sort\n    prompt: Do\n    runCondition:\n      var: a\n      gtt: 3\n";
     let reading = Reading::of(yaml, Format::Yaml, "x");
-    let told: Vec<_> = reading.problems.iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["line 11, column 7: `gtt` is unknown; did you mean `gt`?"]);
+    let message: Vec<_> = reading.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(message, ["line 11, column 7: `gtt` is unknown; did you mean `gt`?"]);
     for (text, format, id) in [
         ("{\"id\": \"tidy-up\", \"name\": ", Format::Json, Some("tidy-up")),
         ("id: tidy-up\nname: [", Format::Yaml, Some("tidy-up")),
@@ -179,7 +183,7 @@ fn positions_are_those_of_the_text() {
     }
 }
 
-/// A workflow with everything in it.
+/// A workflow that uses every feature.
 pub(crate) fn whole() -> Value {
     json!({
         "id": "tidy-up", "name": "Tidy up", "description": "Bring order", "version": "1.2.3",

@@ -1,45 +1,45 @@
-//! What is kept of a run.
+//! Stored and exported record of a run.
 
 use mcp_flow_session::event::Ending;
 use mcp_flow_session::{Session, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::condition::Context;
+use crate::condition::WorkflowContext;
 use crate::model::Workflow;
 
-/// What was done in a run.
+/// Steps and outputs of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Record {
-    /// Which workflow.
+pub struct RunRecord {
+    /// Id of the workflow.
     pub workflow_id: String,
-    /// What people call it.
+    /// Display name of the workflow.
     pub name: String,
-    /// Its version.
+    /// Version of the workflow.
     pub version: String,
-    /// The digest of its content, which the run is pinned to.
+    /// SHA-256 of the workflow's content, which the run is pinned to.
     pub hash: String,
-    /// What is to be known before the first step.
+    /// General sections of the workflow.
     #[serde(flatten)]
     pub briefing: Briefing,
-    /// What was done, in order.
-    pub steps: Vec<Done>,
+    /// Completed steps, in order.
+    pub steps: Vec<CompletedStep>,
 }
 
-/// What a workflow says of itself beside its steps.
+/// General sections of a workflow, which apply before and across its steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Briefing {
-    /// What it is for.
+    /// Purpose of the workflow.
     pub description: String,
-    /// What must be so before it is begun.
+    /// Conditions that must be met before the first step.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub preconditions: Vec<String>,
-    /// What to ask the user before it is begun.
+    /// Questions to put to the user before the first step.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clarification_prompts: Vec<String>,
-    /// What holds for all steps.
+    /// Guidance for all steps.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub meta_guidance: Vec<String>,
 }
@@ -56,28 +56,29 @@ impl Briefing {
     }
 }
 
-/// A step that was done.
+/// A completed step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Done {
-    /// Which step.
+pub struct CompletedStep {
+    /// Id of the step.
     pub step_id: String,
-    /// What people call it.
+    /// Display title.
     pub title: String,
-    /// In which round of its loop.
+    /// Round of its loop, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<u32>,
-    /// What came of it.
+    /// Output given by the agent.
     pub output: String,
-    /// Whether a person agreed to it.
+    /// True if a person confirmed it.
     pub confirmed: bool,
-    /// What was said of the task together with it.
-    #[serde(default, skip_serializing_if = "Context::is_empty")]
-    pub context: Context,
+    /// WorkflowContext given together with the output.
+    #[serde(default, skip_serializing_if = "WorkflowContext::is_empty")]
+    pub context: WorkflowContext,
 }
 
-impl Record {
-    /// What was done in a session: its result if it has one, and what it gathered if not.
+impl RunRecord {
+    /// Reads the record of a session: from its result if it completed, otherwise from its
+    /// accumulated data.
     pub fn of(session: &Session) -> Self {
         if let Some(Ending::Completed { data, .. }) = session.ending() {
             return read(data).unwrap_or_default();
@@ -85,7 +86,7 @@ impl Record {
         let noted = |key: &str| session.data.get(key).cloned();
         let steps = (1..).map_while(|number| {
             let mut done = noted(&done_key(number))?;
-            // The output itself is there once, as the answer to the question for it.
+            // The output is stored once, as the answer to the step's prompt.
             let answer = noted(done["answer"].as_str()?)?;
             done["output"] = answer["output"].clone();
             if let Some(context) = answer.get("context") {
@@ -93,22 +94,22 @@ impl Record {
             }
             read(&done)
         });
-        let record: Self = noted(NOTED).as_ref().and_then(read).unwrap_or_default();
+        let record: Self = noted(RECORD_KEY).as_ref().and_then(read).unwrap_or_default();
         Self { steps: steps.collect(), ..record }
     }
 
-    /// Which workflow it is of, for an agent that begins or comes back.
-    pub(super) fn told(&self) -> Value {
+    /// JSON description of the workflow, for an agent that starts or resumes a run.
+    pub(super) fn description(&self) -> Value {
         let Self { workflow_id, name, version, hash, briefing, .. } = self;
-        let mut told = json!(briefing);
-        told["id"] = workflow_id.as_str().into();
-        told["name"] = name.as_str().into();
-        told["version"] = version.as_str().into();
-        told["hash"] = hash.as_str().into();
-        told
+        let mut description = json!(briefing);
+        description["id"] = workflow_id.as_str().into();
+        description["name"] = name.as_str().into();
+        description["version"] = version.as_str().into();
+        description["hash"] = hash.as_str().into();
+        description
     }
 
-    /// The run for people, all outputs included.
+    /// Renders the run as Markdown, with all outputs.
     pub fn markdown(&self, id: SessionId, state: &str) -> String {
         let mut text = format!(
             "# {}\n\nWorkflow `{}` {}, run `{id}`: {state}.\n\nContent: sha-256 {}\n",
@@ -116,21 +117,21 @@ impl Record {
         );
         for (index, done) in self.steps.iter().enumerate() {
             let round = done.round.map_or_else(String::new, |round| format!(" (round {round})"));
-            // On a line of its own, so that no title can say so.
+            // On a line of its own, so that no title can imitate it.
             let confirmed = if done.confirmed { "Confirmed by a person.\n\n" } else { "" };
             let (number, title) = (index + 1, &done.title);
             text.push_str(&format!("\n## {number}. {title}{round}\n\n{confirmed}"));
             text.push_str(&quoted(&done.output));
             if !done.context.is_empty() {
                 let context = Value::Object(done.context.clone());
-                text.push_str(&format!("\nSaid of the task:\n\n{}", quoted(&context.to_string())));
+                text.push_str(&format!("\nContext:\n\n{}", quoted(&context.to_string())));
             }
         }
         text
     }
 }
 
-/// A text of an agent's, so that nothing in it is taken for a part of the record.
+/// Quotes text of an agent, so that none of it reads as part of the record.
 fn quoted(text: &str) -> String {
     text.trim_end().lines().map(|line| format!("> {line}\n")).collect()
 }
@@ -139,18 +140,18 @@ fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Option<T> {
     T::deserialize(value).ok()
 }
 
-/// Under which key a run notes which workflow it is of.
-pub(super) const NOTED: &str = "run";
+/// Data key of the record without its steps.
+pub(super) const RECORD_KEY: &str = "run";
 
-/// Under which key it notes a step that was done, by its number from 1.
+/// Data key of a completed step, by its number from 1.
 pub(super) fn done_key(number: usize) -> String {
     format!("done.{number}")
 }
 
-/// A step that was done, without its output, which is found under the key `answer`.
+/// Stored form of a completed step. The output is stored under the key `answer`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Noted<'a> {
+pub(super) struct StoredStep<'a> {
     pub(super) step_id: &'a str,
     pub(super) title: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,37 +160,37 @@ pub(super) struct Noted<'a> {
     pub(super) answer: &'a str,
 }
 
-/// What the question for a step says of it, beside its message.
+/// UI hints of a step's prompt: the step as shown to the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Shown {
+pub(super) struct ShownStep {
     pub(super) step_id: String,
     pub(super) title: String,
     pub(super) prompt: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) round: Option<u32>,
-    /// Whether context is asked for, and no output.
+    /// True if only context is asked for, no output.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_about_context: bool,
-    /// What was wrong with the last answer.
+    /// Issues with the previous answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) refused: Option<Refused>,
+    pub(super) refused: Option<Rejection>,
 }
 
-/// Why a step has to be done again.
+/// Reason a step must be repeated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Refused {
+pub(super) struct Rejection {
     pub(super) issues: Vec<String>,
     pub(super) suggestions: Vec<String>,
 }
 
-impl Refused {
+impl Rejection {
     pub(super) fn new(issue: impl Into<String>, suggestion: &str) -> Self {
         Self { issues: vec![issue.into()], suggestions: vec![suggestion.to_owned()] }
     }
 }
 
-impl Shown {
+impl ShownStep {
     pub(super) fn of(hints: Option<&Value>) -> Option<Self> {
         hints.and_then(read)
     }

@@ -1,10 +1,11 @@
-//! What an agent carries from one step to the next.
+//! Sealed token that an agent returns with the output of a step.
 
 use mcp_flow_seal::{KeyRing, Seal};
 use mcp_flow_session::{Owner, SessionId};
 use serde::{Deserialize, Serialize};
 
-/// Which question of which run a token is for. Sealed, so that no agent can make or change one.
+/// Run and turn a token belongs to. Sealed and bound to the owner, so that an agent can neither
+/// forge nor alter one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Token {
     pub(super) run: SessionId,
@@ -19,7 +20,7 @@ impl Token {
         Some(keys.seal(seal(owner), None, &content, random))
     }
 
-    /// Opens a token of this owner's; `None` if it is none of ours.
+    /// Opens a token of this owner; `None` if it is not valid.
     pub(super) fn open(keys: &KeyRing, owner: &Owner, text: &str) -> Option<Self> {
         let content = keys.open(seal(owner), 0, text).ok()?;
         serde_json::from_slice(&content).ok()

@@ -1,4 +1,4 @@
-//! `workflow_start`, `workflow_continue` and `workflow_status`.
+//! Tools `workflow_start`, `workflow_continue` and `workflow_status`.
 
 use mcp_flow_engine::{Engine, Response, Standing, Start, View};
 use mcp_flow_proto::RpcError;
@@ -12,22 +12,22 @@ use mcp_flow_session::{Owner, Session, SessionId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::record::Record;
-use super::token::Token;
-use super::told::{
-    CLOSED, bad_token, listed_run, no_such_run, old_token, refused, unusable, waits_for_person,
+use super::executor::parameters;
+use super::record::RunRecord;
+use super::responses::{
+    CLOSED, bad_token, engine_error, listed_run, no_such_run, old_token, unusable, waits_for_person,
 };
-use super::walk::parameters;
+use super::token::Token;
 use super::{FLOW, Runs};
 use crate::fault;
-use crate::lookup::{self, Called, ToolErrors};
+use crate::lookup::{self, CallOutcome, ToolErrors};
 
-/// The three tools.
+/// Builds the three tools.
 pub(super) fn tools(runs: &Runs, engine: &Engine) -> Vec<Result<Tool, BadTool>> {
-    let desk = Desk { runs: runs.clone(), engine: engine.clone() };
+    let tools = RunTools { runs: runs.clone(), engine: engine.clone() };
     let id = json!({"type": "string", "pattern": "^[a-z0-9-]+$", "minLength": 3, "maxLength": 64});
-    let context = json!({"type": "object", "description": "What is known of the task, for conditions and texts"});
-    let [one, two, three] = [desk.clone(), desk.clone(), desk];
+    let context = json!({"type": "object", "description": "Variables of the task, for conditions and templates"});
+    let [one, two, three] = [tools.clone(), tools.clone(), tools];
     vec![
         Tool::builder("workflow_start")
             .description(START)
@@ -38,39 +38,39 @@ pub(super) fn tools(runs: &Runs, engine: &Engine) -> Vec<Result<Tool, BadTool>> 
                 "additionalProperties": false
             }))
             .handler(move |context: Context, call: Begin| {
-                let desk = one.clone();
-                async move { called(desk.start(context, call).await) }
+                let tools = one.clone();
+                async move { outcome(tools.start(context, call).await) }
             }),
         Tool::builder("workflow_continue")
             .description(CONTINUE)
             .input_schema(json!({
                 "type": "object",
                 "properties": {
-                    "token": {"type": "string", "description": "The token that came with the step"},
-                    "output": {"type": "string", "description": "What came of the step"},
+                    "token": {"type": "string", "description": "Token of the step"},
+                    "output": {"type": "string", "description": "Output of the step"},
                     "context": context
                 },
                 "required": ["token"],
                 "additionalProperties": false
             }))
             .handler(move |context: Context, call: Continue| {
-                let desk = two.clone();
-                async move { called(desk.go_on(context, call).await) }
+                let tools = two.clone();
+                async move { outcome(tools.continue_run(context, call).await) }
             }),
         Tool::builder("workflow_status")
             .description(STATUS)
             .input_schema(json!({
                 "type": "object",
                 "properties": {
-                    "runId": {"type": "string", "description": "One run; all of yours if it is left out"},
+                    "runId": {"type": "string", "description": "Run id; omit it to list all of your runs"},
                     "format": {"type": "string", "enum": ["json", "markdown"],
-                               "description": "markdown gives the run with all outputs for people"}
+                               "description": "markdown returns the run with all outputs as a document"}
                 },
                 "additionalProperties": false
             }))
             .handler(move |context: Context, call: Status| {
-                let desk = three.clone();
-                async move { called(desk.status(&context, call).await) }
+                let tools = three.clone();
+                async move { outcome(tools.status(&context, call).await) }
             }),
     ]
 }
@@ -106,39 +106,39 @@ enum Format {
     Markdown,
 }
 
-/// Where agents come to with their runs.
+/// Handlers of the run tools.
 #[derive(Clone, Debug)]
-pub(super) struct Desk {
+pub(super) struct RunTools {
     pub(super) runs: Runs,
     engine: Engine,
 }
 
-type Told = Result<ToolOutput, RpcError>;
+type ToolResult = Result<ToolOutput, RpcError>;
 
-/// What came of a call; a fault is told as those of the other tools (C-19).
-fn called(told: Told) -> Called {
-    match told {
-        Ok(output) => Called::Output(Box::new(output)),
-        Err(error) => Called::Fault(error, ToolErrors::Results),
+/// Converts a result; errors are reported like those of the other tools (C-19).
+fn outcome(response: ToolResult) -> CallOutcome {
+    match response {
+        Ok(output) => CallOutcome::Output(Box::new(output)),
+        Err(error) => CallOutcome::Fault(error, ToolErrors::Results),
     }
 }
 
-impl Desk {
-    async fn start(self, context: Context, call: Begin) -> Told {
+impl RunTools {
+    async fn start(self, context: Context, call: Begin) -> ToolResult {
         lookup::find(&self.runs.library, &call.workflow_id)?;
         lookup::check_context(&call.context)?;
         let owner = owner(&context);
         let mut start = Start::new(FLOW, owner.clone());
         start.params = parameters(&call.workflow_id, call.context);
-        let view = self.engine.start(start).await.map_err(|error| refused(&error))?;
-        let record = Record::of(&self.inspect(view.id, &owner).await?);
-        let (mut told, view) = self.told(&context, &owner, view).await?;
-        self.tell_person(&view);
-        told["workflow"] = record.told();
-        Ok(ToolOutput::structured(told))
+        let view = self.engine.start(start).await.map_err(|error| engine_error(&error))?;
+        let record = RunRecord::of(&self.inspect(view.id, &owner).await?);
+        let (mut response, view) = self.respond(&context, &owner, view).await?;
+        self.log_confirmation(&view);
+        response["workflow"] = record.description();
+        Ok(ToolOutput::structured(response))
     }
 
-    async fn go_on(self, context: Context, call: Continue) -> Told {
+    async fn continue_run(self, context: Context, call: Continue) -> ToolResult {
         self.continued(&context, call).await.map(ToolOutput::structured)
     }
 
@@ -150,7 +150,7 @@ impl Desk {
         let session = self.inspect(token.run, &owner).await?;
         if session.ended.is_some() {
             let view = self.view(token.run, &owner).await?;
-            return Ok(self.told(context, &owner, view).await?.0);
+            return Ok(self.respond(context, &owner, view).await?.0);
         }
         let answer = answer(&call);
         let turn = token.turn as usize;
@@ -167,37 +167,37 @@ impl Desk {
         }
         let response = Response::from(answer).for_turn(token.turn);
         let reply = self.engine.respond(token.run, &owner, response).await;
-        let reply = reply.map_err(|error| refused(&error))?;
-        let view = self.settled(reply.view().clone(), &owner).await?;
-        let (told, view) = self.told(context, &owner, view).await?;
-        self.tell_person(&view);
-        Ok(told)
+        let reply = reply.map_err(|error| engine_error(&error))?;
+        let view = self.wait_until_settled(reply.view().clone(), &owner).await?;
+        let (response, view) = self.respond(context, &owner, view).await?;
+        self.log_confirmation(&view);
+        Ok(response)
     }
 
-    async fn status(self, context: &Context, call: Status) -> Told {
+    async fn status(self, context: &Context, call: Status) -> ToolResult {
         let owner = owner(context);
         let Some(id) = call.run_id else { return self.list(&owner).await };
         let run: SessionId = id.parse().map_err(|_| no_such_run())?;
         let session = self.inspect(run, &owner).await?;
-        let record = Record::of(&session);
+        let record = RunRecord::of(&session);
         if call.format == Format::Markdown {
             return Ok(ToolOutput::text(record.markdown(run, session.state.name())));
         }
         let view = self.view(run, &owner).await?;
-        let mut status = self.standing(&owner, &view, can_ask(context));
-        status["workflow"] = record.told();
+        let mut status = self.describe(&owner, &view, can_ask(context));
+        status["workflow"] = record.description();
         status["done"] = serde_json::to_value(record.steps).unwrap_or_default();
         Ok(ToolOutput::structured(status))
     }
 
-    /// The caller's runs, as many as a reader can take in.
-    async fn list(&self, owner: &Owner) -> Told {
+    /// Lists the caller's runs, up to a limit.
+    async fn list(&self, owner: &Owner) -> ToolResult {
         let mut runs = Vec::new();
         let mut after = None;
         while runs.len() < MOST_LISTED {
             let page = Page { after, most: PAGE };
             let listed = self.engine.list(owner, Phase::Any, page).await;
-            let listed = listed.map_err(|error| refused(&error))?;
+            let listed = listed.map_err(|error| engine_error(&error))?;
             let Some(last) = listed.last() else { break };
             after = Some(last.id);
             for run in listed.iter().filter(|run| run.summary.flow == FLOW) {
@@ -209,7 +209,7 @@ impl Desk {
         Ok(ToolOutput::structured(json!({"runs": runs})))
     }
 
-    /// What followed a step that was answered before with the same.
+    /// Repeats the response to a step that was answered with the same output before.
     async fn repeated(
         &self,
         context: &Context,
@@ -223,24 +223,24 @@ impl Desk {
             .find(|(_, asked)| !is_confirmation(asked));
         let Some((place, asked)) = next else {
             let view = self.view(token.run, owner).await?;
-            return Ok(self.told(context, owner, view).await?.0);
+            return Ok(self.respond(context, owner, view).await?.0);
         };
         let turn = u32::try_from(place).unwrap_or(u32::MAX);
         let hints = asked.prompt.ui.as_ref();
         Ok(self.step(owner, token.run, turn, hints))
     }
 
-    /// Tells where a run stands, and gives how it stands then; asks the person first, if it is for
-    /// them to say.
-    async fn told(
+    /// Returns the status of a run and its view. If the run waits for a confirmation, asks the
+    /// client's user first.
+    async fn respond(
         &self,
         context: &Context,
         owner: &Owner,
         mut view: View,
     ) -> Result<(Value, View), RpcError> {
         let can_ask = can_ask(context);
-        // Why the person was asked in vain.
-        let mut in_vain = None;
+        // Reason the user gave no usable answer.
+        let mut unanswered = None;
         while let Standing::Waiting(open) = &view.standing
             && open.prompt.kind == PromptType::Confirm
             && can_ask
@@ -251,14 +251,14 @@ impl Desk {
                 Ok(Elicited::Accepted(answer)) => answer.get("agree") == Some(&Value::Bool(true)),
                 Ok(Elicited::Declined) => false,
                 Ok(Elicited::Cancelled) => {
-                    in_vain = Some(CLOSED.to_owned());
+                    unanswered = Some(CLOSED.to_owned());
                     break;
                 }
                 Err(AskError::Unusable(reason)) => {
-                    in_vain = Some(unusable(&reason));
+                    unanswered = Some(unusable(&reason));
                     break;
                 }
-                // The person can still be asked elsewhere.
+                // The user can still confirm elsewhere.
                 Err(AskError::Client(_) | AskError::Refused { .. }) => break,
                 Err(error) => {
                     return Err(RpcError::new(fault::RUN_FAILED).details(error.to_string()));
@@ -266,40 +266,41 @@ impl Desk {
             };
             let response = Response::from(Value::Bool(agrees)).for_turn(open.turn);
             view = match self.engine.respond(view.id, owner, response).await {
-                Ok(reply) => self.settled(reply.view().clone(), owner).await?,
-                // Somebody else was quicker, perhaps the same person elsewhere.
+                Ok(reply) => self.wait_until_settled(reply.view().clone(), owner).await?,
+                // Another client answered first.
                 Err(_) => {
                     view = self.view(view.id, owner).await?;
                     break;
                 }
             };
         }
-        let mut told = self.standing(owner, &view, can_ask);
-        if let Some(message) = in_vain {
-            told["message"] = message.into();
+        let mut response = self.describe(owner, &view, can_ask);
+        if let Some(message) = unanswered {
+            response["message"] = message.into();
         }
-        Ok((told, view))
+        Ok((response, view))
     }
 
     async fn inspect(&self, run: SessionId, owner: &Owner) -> Result<Session, RpcError> {
-        let session = self.engine.inspect(run, owner).await.map_err(|error| refused(&error))?;
+        let session =
+            self.engine.inspect(run, owner).await.map_err(|error| engine_error(&error))?;
         if session.started.flow == FLOW { Ok(session) } else { Err(no_such_run()) }
     }
 
     async fn view(&self, run: SessionId, owner: &Owner) -> Result<View, RpcError> {
-        self.engine.view(run, owner).await.map_err(|error| refused(&error))
+        self.engine.view(run, owner).await.map_err(|error| engine_error(&error))
     }
 
-    async fn settled(&self, view: View, owner: &Owner) -> Result<View, RpcError> {
+    async fn wait_until_settled(&self, view: View, owner: &Owner) -> Result<View, RpcError> {
         if !matches!(view.standing, Standing::Working(_)) {
             return Ok(view);
         }
-        let waited = self.engine.wait(view.id, owner, PATIENCE).await;
-        waited.map_err(|error| refused(&error))
+        let waited = self.engine.wait(view.id, owner, SETTLE_TIMEOUT).await;
+        waited.map_err(|error| engine_error(&error))
     }
 }
 
-/// Returns whether the client can ask the person behind it, by the way this call came.
+/// Returns whether the client can ask its user within this call.
 fn can_ask(context: &Context) -> bool {
     let has_way = context.takes_rounds() || !context.revision().is_stateless();
     has_way && context.client_can(Capability::ElicitationForm)
@@ -309,7 +310,7 @@ fn owner(context: &Context) -> Owner {
     Owner::new(context.principal().name())
 }
 
-/// What the call gives, as the answer to the question of the step.
+/// Builds the answer to the step's prompt from the call.
 fn answer(call: &Continue) -> Value {
     let mut answer = Map::new();
     if let Some(output) = &call.output {
@@ -325,15 +326,15 @@ pub(super) fn is_confirmation(asked: &Asked) -> bool {
     asked.prompt.kind == PromptType::Confirm
 }
 
-const START: &str = "Starts a run of a workflow. Steps are shown one at a time, each with a token; \
-                     workflow_continue takes the token and the output of the step. Before the \
-                     first step, see that `workflow.preconditions` are met and put \
+const START: &str = "Starts a workflow run. Steps are shown one at a time, each with a token; pass \
+                     the token and the output of the step to workflow_continue. Before the first \
+                     step, check that `workflow.preconditions` are met and put \
                      `workflow.clarificationPrompts` to the user.";
-const CONTINUE: &str = "Gives the output of the step a run is at, with the token that came with it. \
-                        Answers with the next step, or with what is wrong with the output.";
-const STATUS: &str = "Tells where a run stands and what was done in it, with the token to go on \
-                      with. Without a run, lists all of yours.";
+const CONTINUE: &str = "Submits the output of the current step of a run, with the token of that step. \
+                        Returns the next step, or the issues with the output.";
+const STATUS: &str = "Returns the status and completed steps of a run, with the token for the next \
+                      step. Without runId, lists all of your runs.";
 
 const MOST_LISTED: usize = 100;
 const PAGE: usize = 100;
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+const SETTLE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! JSON.
+//! JSON files.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
-use super::{MOST_VALUES, Places, too_many_values};
+use super::{MOST_VALUES, WantedPositions, too_many_values};
 use crate::problem::{Position, Problem, short};
 
 pub(super) fn parse(text: &str) -> Result<Value, Problem> {
@@ -19,7 +19,7 @@ pub(super) fn parse(text: &str) -> Result<Value, Problem> {
     let whole = value.and_then(|value| deserializer.end().map(|()| value));
     whole.map_err(|error| {
         let position = Position { line: error.line().max(1), column: error.column().max(1) };
-        // The error says its place at its end, which is told apart here.
+        // The error message ends with the position, which is split off here.
         let message = error.to_string();
         let message = message.rsplit_once(" at line ").map_or(&*message, |(message, _)| message);
         let is_json = error.is_data();
@@ -30,10 +30,10 @@ pub(super) fn parse(text: &str) -> Result<Value, Problem> {
     })
 }
 
-/// Reads a value in which no member is there twice, and not too many.
+/// Deserializes a value; rejects duplicate members and too many values.
 #[derive(Clone, Copy)]
 struct Strict<'c> {
-    /// How many values there were.
+    /// Number of values so far.
     count: &'c Cell<usize>,
 }
 
@@ -97,7 +97,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
         while let Some(name) = members.next_key::<String>()? {
             if map.contains_key(&name) {
                 let name = short(&name);
-                return Err(A::Error::custom(format!("the member `{name}` is there twice")));
+                return Err(A::Error::custom(format!("the member `{name}` is duplicated")));
             }
             let value = members.next_value_seed(self)?;
             map.insert(name, value);
@@ -106,40 +106,40 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 }
 
-/// Finds places in a text that has been parsed before.
-pub(super) fn locate(text: &str, places: &mut Places) {
+/// Finds positions in a text that was parsed before.
+pub(super) fn locate(text: &str, positions: &mut WantedPositions) {
     if let Ok(whole) = serde_json::from_str::<&RawValue>(text) {
-        look(text, None, whole, places);
+        look(text, None, whole, positions);
     }
 }
 
-fn look(text: &str, name: Option<&RawValue>, value: &RawValue, places: &mut Places) {
+fn look(text: &str, name: Option<&RawValue>, value: &RawValue, positions: &mut WantedPositions) {
     // Both are borrowed from the text.
     let position = |part: &RawValue| {
         let offset = part.get().as_ptr().addr().saturating_sub(text.as_ptr().addr());
         Position::of(text, offset)
     };
-    places.set(position(name.unwrap_or(value)), position(value));
-    if places.is_leaf() {
+    positions.set(position(name.unwrap_or(value)), position(value));
+    if positions.is_leaf() {
         return;
     }
     if let Ok(Members(members)) = serde_json::from_str(value.get()) {
         for (name, value) in members {
             let part = serde_json::from_str::<Cow<'_, str>>(name.get()).unwrap_or_default();
-            if let Some(places) = places.inside(&part) {
-                look(text, Some(name), value, places);
+            if let Some(positions) = positions.inside(&part) {
+                look(text, Some(name), value, positions);
             }
         }
     } else if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(value.get()) {
         for (index, value) in items.into_iter().enumerate() {
-            if let Some(places) = places.inside(&index.to_string()) {
-                look(text, None, value, places);
+            if let Some(positions) = positions.inside(&index.to_string()) {
+                look(text, None, value, positions);
             }
         }
     }
 }
 
-/// The members of an object, in order, as they are written.
+/// Members of an object, in order, unparsed.
 struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {

@@ -1,33 +1,33 @@
-//! YAML 1.2, as much of it as JSON can say.
+//! YAML 1.2 files, restricted to what JSON can represent.
 //!
-//! The parser gives events with their places; aliases are expanded here, and what that may cost is
-//! bounded. Merge keys, local tags and keys that are no texts are refused.
+//! The parser emits events with positions; aliases are expanded here, within a budget. Merge keys,
+//! local tags and keys that are not strings are rejected.
 
 use std::collections::HashMap;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, StrInput, Tag};
 use serde_json::{Map, Number, Value};
 
-use super::{MOST_VALUES, Places, too_many_values};
+use super::{MOST_VALUES, WantedPositions, too_many_values};
 use crate::problem::{Position, Problem, short};
 
 pub(super) fn parse(text: &str) -> Result<Value, Problem> {
     Builder::new(text).document(None)
 }
 
-/// Finds places in a text that has been parsed before.
-pub(super) fn locate(text: &str, places: &mut Places) {
-    // What goes wrong was told when it was parsed.
-    let _ = Builder::new(text).document(Some(places));
+/// Finds positions in a text that was parsed before.
+pub(super) fn locate(text: &str, positions: &mut WantedPositions) {
+    // Errors were reported when it was parsed.
+    let _ = Builder::new(text).document(Some(positions));
 }
 
 struct Builder<'t> {
     parser: Parser<'t, StrInput<'t>>,
-    /// What aliases stand for.
+    /// Values of anchors.
     anchors: HashMap<usize, Value>,
-    /// How many bytes more may be copied for aliases.
-    allowance: usize,
-    /// How many values there were.
+    /// Bytes that may still be copied for aliases.
+    budget: usize,
+    /// Number of values so far.
     count: usize,
     depth: usize,
 }
@@ -37,13 +37,13 @@ impl<'t> Builder<'t> {
         Self {
             parser: Parser::new_from_str(text),
             anchors: HashMap::new(),
-            allowance: MOST_ALIASED,
+            budget: MOST_ALIASED,
             count: 0,
             depth: 0,
         }
     }
 
-    fn document(mut self, mut places: Option<&mut Places>) -> Result<Value, Problem> {
+    fn document(mut self, mut positions: Option<&mut WantedPositions>) -> Result<Value, Problem> {
         let mut value = None;
         loop {
             match self.next()? {
@@ -52,7 +52,7 @@ impl<'t> Builder<'t> {
                 }
                 (Event::DocumentStart(_), _) => {
                     let (event, at) = self.next()?;
-                    value = Some(self.value(event, at, None, places.take())?);
+                    value = Some(self.value(event, at, None, positions.take())?);
                 }
                 (Event::StreamEnd, _) => {
                     return value.ok_or_else(|| Problem::of_file("the file is empty"));
@@ -70,16 +70,16 @@ impl<'t> Builder<'t> {
         }
     }
 
-    /// Reads a value, and notes where it is if somebody wants to know.
+    /// Reads a value, and stores its position if wanted.
     fn value(
         &mut self,
         event: Event<'t>,
         at: Position,
         name: Option<Position>,
-        mut places: Option<&mut Places>,
+        mut positions: Option<&mut WantedPositions>,
     ) -> Result<Value, Problem> {
-        if let Some(places) = &mut places {
-            places.set(name.unwrap_or(at), at);
+        if let Some(positions) = &mut positions {
+            positions.set(name.unwrap_or(at), at);
         }
         self.add(1, at)?;
         let (anchor, value) = match event {
@@ -89,56 +89,57 @@ impl<'t> Builder<'t> {
             Event::SequenceStart(anchor, tag) => {
                 refuse_tag(tag.as_deref(), at)?;
                 self.go_down(1, at)?;
-                (anchor, self.sequence(places)?)
+                (anchor, self.sequence(positions)?)
             }
             Event::MappingStart(anchor, tag) => {
                 refuse_tag(tag.as_deref(), at)?;
                 self.go_down(1, at)?;
-                (anchor, self.mapping(places)?)
+                (anchor, self.mapping(positions)?)
             }
             Event::Alias(anchor) => return self.aliased(anchor, at),
-            // The document ends where a value should be.
+            // The document ends where a value is expected.
             _ => (0, Value::Null),
         };
         if value.is_array() || value.is_object() {
             self.depth -= 1;
         }
         if anchor > 0 {
-            // Anchors within anchors copy the same things again and again.
-            self.pay(Measure::of(&value).bytes, at)?;
+            // Nested anchors copy the same values repeatedly.
+            self.pay(Size::of(&value).bytes, at)?;
             self.anchors.insert(anchor, value.clone());
         }
         Ok(value)
     }
 
-    fn sequence(&mut self, mut places: Option<&mut Places>) -> Result<Value, Problem> {
+    fn sequence(&mut self, mut positions: Option<&mut WantedPositions>) -> Result<Value, Problem> {
         let mut items = Vec::new();
         loop {
             match self.next()? {
                 (Event::SequenceEnd, _) => return Ok(items.into()),
                 (event, at) => {
-                    let wanted = places.as_mut().filter(|places| !places.is_leaf());
-                    let inside = wanted.and_then(|places| places.inside(&items.len().to_string()));
+                    let wanted = positions.as_mut().filter(|positions| !positions.is_leaf());
+                    let inside =
+                        wanted.and_then(|positions| positions.inside(&items.len().to_string()));
                     items.push(self.value(event, at, None, inside)?);
                 }
             }
         }
     }
 
-    fn mapping(&mut self, mut places: Option<&mut Places>) -> Result<Value, Problem> {
+    fn mapping(&mut self, mut positions: Option<&mut WantedPositions>) -> Result<Value, Problem> {
         let mut members = Map::new();
         loop {
             let (name, named_at) = match self.next()? {
                 (Event::MappingEnd, _) => return Ok(members.into()),
                 (Event::Scalar(name, ..), at) => (name.into_owned(), at),
-                (_, at) => return Err(Problem::at(at, "the name of a member must be a text")),
+                (_, at) => return Err(Problem::at(at, "the name of a member must be a string")),
             };
             if members.contains_key(&name) {
-                let message = format!("the member `{}` is there twice", short(&name));
+                let message = format!("the member `{}` is duplicated", short(&name));
                 return Err(Problem::at(named_at, message));
             }
             let (event, at) = self.next()?;
-            let inside = places.as_mut().and_then(|places| places.inside(&name));
+            let inside = positions.as_mut().and_then(|positions| positions.inside(&name));
             let value = self.value(event, at, Some(named_at), inside)?;
             members.insert(name, value);
         }
@@ -146,8 +147,8 @@ impl<'t> Builder<'t> {
 
     fn aliased(&mut self, anchor: usize, at: Position) -> Result<Value, Problem> {
         let value = self.anchors.get(&anchor);
-        let value = value.ok_or_else(|| Problem::at(at, "this alias stands for itself"))?.clone();
-        let Measure { values, bytes, depth } = Measure::of(&value);
+        let value = value.ok_or_else(|| Problem::at(at, "this alias refers to itself"))?.clone();
+        let Size { values, bytes, depth } = Size::of(&value);
         self.pay(bytes, at)?;
         self.add(values, at)?;
         self.go_down(depth, at)?;
@@ -164,12 +165,12 @@ impl<'t> Builder<'t> {
         Ok(())
     }
 
-    /// Counts what is copied for aliases.
+    /// Takes bytes copied for aliases from the budget.
     fn pay(&mut self, bytes: usize, at: Position) -> Result<(), Problem> {
-        let left = self.allowance.checked_sub(bytes);
-        self.allowance = left.ok_or_else(|| {
-            let told = format!("the anchors and aliases up to here add more than {MOST_ALIASED} bytes; write out less");
-            Problem::at(at, told)
+        let left = self.budget.checked_sub(bytes);
+        self.budget = left.ok_or_else(|| {
+            let message = format!("the anchors and aliases up to here add more than {MOST_ALIASED} bytes; write out less");
+            Problem::at(at, message)
         })?;
         Ok(())
     }
@@ -183,7 +184,7 @@ impl<'t> Builder<'t> {
     }
 }
 
-/// What a plain or quoted text means, by the core schema.
+/// Resolves a plain or quoted scalar by the core schema.
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
     match tag {
         Some(tag) if tag.is_yaml_core_schema() && tag.suffix == "str" => return Ok(text.into()),
@@ -232,17 +233,17 @@ fn unknown(tag: &Tag) -> String {
     format!("the tag {} is unknown", short(&tag.to_string()))
 }
 
-/// How large a value is.
-struct Measure {
+/// Size of a value.
+struct Size {
     values: usize,
-    /// About how many it takes.
+    /// Approximate bytes.
     bytes: usize,
-    /// How many levels of lists and objects there are.
+    /// Nesting depth of lists and objects.
     depth: usize,
 }
 
-impl Measure {
-    /// Values are as deep as they may be at most, so this does not go down too far.
+impl Size {
+    /// Recursion is bounded by the depth limit.
     fn of(value: &Value) -> Self {
         let mut whole = Self { values: 1, bytes: size_of::<Value>(), depth: 0 };
         match value {
@@ -278,8 +279,8 @@ fn position(marker: Marker) -> Position {
     Position { line: marker.line().max(1), column: marker.col() + 1 }
 }
 
-/// How many levels a file may nest; JSON is bounded by its parser.
+/// Limit on the nesting depth; JSON is bounded by its parser.
 const DEEPEST: usize = 64;
 
-/// How many bytes aliases may add to a file, about.
+/// Limit on the bytes that aliases may add to a file.
 const MOST_ALIASED: usize = 1024 * 1024;

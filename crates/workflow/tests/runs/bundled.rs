@@ -1,4 +1,4 @@
-//! The bundled workflows as enforced runs, with a person who confirms.
+//! Bundled workflows as enforced runs, with a person who confirms.
 
 use mcp_flow_testkit::Peer;
 use mcp_flow_workflow::Library;
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::{World, agent, structured};
 
-/// WFL-038, WFL-039: every bundled workflow can be walked to its end as a run, in which a lazy output
-/// gets nowhere, a person is asked where the workflow says so, and their no counts.
+/// WFL-038, WFL-039: every bundled workflow can be completed as a run. Blank outputs are rejected,
+/// a person is asked where the workflow requires it, and a rejection counts.
 #[tokio::test]
-async fn every_bundled_workflow_is_walked_to_its_end() {
-    // Long enough for all, and with every word some step asks for.
+async fn bundled_workflows_can_be_completed_as_runs() {
+    // Long enough for every rule, and with every word that some step requires.
     let output =
         "- APPROVE: the test was expected to fail because of the cause, is confirmed, and \
                   all tests pass now. This is a how-to. "
@@ -22,20 +22,24 @@ async fn every_bundled_workflow_is_walked_to_its_end() {
         let context = json!({"hypotheses": ["a", "b"], "refactorings": ["one", "two", "three"],
             "securitySensitive": true});
         let start = json!({"workflowId": id, "context": context});
-        let mut told = agent.call("workflow_start", start).await;
-        let run = told["runId"].clone();
+        let mut response = agent.call("workflow_start", start).await;
+        let run = response["runId"].clone();
         let mut steps = 0;
-        while told["status"] != "complete" {
-            assert_eq!(told["status"], "step", "{id}: {told}");
-            let step = told["step"]["id"].clone();
-            let lazy = json!({"token": told["token"], "output": "ok"});
-            told = agent.call("workflow_continue", lazy).await;
-            assert_eq!((&told["status"], &told["step"]["id"]), (&json!("refused"), &step), "{id}");
-            // The person says no to the first good output, and the step stays.
+        while response["status"] != "complete" {
+            assert_eq!(response["status"], "step", "{id}: {response}");
+            let step = response["step"]["id"].clone();
+            let lazy = json!({"token": response["token"], "output": "ok"});
+            response = agent.call("workflow_continue", lazy).await;
+            assert_eq!(
+                (&response["status"], &response["step"]["id"]),
+                (&json!("refused"), &step),
+                "{id}"
+            );
+            // The person rejects the first valid output, and the step is repeated.
             let asked = agent.asked;
             agent.agrees = false;
-            let good = |told: &Value| json!({"token": told["token"], "output": output});
-            let mut next = agent.call("workflow_continue", good(&told)).await;
+            let good = |response: &Value| json!({"token": response["token"], "output": output});
+            let mut next = agent.call("workflow_continue", good(&response)).await;
             agent.agrees = true;
             if agent.asked > asked {
                 assert_eq!((&next["status"], &next["step"]["id"]), (&json!("refused"), &step));
@@ -43,7 +47,7 @@ async fn every_bundled_workflow_is_walked_to_its_end() {
                 assert_eq!(agent.asked, asked + 2, "{id} {step}");
                 agent.confirmed += 1;
             }
-            told = next;
+            response = next;
             steps += 1;
             assert!(steps < 100, "{id} has no end");
         }
@@ -56,14 +60,14 @@ async fn every_bundled_workflow_is_walked_to_its_end() {
     }
 }
 
-/// An agent whose client asks the person behind it.
+/// An agent whose client asks its user.
 pub(crate) struct Agent {
     peer: Peer,
-    /// What the person says.
+    /// Answer of the user.
     pub(crate) agrees: bool,
-    /// How often they were asked.
+    /// Number of confirmations asked for.
     pub(crate) asked: usize,
-    /// How many steps they have agreed to.
+    /// Number of steps confirmed.
     confirmed: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A fake agent that would get past steps by what it says of the task, or does not say.
+//! An agent that tries to skip steps by what it puts into the context, or leaves out.
 
 use mcp_flow_testkit::Peer;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::bundled::Agent;
 use super::{World, agent, call, structured};
 
-/// The list of a loop is a member of what the agent says, and one of its steps needs a person.
+/// The list of a loop is a nested member of the context, and one of its steps needs a confirmation.
 const PLAN: &str = "id: the-plan\nname: Plan\ndescription: Files of a plan\nversion: 1.0.0\n\
     preconditions: [There is a plan]\nclarificationPrompts: [Which files?]\n\
     metaGuidance: [Small steps]\nsteps:\n\
@@ -15,7 +15,7 @@ const PLAN: &str = "id: the-plan\nname: Plan\ndescription: Files of a plan\nvers
        {id: risky, title: Risky, prompt: Look twice, runCondition: {var: currentItem.risky}}]}\n\
     - {id: last, title: Last, prompt: Finish}\n";
 
-/// Whether there is another round, and whether a step of it applies, is for the agent to say.
+/// The context decides whether there is another round, and whether a step of it applies.
 const REPAIR: &str = "id: repair-it\nname: Repair\ndescription: Until it is good\nversion: 1.0.0\nsteps:\n\
     - {id: repair, type: loop, title: Repair, loop: {type: while, condition: {var: failing}, \
        maxIterations: 5}, body: [{id: mend, title: Mend, prompt: Mend it}, \
@@ -23,7 +23,7 @@ const REPAIR: &str = "id: repair-it\nname: Repair\ndescription: Until it is good
         requireConfirmation: {var: public}}]}\n\
     - {id: last, title: Last, prompt: Finish}\n";
 
-/// What comes before a loop, and the loop itself, apply by what the agent says.
+/// The context decides whether a loop, and the step before it, apply.
 const FILES: &str = "id: the-files\nname: Files\ndescription: All files\nversion: 1.0.0\nsteps:\n\
     - {id: extra, title: Extra, prompt: More, runCondition: {var: extra}}\n\
     - {id: each, type: loop, title: Each, runCondition: {var: has}, loop: {type: forEach, \
@@ -31,15 +31,15 @@ const FILES: &str = "id: the-files\nname: Files\ndescription: All files\nversion
        {id: check, title: Check, prompt: Check}]}\n\
     - {id: last, title: Last, prompt: Finish}\n";
 
-/// A rule and a confirmation that count when the agent says so.
+/// A rule and a confirmation under conditions.
 const STRICT: &str = "id: the-strict\nname: Strict\ndescription: By the book\nversion: 1.0.0\nsteps:\n\
     - {id: prove, title: Prove, prompt: Prove, requireConfirmation: {var: risky}, \
        validationCriteria: [{type: contains, value: PROOF, condition: {var: strict}}]}\n\
     - {id: last, title: Last, prompt: Finish}\n";
 
-/// Rounds are as many as there were when the loop was entered, whatever path leads to the list.
+/// The number of rounds is fixed when the loop is entered, for nested lists too.
 #[tokio::test]
-async fn a_list_within_the_context_cannot_be_emptied_in_its_loop() {
+async fn a_nested_list_cannot_be_emptied_within_its_loop() {
     let tricks = [
         json!({"plan": {"files": []}}),
         json!({"plan.files": [], "plan.files.0": {}, "currentItem.risky": false}),
@@ -51,48 +51,48 @@ async fn a_list_within_the_context_cannot_be_emptied_in_its_loop() {
         let mut peer = agent(&server, json!({})).await;
         let files = json!([{"name": "a"}, {"name": "b", "risky": true}, {"name": "c"}]);
         let start = json!({"workflowId": "the-plan", "context": {"plan": {"files": files}}});
-        let told = structured(&call(&mut peer, "workflow_start", start).await).clone();
-        let workflow = &told["workflow"];
+        let response = structured(&call(&mut peer, "workflow_start", start).await).clone();
+        let workflow = &response["workflow"];
         assert_eq!(workflow["preconditions"], json!(["There is a plan"]));
         assert_eq!(workflow["clarificationPrompts"], json!(["Which files?"]));
-        let prompt = told["step"]["prompt"].as_str().unwrap();
+        let prompt = response["step"]["prompt"].as_str().unwrap();
         assert!(prompt.starts_with("- Small steps\n\nChange a"), "{prompt}");
-        let walked = walk(&mut peer, told, |_| trick.clone()).await;
-        assert_eq!(walked, ["change 1", "change 2", "risky 2", "change 3", "last"], "{trick}");
+        let shown = complete(&mut peer, response, |_| trick.clone()).await;
+        assert_eq!(shown, ["change 1", "change 2", "risky 2", "change 3", "last"], "{trick}");
     }
 }
 
-/// What is left out decides nothing: it is asked for before anything later is shown, and a round
-/// that was begun is finished.
+/// Missing variables decide nothing: they are asked for before a later step is shown, and a round
+/// that was begun is completed.
 #[tokio::test]
-async fn an_agent_cannot_skip_a_step_by_silence() {
+async fn an_agent_cannot_skip_a_step_by_omitting_context() {
     let world = World::with(REPAIR);
     let (_, server) = world.server();
     let mut peer = agent(&server, json!({})).await;
     let start = json!({"workflowId": "repair-it"});
-    let told = structured(&call(&mut peer, "workflow_start", start).await).clone();
+    let response = structured(&call(&mut peer, "workflow_start", start).await).clone();
     let mut said = [
         ("For `repair`: set `failing` to true", json!({"failing": true})),
         ("Mend it", json!({})),
-        // In the middle of a round it says that there is no need for one.
+        // In the middle of a round it claims that none is needed.
         ("For `approve`: set `visible` to true", json!({"visible": true, "failing": false})),
         ("Have it looked at", json!({})),
         ("Have it looked at", json!({"public": false})),
         ("Finish", json!({})),
     ]
     .into_iter();
-    let walked = walk(&mut peer, told, |step| {
+    let shown = complete(&mut peer, response, |step| {
         let (prompt, context) = said.next().unwrap();
         assert!(step["prompt"].as_str().unwrap().contains(prompt), "{step}");
         context
     })
     .await;
-    assert_eq!(walked, ["context", "mend 1", "context", "approve 1", "approve 1", "last"]);
+    assert_eq!(shown, ["context", "mend 1", "context", "approve 1", "approve 1", "last"]);
 }
 
-/// A loop that was entered is gone round to its end, whatever else would apply by now.
+/// A loop that was entered is completed, whatever the context says later.
 #[tokio::test]
-async fn a_loop_is_not_left_for_what_was_said_in_it() {
+async fn new_context_does_not_end_a_loop() {
     let rounds = ["work 1", "check 1", "work 2", "check 2"];
     for (trick, after) in [
         (json!({"extra": true}), &["extra", "last"][..]),
@@ -104,22 +104,22 @@ async fn a_loop_is_not_left_for_what_was_said_in_it() {
         let mut peer = agent(&server, json!({})).await;
         let context = json!({"extra": false, "has": true, "files": [1, 2]});
         let start = json!({"workflowId": "the-files", "context": context});
-        let told = structured(&call(&mut peer, "workflow_start", start).await).clone();
-        let walked = walk(&mut peer, told, |_| trick.clone()).await;
-        assert_eq!(walked, [&rounds[..], after].concat(), "{trick}");
+        let response = structured(&call(&mut peer, "workflow_start", start).await).clone();
+        let shown = complete(&mut peer, response, |_| trick.clone()).await;
+        assert_eq!(shown, [&rounds[..], after].concat(), "{trick}");
     }
 }
 
-/// What a step needs does not change by taking back what was said, in the same breath or after a
-/// person said no.
+/// The requirements of a step do not change when the agent takes back context, together with the
+/// output or after a rejection.
 #[tokio::test]
-async fn an_agent_cannot_take_back_what_makes_a_step_strict() {
+async fn an_agent_cannot_relax_the_requirements_of_a_step() {
     let world = World::with(STRICT);
     let (_, server) = world.server();
     let mut agent = Agent::new(agent(&server, json!({"elicitation": {}})).await);
     let context = json!({"strict": true});
     let start = json!({"workflowId": "the-strict", "context": context});
-    let mut told = agent.call("workflow_start", start).await;
+    let mut response = agent.call("workflow_start", start).await;
     for (output, context, issue) in [
         ("x", json!({}), "is still open: set `risky` to true"),
         ("x", json!({"risky": false}), "does not contain \"PROOF\""),
@@ -128,21 +128,22 @@ async fn an_agent_cannot_take_back_what_makes_a_step_strict() {
         ("a PROOF", json!({"risky": false}), "did not agree"),
     ] {
         agent.agrees = false;
-        let given = json!({"token": told["token"], "output": output, "context": context});
-        told = agent.call("workflow_continue", given).await;
-        assert_eq!(told["status"], "refused", "{told}");
-        assert!(told["issues"][0].as_str().unwrap().contains(issue), "{issue}: {told}");
+        let given = json!({"token": response["token"], "output": output, "context": context});
+        response = agent.call("workflow_continue", given).await;
+        assert_eq!(response["status"], "refused", "{response}");
+        assert!(response["issues"][0].as_str().unwrap().contains(issue), "{issue}: {response}");
     }
     agent.agrees = true;
-    let given = json!({"token": told["token"], "output": "a PROOF", "context": {"risky": false}});
-    told = agent.call("workflow_continue", given).await;
-    assert_eq!(told["step"]["id"], "last");
+    let given =
+        json!({"token": response["token"], "output": "a PROOF", "context": {"risky": false}});
+    response = agent.call("workflow_continue", given).await;
+    assert_eq!(response["step"]["id"], "last");
     assert_eq!(agent.asked, 3);
 }
 
-/// What the agent says is bounded; what a loop adds to it is not the agent's.
+/// The size limit applies to the agent's context, not to loop variables.
 #[tokio::test]
-async fn a_large_item_does_not_stop_a_run() {
+async fn a_large_loop_item_does_not_stop_a_run() {
     let world = World::with(PLAN);
     let (_, server) = world.server();
     let mut peer = agent(&server, json!({})).await;
@@ -152,25 +153,24 @@ async fn a_large_item_does_not_stop_a_run() {
     };
     let refused = call(&mut peer, "workflow_start", files(300_000)).await;
     assert_eq!(refused["isError"], true);
-    let told = call(&mut peer, "workflow_start", files(200_000)).await;
-    let told = structured(&told).clone();
-    assert_eq!(walk(&mut peer, told, |_| json!({})).await, ["change 1", "last"]);
+    let response = call(&mut peer, "workflow_start", files(200_000)).await;
+    let response = structured(&response).clone();
+    assert_eq!(complete(&mut peer, response, |_| json!({})).await, ["change 1", "last"]);
 }
 
-/// Goes to the end of a run; gives the steps that were shown, with their rounds.
-async fn walk(
+/// Completes a run; returns the steps that were shown, with their rounds.
+async fn complete(
     peer: &mut Peer,
-    mut told: Value,
+    mut response: Value,
     mut context: impl FnMut(&Value) -> Value,
 ) -> Vec<String> {
-    let mut walked = Vec::new();
-    while told["status"] != "complete" {
-        let step = &told["step"];
+    let mut shown = Vec::new();
+    while response["status"] != "complete" {
+        let step = &response["step"];
         let round = step.get("round").map_or_else(String::new, |round| format!(" {round}"));
-        walked.push(format!("{}{round}", step["id"].as_str().unwrap()));
-        let given =
-            json!({"token": told["token"], "output": "work", "context": context(&told["step"])});
-        told = structured(&call(peer, "workflow_continue", given).await).clone();
+        shown.push(format!("{}{round}", step["id"].as_str().unwrap()));
+        let given = json!({"token": response["token"], "output": "work", "context": context(&response["step"])});
+        response = structured(&call(peer, "workflow_continue", given).await).clone();
     }
-    walked
+    shown
 }

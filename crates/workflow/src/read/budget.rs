@@ -1,33 +1,33 @@
-//! How much one file may ask for.
+//! Resource budget of one file.
 //!
-//! Each thing a file can have many of is cheap by itself. What they cost together, when the file is
-//! read and when a step is looked for, is bounded by what is counted here.
+//! Bounds what many conditions, rules, patterns and schemas cost together, both to read and to
+//! evaluate.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 
-use super::fields::{Notes, Place};
+use super::fields::{Location, Problems};
 use crate::pattern::{self, Pattern};
 
-/// What is counted.
+/// Budgeted kind of content.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Steps,
-    /// Conditions, also those within others.
+    /// Conditions, including nested ones.
     Conditions,
-    /// Rules, also those within others.
+    /// Rules, including nested ones.
     Rules,
-    /// Patterns, by what they take compiled.
+    /// Patterns, by their compiled size.
     Patterns,
-    /// Schemas, by the checks they ask for.
+    /// Schemas, by their number of checks.
     Schemas,
 }
 
-/// What was asked for so far.
+/// Amounts used so far.
 #[derive(Debug, Default)]
-pub(super) struct Allowance {
+pub(super) struct Budget {
     spent: [Cell<u64>; 5],
-    /// Patterns are counted once.
+    /// Patterns seen; each counts once.
     patterns: RefCell<HashSet<String>>,
 }
 
@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    fn told(self) -> String {
+    fn message(self) -> String {
         let most = self.most();
         match self {
             Self::Steps => format!("a workflow has at most {most} steps; split it"),
@@ -66,45 +66,50 @@ impl Kind {
     }
 }
 
-impl Notes {
-    /// Whether a file may have this, too. That it has too much is noted once.
-    pub(super) fn allow(&self, kind: Kind, amount: u64, place: Place<'_>) -> bool {
-        let spent = &self.allowance().spent[kind as usize];
+impl Problems {
+    /// Takes an amount from the budget. Reports once that it is exceeded.
+    pub(super) fn allow(&self, kind: Kind, amount: u64, location: Location<'_>) -> bool {
+        let spent = &self.budget().spent[kind as usize];
         let before = spent.get();
         spent.set(before.saturating_add(amount));
         if before <= kind.most() && spent.get() > kind.most() {
-            self.error(place, kind.told());
+            self.error(location, kind.message());
         }
         spent.get() <= kind.most()
     }
 
-    /// Whether nothing more of a kind is allowed.
+    /// Returns whether the budget of a kind is used up.
     fn is_spent(&self, kind: Kind) -> bool {
-        self.allowance().spent[kind as usize].get() > kind.most()
+        self.budget().spent[kind as usize].get() > kind.most()
     }
 
     /// Reads a pattern.
-    pub(super) fn pattern(&self, source: &str, flags: &str, place: Place<'_>) -> Option<Pattern> {
-        let read = self.weighed(source, flags, place)?;
-        read.map_err(|told| self.error(place, told)).ok()
-    }
-
-    /// Reads what may be a pattern, and nothing if the file has too many of them.
-    pub(super) fn weighed(
+    pub(super) fn pattern(
         &self,
         source: &str,
         flags: &str,
-        place: Place<'_>,
+        location: Location<'_>,
+    ) -> Option<Pattern> {
+        let read = self.pattern_with_cost(source, flags, location)?;
+        read.map_err(|message| self.error(location, message)).ok()
+    }
+
+    /// Reads a possible pattern; `None` if the budget is used up.
+    pub(super) fn pattern_with_cost(
+        &self,
+        source: &str,
+        flags: &str,
+        location: Location<'_>,
     ) -> Option<Result<Pattern, String>> {
         if self.is_spent(Kind::Patterns) {
             return None;
         }
-        let is_new = self.allowance().patterns.borrow_mut().insert(format!("{flags}/{source}"));
-        let weighed = Pattern::weigh(source, flags);
-        // What cannot be used may have taken as long.
-        let weight = weighed.as_ref().map_or(pattern::LARGEST, |(_, weight)| *weight);
-        let is_charged = is_new || weighed.is_err();
-        let is_allowed = !is_charged || self.allow(Kind::Patterns, weight as u64, place);
-        is_allowed.then(|| weighed.map(|(pattern, _)| pattern))
+        let is_new = self.budget().patterns.borrow_mut().insert(format!("{flags}/{source}"));
+        let pattern_with_cost = Pattern::weigh(source, flags);
+        // Rejecting a pattern may cost as much as compiling it.
+        let weight = pattern_with_cost.as_ref().map_or(pattern::LARGEST, |(_, weight)| *weight);
+        let is_charged = is_new || pattern_with_cost.is_err();
+        let is_allowed = !is_charged || self.allow(Kind::Patterns, weight as u64, location);
+        is_allowed.then(|| pattern_with_cost.map(|(pattern, _)| pattern))
     }
 }

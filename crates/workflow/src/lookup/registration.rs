@@ -1,4 +1,4 @@
-//! Offering the tools: by `tools/call`, as methods of their own, and workflows as resources.
+//! Registration of the lookup tools: as tools, as methods of their own, and workflows as resources.
 
 use mcp_flow_proto::RpcError;
 use mcp_flow_proto::model::ToolAnnotations;
@@ -9,70 +9,70 @@ use mcp_flow_server::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::answer::Answer;
+use super::encoded::EncodedResult;
 use super::{get, list, next, resource_text, resource_uri, validate};
 use crate::fault::hint;
-use crate::library::{Changes, Entry, Library, Watching};
+use crate::library::{Library, LibraryChanges, LibraryEntry, LibraryWatcher};
 use crate::schema;
 
-/// How the tools are described.
+/// DefinitionForm of the tool definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// As seed 004 prints them.
+pub enum DefinitionForm {
+    /// As printed in seed 004.
     Literal,
-    /// So that every host can use them: schemas refer to nothing outside (C-27).
+    /// Usable by every host: schemas without external references (C-27).
     Standard,
 }
 
-/// How a tool that is called by `tools/call` says that there is no such workflow or step (C-19).
+/// DefinitionForm of errors such as an unknown workflow or step in `tools/call` (C-19).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolErrors {
-    /// By a result a model can read.
+    /// As a tool result with `isError`, which a model can read.
     #[default]
     Results,
-    /// By an error, as the direct methods do.
+    /// As a JSON-RPC error, like the direct methods.
     Protocol,
 }
 
-/// The four tools, and what it takes to offer them.
+/// The four lookup tools and their registration.
 ///
 /// ```
 /// use mcp_flow_server::Server;
-/// use mcp_flow_workflow::{Form, Library, LookupTools};
+/// use mcp_flow_workflow::{DefinitionForm, Library, LookupTools};
 ///
-/// let tools = LookupTools::new(Library::bundled(), Form::Standard);
+/// let tools = LookupTools::new(Library::bundled(), DefinitionForm::Standard);
 /// let server = tools.add_to(Server::builder("guided", "1.0.0")).build().unwrap();
 /// assert!(server.find_tool("workflow_next").is_some());
 /// ```
 #[derive(Clone, Debug)]
 pub struct LookupTools {
     library: Library,
-    form: Form,
+    form: DefinitionForm,
     errors: ToolErrors,
     direct: bool,
 }
 
 impl LookupTools {
-    /// The tools of a library.
-    pub fn new(library: Library, form: Form) -> Self {
+    /// Creates the tools of a library.
+    pub fn new(library: Library, form: DefinitionForm) -> Self {
         Self { library, form, errors: ToolErrors::default(), direct: true }
     }
 
-    /// How faults are told by `tools/call`. Defaults to results.
+    /// Sets the form of errors in `tools/call`. Defaults to results.
     #[must_use]
     pub fn errors(mut self, errors: ToolErrors) -> Self {
         self.errors = errors;
         self
     }
 
-    /// Leaves the methods out: the tools can only be called by `tools/call`.
+    /// Registers no methods: the tools are available by `tools/call` only.
     #[must_use]
     pub fn without_methods(mut self) -> Self {
         self.direct = false;
         self
     }
 
-    /// The workflows they are about.
+    /// Returns the library.
     pub fn library(&self) -> &Library {
         &self.library
     }
@@ -86,10 +86,10 @@ impl LookupTools {
         }
     }
 
-    /// Has a server follow the changes of the files, until the result is dropped.
-    pub fn follow(&self, server: &Server) -> Result<Watching, String> {
+    /// Keeps the resources of a server up to date with the files, until the result is dropped.
+    pub fn follow(&self, server: &Server) -> Result<LibraryWatcher, String> {
         let (server, library) = (server.clone(), self.library.clone());
-        self.library.watch(move |changes| tell(&server, &library, &changes))
+        self.library.watch(move |changes| update_resources(&server, &library, &changes))
     }
 
     fn tools(&self) -> Vec<Result<Tool, BadTool>> {
@@ -105,7 +105,7 @@ impl LookupTools {
         ]
     }
 
-    /// The tools as the seed prints them, in its order.
+    /// Definitions in the order of the seed.
     fn definitions(&self) -> [Definition; 4] {
         let printed: [Definition; 4] =
             serde_json::from_str(PRINTED_TOOLS).expect("the printed definitions are JSON");
@@ -119,13 +119,13 @@ impl LookupTools {
             .mime_type("application/schema+json")
             .text(schema::TEXT);
         let mut resources = vec![schema];
-        self.library.each(|entry| resources.push(resource(&self.library, entry)));
+        self.library.for_each(|entry| resources.push(resource(&self.library, entry)));
         resources
     }
 }
 
-/// A workflow as a resource.
-fn resource(library: &Library, entry: &Entry) -> Result<Resource, BadResource> {
+/// Resource of a workflow.
+fn resource(library: &Library, entry: &LibraryEntry) -> Result<Resource, BadResource> {
     let (library, id) = (library.clone(), entry.workflow.id.clone());
     Resource::builder(resource_uri(&id))
         .name(&*id)
@@ -134,18 +134,18 @@ fn resource(library: &Library, entry: &Entry) -> Result<Resource, BadResource> {
         .mime_type("application/json")
         .read(move |_: Context| {
             let text = library.entry(&id).map(|entry| resource_text(&entry));
-            std::future::ready(text.ok_or("the workflow is gone"))
+            std::future::ready(text.ok_or("the workflow was removed"))
         })
 }
 
-/// Brings the resources of a server up to date.
-fn tell(server: &Server, library: &Library, changes: &Changes) {
+/// Updates the resources of a server after a change.
+fn update_resources(server: &Server, library: &Library, changes: &LibraryChanges) {
     for id in &changes.listed {
         server.remove_resource(&resource_uri(id));
         if let Some(entry) = library.entry(id)
             && let Err(error) = server.add_resources(resource(library, &entry))
         {
-            tracing::error!(%error, "a workflow cannot be offered as a resource");
+            tracing::error!(%error, "cannot register a workflow as a resource");
         }
     }
     for id in &changes.content {
@@ -153,7 +153,7 @@ fn tell(server: &Server, library: &Library, changes: &Changes) {
     }
 }
 
-/// A tool as it is printed.
+/// A tool definition.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Definition {
@@ -163,14 +163,14 @@ struct Definition {
     output_schema: Map<String, Value>,
     examples: Value,
     #[serde(skip)]
-    form: Option<Form>,
+    form: Option<DefinitionForm>,
 }
 
 impl Definition {
     fn finish<T: DeserializeOwned + Send + 'static>(
         self,
         errors: ToolErrors,
-        call: impl Fn(T) -> Result<Answer, RpcError> + Send + Sync + 'static,
+        call: impl Fn(T) -> Result<EncodedResult, RpcError> + Send + Sync + 'static,
     ) -> Result<Tool, BadTool> {
         let builder = Tool::builder(self.name)
             .description(self.description)
@@ -178,7 +178,7 @@ impl Definition {
             .meta("examples", self.examples);
         let refers = self.output_schema.contains_key("$ref");
         let builder = match self.form {
-            Some(Form::Literal) => builder.listed_output_schema(self.output_schema),
+            Some(DefinitionForm::Literal) => builder.listed_output_schema(self.output_schema),
             _ if refers => builder.listed_output_schema(match schema::inlined() {
                 Value::Object(schema) => schema,
                 _ => Map::new(),
@@ -191,23 +191,23 @@ impl Definition {
             ..ToolAnnotations::default()
         };
         builder.annotations(reads).quick(move |_: &Context, arguments: T| match call(arguments) {
-            Ok(answer) => Called::Answer(answer),
-            Err(error) => Called::Fault(error, errors),
+            Ok(encoded) => CallOutcome::EncodedResult(encoded),
+            Err(error) => CallOutcome::Fault(error, errors),
         })
     }
 }
 
-/// What came of a call.
-pub(crate) enum Called {
-    Answer(Answer),
+/// Outcome of a tool call.
+pub(crate) enum CallOutcome {
+    EncodedResult(EncodedResult),
     Output(Box<ToolOutput>),
     Fault(RpcError, ToolErrors),
 }
 
-impl IntoToolOutput for Called {
+impl IntoToolOutput for CallOutcome {
     fn into_tool_output(self) -> ToolOutput {
         match self {
-            Self::Answer(answer) => answer.into_tool_output(),
+            Self::EncodedResult(encoded) => encoded.into_tool_output(),
             Self::Output(output) => *output,
             Self::Fault(error, _) => ToolOutput::failure(error.text().to_owned()),
         }
@@ -215,7 +215,7 @@ impl IntoToolOutput for Called {
 
     fn reply(self, context: &Context) -> Outcome {
         match self {
-            Self::Answer(answer) => answer.reply(context),
+            Self::EncodedResult(encoded) => encoded.reply(context),
             Self::Output(output) => context.reply_output(&output),
             Self::Fault(error, errors) => match context.is_direct() {
                 false if errors == ToolErrors::Results => {
@@ -227,7 +227,7 @@ impl IntoToolOutput for Called {
     }
 }
 
-/// A fault as a result: a sentence and a hint to read, and the whole error in `_meta` (C-19).
+/// Error as a tool result: message and hint as text, the whole error in `_meta` (C-19).
 fn failed(context: &Context, error: &RpcError) -> ToolOutput {
     let wire = serde_json::to_value(error.wire(context.revision())).unwrap_or_default();
     let text = |name: &str| wire["data"][name].as_str().map(str::to_owned);
@@ -245,7 +245,7 @@ fn failed(context: &Context, error: &RpcError) -> ToolOutput {
     output
 }
 
-/// The tools as seed 004 prints them, its damaged arrows mended (C-48).
+/// Tool definitions as printed in seed 004, with its damaged arrows repaired (C-48).
 pub const PRINTED_TOOLS: &str = include_str!("../../schema/tools.json");
 
 const SCHEMA_URI: &str = "workflow:/workflow.schema.json";

@@ -1,140 +1,145 @@
-//! Judging an output.
+//! Validation of an output against the rules of its step.
 
 use mcp_flow_schema::UntrustedSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Criteria, Demand, Rule};
-use crate::condition::{Condition, Context};
+use super::{Criteria, Requirement, ValidationRule};
+use crate::condition::{Condition, WorkflowContext};
 use crate::pattern::Pattern;
 
-/// Whether an output is good, and if not, what to do about it.
+/// Outcome of validating an output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Verdict {
-    /// Whether it is.
+pub struct Validation {
+    /// True if every rule that applies passes.
     pub valid: bool,
-    /// What is wrong.
+    /// Failed rules.
     pub issues: Vec<String>,
-    /// What would be right.
+    /// Corrections, one for each kind of failure.
     pub suggestions: Vec<String>,
 }
 
-impl Verdict {
-    /// Judges an output by the rules of its step. If none counts, it must only say something.
-    pub fn of(criteria: Option<&Criteria>, output: &str, context: &Context) -> Self {
+impl Validation {
+    /// Validates an output against the rules of its step. If no rule applies, it must not be blank.
+    pub fn of(criteria: Option<&Criteria>, output: &str, context: &WorkflowContext) -> Self {
         Self::by(criteria, output, &|condition| condition.holds(context))
     }
 
-    /// The same, where rules count whose conditions do by this.
-    pub(crate) fn by(criteria: Option<&Criteria>, output: &str, counts: Counts<'_>) -> Self {
+    /// Validates an output; `applies` decides which conditional rules apply.
+    pub(crate) fn by(criteria: Option<&Criteria>, output: &str, applies: Applies<'_>) -> Self {
         let rules = criteria.map(Criteria::rules).unwrap_or_default();
-        let mut judged: Vec<_> =
-            rules.iter().filter_map(|rule| rule.judge(output, counts)).collect();
-        if judged.is_empty() && output.trim().is_empty() {
-            judged.push(Err(Fault {
+        let mut outcomes: Vec<_> =
+            rules.iter().filter_map(|rule| rule.check(output, applies)).collect();
+        if outcomes.is_empty() && output.trim().is_empty() {
+            outcomes.push(Err(Failure {
                 issue: "The output is empty.".to_owned(),
                 suggestion: "Say what was done in this step and what came of it.".to_owned(),
             }));
         }
-        let faults: Vec<_> = judged.into_iter().filter_map(Result::err).collect();
-        let mut verdict = Self { valid: faults.is_empty(), issues: vec![], suggestions: vec![] };
-        for Fault { issue, suggestion } in faults {
-            verdict.issues.push(issue);
-            if !verdict.suggestions.contains(&suggestion) {
-                verdict.suggestions.push(suggestion);
+        let failures: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
+        let mut validation =
+            Self { valid: failures.is_empty(), issues: vec![], suggestions: vec![] };
+        for Failure { issue, suggestion } in failures {
+            validation.issues.push(issue);
+            if !validation.suggestions.contains(&suggestion) {
+                validation.suggestions.push(suggestion);
             }
         }
-        verdict
+        validation
     }
 }
 
-/// One rule that was broken.
-struct Fault {
+/// A failed rule.
+struct Failure {
     issue: String,
     suggestion: String,
 }
 
-/// Whether a rule with this condition counts.
-type Counts<'c> = &'c dyn Fn(&Condition) -> bool;
+/// Decides whether a rule with this condition applies.
+type Applies<'c> = &'c dyn Fn(&Condition) -> bool;
 
-/// Whether a rule was kept; nothing if it does not count.
-type Judged = Option<Result<(), Fault>>;
+/// Outcome of one rule; `None` if it does not apply.
+type RuleOutcome = Option<Result<(), Failure>>;
 
-impl Rule {
-    fn judge(&self, output: &str, counts: Counts<'_>) -> Judged {
-        if self.condition.as_ref().is_some_and(|condition| !counts(condition)) {
+impl ValidationRule {
+    fn check(&self, output: &str, applies: Applies<'_>) -> RuleOutcome {
+        if self.condition.as_ref().is_some_and(|condition| !applies(condition)) {
             return None;
         }
-        let judged = self.demand.judge(output, counts)?;
-        Some(judged.map_err(|fault| match &self.message {
-            Some(message) => Fault { issue: message.to_string(), ..fault },
-            None => fault,
+        let outcome = self.requirement.check(output, applies)?;
+        Some(outcome.map_err(|failure| match &self.message {
+            Some(message) => Failure { issue: message.to_string(), ..failure },
+            None => failure,
         }))
     }
 }
 
-impl Demand {
-    fn judge(&self, output: &str, counts: Counts<'_>) -> Judged {
-        let fault = |issue: String, suggestion: String| Some(Err(Fault { issue, suggestion }));
-        // Those of several that count; nothing if there are some, and none does.
-        let counted = |rules: &[Rule]| {
-            let judged: Vec<_> =
-                rules.iter().filter_map(|rule| rule.judge(output, counts)).collect();
-            (rules.is_empty() || !judged.is_empty()).then_some(judged)
+impl Requirement {
+    fn check(&self, output: &str, applies: Applies<'_>) -> RuleOutcome {
+        let failure = |issue: String, suggestion: String| Some(Err(Failure { issue, suggestion }));
+        // Outcomes of the rules that apply; `None` if there are rules and none applies.
+        let applicable = |rules: &[ValidationRule]| {
+            let outcomes: Vec<_> =
+                rules.iter().filter_map(|rule| rule.check(output, applies)).collect();
+            (rules.is_empty() || !outcomes.is_empty()).then_some(outcomes)
         };
         match self {
-            Self::Contains(part) if output.contains(&**part) => KEPT,
-            Self::Contains(part) => fault(
+            Self::Contains(part) if output.contains(&**part) => PASSED,
+            Self::Contains(part) => failure(
                 format!("The output does not contain {part:?}."),
                 format!("Include {part:?} in the output, in these very letters."),
             ),
-            Self::Regex(pattern) if pattern.is_match(output) => KEPT,
-            Self::Regex(pattern) => fault(
+            Self::Regex(pattern) if pattern.is_match(output) => PASSED,
+            Self::Regex(pattern) => failure(
                 format!("The output does not match {}.", slashed(pattern)),
                 format!("Write the output so that {} is found in it.", slashed(pattern)),
             ),
             Self::Length { min, max } => {
                 let length = output.chars().count() as u64;
                 match (min, max) {
-                    (Some(min), _) if length < *min => fault(
+                    (Some(min), _) if length < *min => failure(
                         format!("The output has {length} characters, at least {min} are needed."),
                         format!("Say more: {} characters are missing.", min - length),
                     ),
-                    (_, Some(max)) if length > *max => fault(
+                    (_, Some(max)) if length > *max => failure(
                         format!("The output has {length} characters, at most {max} are allowed."),
                         format!("Say it in fewer words: {} characters less.", length - max),
                     ),
-                    _ => KEPT,
+                    _ => PASSED,
                 }
             }
-            Self::Schema(schema) => match judge_by_schema(schema, output) {
-                Some(fault) => Some(Err(fault)),
-                None => KEPT,
+            Self::Schema(schema) => match check_schema(schema, output) {
+                Some(failure) => Some(Err(failure)),
+                None => PASSED,
             },
             Self::And(rules) => {
-                let faults: Vec<_> = counted(rules)?.into_iter().filter_map(Result::err).collect();
-                if faults.is_empty() { KEPT } else { Some(Err(joined(faults, " "))) }
+                let failures: Vec<_> =
+                    applicable(rules)?.into_iter().filter_map(Result::err).collect();
+                if failures.is_empty() { PASSED } else { Some(Err(joined(failures, " "))) }
             }
             Self::Or(rules) => {
-                let judged: Result<Vec<_>, ()> =
-                    counted(rules)?.into_iter().map(|one| one.err().ok_or(())).collect();
-                match judged {
-                    Ok(faults) => Some(Err(joined(faults, " Or: "))),
-                    Err(()) => KEPT,
+                let outcomes: Result<Vec<_>, ()> =
+                    applicable(rules)?.into_iter().map(|one| one.err().ok_or(())).collect();
+                match outcomes {
+                    Ok(failures) => Some(Err(joined(failures, " Or: "))),
+                    Err(()) => PASSED,
                 }
             }
-            Self::Not(rule) => match rule.judge(output, counts)? {
-                Err(_) => KEPT,
-                Ok(()) => fault(
-                    format!("The output must not {}.", rule.demand.words()),
-                    format!("Change the output so that it does not {}.", rule.demand.words()),
+            Self::Not(rule) => match rule.check(output, applies)? {
+                Err(_) => PASSED,
+                Ok(()) => failure(
+                    format!("The output must not {}.", rule.requirement.describe()),
+                    format!(
+                        "Change the output so that it does not {}.",
+                        rule.requirement.describe()
+                    ),
                 ),
             },
         }
     }
 
-    /// What an output does that keeps to this.
-    fn words(&self) -> String {
+    /// Describes what an output that passes does.
+    fn describe(&self) -> String {
         match self {
             Self::Contains(part) => format!("contain {part:?}"),
             Self::Regex(pattern) => format!("match {}", slashed(pattern)),
@@ -145,34 +150,34 @@ impl Demand {
             Self::Length { max: Some(max), .. } => format!("have {max} characters or less"),
             Self::Length { .. } => "have any length".to_owned(),
             Self::Schema(_) => "keep to the schema".to_owned(),
-            Self::And(rules) => words_of(rules, " and "),
-            Self::Or(rules) => words_of(rules, " or "),
-            Self::Not(rule) => format!("fail to {}", rule.demand.words()),
+            Self::And(rules) => describe_all(rules, " and "),
+            Self::Or(rules) => describe_all(rules, " or "),
+            Self::Not(rule) => format!("fail to {}", rule.requirement.describe()),
         }
     }
 }
 
-fn words_of(rules: &[Rule], between: &str) -> String {
-    rules.iter().map(|rule| rule.demand.words()).collect::<Vec<_>>().join(between)
+fn describe_all(rules: &[ValidationRule], between: &str) -> String {
+    rules.iter().map(|rule| rule.requirement.describe()).collect::<Vec<_>>().join(between)
 }
 
-fn joined(faults: Vec<Fault>, between: &str) -> Fault {
+fn joined(failures: Vec<Failure>, between: &str) -> Failure {
     let (issues, suggestions): (Vec<_>, Vec<_>) =
-        faults.into_iter().map(|fault| (fault.issue, fault.suggestion)).unzip();
+        failures.into_iter().map(|failure| (failure.issue, failure.suggestion)).unzip();
     let none = || "No output can keep to this rule.".to_owned();
     let join = |texts: Vec<String>| if texts.is_empty() { none() } else { texts.join(between) };
-    Fault { issue: join(issues), suggestion: join(suggestions) }
+    Failure { issue: join(issues), suggestion: join(suggestions) }
 }
 
 fn slashed(pattern: &Pattern) -> String {
     format!("/{}/{}", pattern.source(), pattern.flags())
 }
 
-fn judge_by_schema(schema: &Value, output: &str) -> Option<Fault> {
+fn check_schema(schema: &Value, output: &str) -> Option<Failure> {
     let output: Value = match serde_json::from_str(output) {
         Ok(output) => output,
         Err(error) => {
-            return Some(Fault {
+            return Some(Failure {
                 issue: format!("The output is not JSON: {error}."),
                 suggestion: "Give the output as one JSON text and nothing else.".to_owned(),
             });
@@ -180,44 +185,44 @@ fn judge_by_schema(schema: &Value, output: &str) -> Option<Fault> {
     };
     let compiled = match UntrustedSchema::compile(schema) {
         Ok(compiled) => compiled,
-        // It was tried when it was read.
-        Err(error) => return Some(Fault { issue: error, suggestion: MEND.to_owned() }),
+        // It was compiled when the file was read.
+        Err(error) => return Some(Failure { issue: error, suggestion: REPAIR.to_owned() }),
     };
     let Ok(violations) = compiled.violations(&output, "the output", MOST_ERRORS) else {
-        return Some(Fault {
+        return Some(Failure {
             issue: "The output is too large or nests too deep for the schema of this step."
                 .to_owned(),
             suggestion: "Give the same in fewer and flatter lists and objects.".to_owned(),
         });
     };
-    let faults: Vec<_> = violations.into_iter().map(|violation| violation.sentence).collect();
-    (!faults.is_empty()).then(|| Fault {
+    let failures: Vec<_> = violations.into_iter().map(|violation| violation.sentence).collect();
+    (!failures.is_empty()).then(|| Failure {
         issue: format!(
             "The output does not keep to the schema of this step: {}.",
-            faults.join("; ")
+            failures.join("; ")
         ),
         suggestion: format!("Give JSON that keeps to this schema: {schema}"),
     })
 }
 
-const KEPT: Judged = Some(Ok(()));
+const PASSED: RuleOutcome = Some(Ok(()));
 
-const MEND: &str = "Mend the schema in the workflow file.";
+const REPAIR: &str = "Correct the schema in the workflow file.";
 
-/// How many faults of an output are told at once.
+/// Limit on the schema violations reported at once.
 const MOST_ERRORS: usize = 5;
 
 #[cfg(test)]
 mod tests {
-    use super::Verdict;
+    use super::Validation;
     use crate::read::criteria_of;
     use serde_json::{Value, json};
 
-    /// WFL-044, WFL-042: every kind of rule passes what it should and fails what it should, with
-    /// something to do about it.
+    /// WFL-044, WFL-042: every kind of rule accepts valid output and rejects invalid output with a
+    /// suggestion.
     #[test]
-    fn rules_judge_outputs() {
-        for (criteria, good, bad, told) in [
+    fn every_kind_of_rule_is_checked() {
+        for (criteria, good, bad, expected) in [
             (json!([{"type": "contains", "value": "Plan"}]), "a Plan", "a plan", "\"Plan\""),
             (json!({"type": "regex", "pattern": "^ok"}), "ok!", "not ok", "/^ok/"),
             (json!([{"type": "regex", "pattern": "^OK$", "flags": "im"}]), "a\nok", "okay", "/im"),
@@ -253,33 +258,37 @@ mod tests {
         ] {
             let read = criteria_of(&criteria).unwrap();
             assert_eq!(serde_json::to_value(&read).unwrap(), criteria);
-            let judge = |output| Verdict::of(Some(&read), output, &Default::default());
-            assert!(judge(good).valid, "{criteria} should accept {good:?}");
-            if !told.is_empty() {
-                let verdict = judge(bad);
-                assert!(!verdict.valid && !verdict.suggestions.is_empty(), "{criteria}: {bad:?}");
-                assert!(verdict.issues[0].contains(told), "{verdict:?}");
+            let check = |output| Validation::of(Some(&read), output, &Default::default());
+            assert!(check(good).valid, "{criteria} should accept {good:?}");
+            if !expected.is_empty() {
+                let validation = check(bad);
+                assert!(
+                    !validation.valid && !validation.suggestions.is_empty(),
+                    "{criteria}: {bad:?}"
+                );
+                assert!(validation.issues[0].contains(expected), "{validation:?}");
             }
         }
     }
 
     #[test]
-    fn every_broken_rule_is_told() {
+    fn every_failed_rule_is_reported() {
         let criteria = criteria_of(&json!([
             {"type": "contains", "value": "a", "message": "one"},
             {"type": "contains", "value": "b", "message": "two"},
             {"type": "contains", "value": "c", "message": "three", "condition": {"var": "strict"}},
         ]));
         let criteria = criteria.unwrap();
-        let issues =
-            |context: Value| Verdict::of(Some(&criteria), "x", context.as_object().unwrap()).issues;
+        let issues = |context: Value| {
+            Validation::of(Some(&criteria), "x", context.as_object().unwrap()).issues
+        };
         assert_eq!(issues(json!({})), ["one", "two"]);
         assert_eq!(issues(json!({"strict": true})), ["one", "two", "three"]);
     }
 
-    /// A rule within others counts, or does not, as one by itself.
+    /// A nested rule applies under the same condition as a top-level one.
     #[test]
-    fn what_does_not_count_decides_nothing() {
+    fn rules_that_do_not_apply_are_ignored() {
         let never = json!({"type": "contains", "value": "a", "condition": {"var": "strict"}});
         let other = json!({"type": "contains", "value": "b"});
         for (criteria, output, valid, strictly) in [
@@ -294,20 +303,20 @@ mod tests {
         ] {
             let read = criteria_of(&criteria).unwrap();
             for (context, valid) in [(json!({}), valid), (json!({"strict": true}), strictly)] {
-                let verdict = Verdict::of(Some(&read), output, context.as_object().unwrap());
-                assert_eq!(verdict.valid, valid, "{criteria}: {output:?} with {context}");
-                assert!(valid || !verdict.suggestions.is_empty(), "{criteria}");
+                let validation = Validation::of(Some(&read), output, context.as_object().unwrap());
+                assert_eq!(validation.valid, valid, "{criteria}: {output:?} with {context}");
+                assert!(valid || !validation.suggestions.is_empty(), "{criteria}");
             }
         }
     }
 
     #[test]
-    fn without_rules_an_output_must_say_something() {
+    fn without_rules_an_output_must_not_be_blank() {
         let none = criteria_of(&json!([])).unwrap();
         for (output, valid) in [("x", true), (" \n\t", false), ("", false)] {
             for criteria in [None, Some(&none)] {
-                let verdict = Verdict::of(criteria, output, &Default::default());
-                assert_eq!(verdict.valid, valid, "{output:?}");
+                let validation = Validation::of(criteria, output, &Default::default());
+                assert_eq!(validation.valid, valid, "{output:?}");
             }
         }
     }

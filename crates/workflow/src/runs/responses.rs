@@ -1,4 +1,4 @@
-//! What an agent is told of its runs.
+//! JSON responses of the run tools.
 
 use mcp_flow_engine::{EngineError, Standing, View};
 use mcp_flow_proto::RpcError;
@@ -7,14 +7,14 @@ use mcp_flow_session::prompt::PromptType;
 use mcp_flow_session::{Owner, Session, SessionId};
 use serde_json::{Value, json};
 
-use super::record::{Record, Shown};
+use super::record::{RunRecord, ShownStep};
 use super::token::Token;
-use super::tools::{Desk, is_confirmation};
+use super::tools::{RunTools, is_confirmation};
 use crate::fault;
 
-impl Desk {
-    /// Describes where a run stands, for an agent whose client can ask the person, or cannot.
-    pub(super) fn standing(&self, owner: &Owner, view: &View, can_ask: bool) -> Value {
+impl RunTools {
+    /// Describes the status of a run. `can_ask` is whether the client can ask its user.
+    pub(super) fn describe(&self, owner: &Owner, view: &View, can_ask: bool) -> Value {
         match &view.standing {
             Standing::Waiting(open) if open.prompt.kind == PromptType::Confirm => json!({
                 "runId": view.id,
@@ -49,18 +49,18 @@ impl Desk {
         }
     }
 
-    /// Tells the person, by the log, how to confirm what a run waits for. The agent is not told: it
-    /// might do so itself.
-    pub(super) fn tell_person(&self, view: &View) {
+    /// Logs how a person can confirm the step a run waits for. The agent does not get this text: it
+    /// might run the command itself.
+    pub(super) fn log_confirmation(&self, view: &View) {
         if let Standing::Waiting(open) = &view.standing
             && open.prompt.kind == PromptType::Confirm
         {
             let how = self.runs.confirmed_by.replace("{run}", &view.id.to_string());
-            tracing::warn!(run = %view.id, "a workflow waits for a person to confirm a step. {how}");
+            tracing::warn!(run = %view.id, "a workflow run waits for a confirmation. {how}");
         }
     }
 
-    /// A step to be done, and the token to go on with.
+    /// Describes a step to do, with the token for its output.
     pub(super) fn step(
         &self,
         owner: &Owner,
@@ -69,31 +69,32 @@ impl Desk {
         hints: Option<&Value>,
     ) -> Value {
         let token = Token { run, turn }.seal(&self.runs.keys, owner);
-        let mut told = json!({"runId": run, "status": "step", "isComplete": false, "token": token});
-        if let Some(shown) = Shown::of(hints) {
+        let mut response =
+            json!({"runId": run, "status": "step", "isComplete": false, "token": token});
+        if let Some(shown) = ShownStep::of(hints) {
             let asks_for = if shown.is_about_context { "context" } else { "output" };
-            told["step"] = json!({
+            response["step"] = json!({
                 "id": shown.step_id, "title": shown.title, "prompt": shown.prompt, "asksFor": asks_for,
             });
             if let Some(round) = shown.round {
-                told["step"]["round"] = round.into();
+                response["step"]["round"] = round.into();
             }
-            if let Some(refused) = shown.refused {
-                told["status"] = "refused".into();
-                told["issues"] = refused.issues.into();
-                told["suggestions"] = refused.suggestions.into();
+            if let Some(rejection) = shown.refused {
+                response["status"] = "refused".into();
+                response["issues"] = rejection.issues.into();
+                response["suggestions"] = rejection.suggestions.into();
             }
         }
-        told
+        response
     }
 }
 
-/// A run in a list.
+/// LibraryEntry of a run in a list.
 pub(super) fn listed_run(id: SessionId, session: &Session) -> Value {
-    let Record { workflow_id, name, version, steps, .. } = Record::of(session);
+    let RunRecord { workflow_id, name, version, steps, .. } = RunRecord::of(session);
     let open = session.open.as_ref();
     let is_confirmation = open.is_some_and(is_confirmation);
-    let shown = open.and_then(|asked| Shown::of(asked.prompt.ui.as_ref()));
+    let shown = open.and_then(|asked| ShownStep::of(asked.prompt.ui.as_ref()));
     let mut run = json!({
         "runId": id,
         "workflowId": workflow_id,
@@ -111,9 +112,9 @@ pub(super) fn listed_run(id: SessionId, session: &Session) -> Value {
     run
 }
 
-/// Says why a token that was used cannot be used with another output.
+/// Error for a used token that comes with a different output.
 pub(super) fn old_token(session: &Session, turn: usize) -> RpcError {
-    let shown = |asked: &Asked| Shown::of(asked.prompt.ui.as_ref());
+    let shown = |asked: &Asked| ShownStep::of(asked.prompt.ui.as_ref());
     let past = session.history.iter().map(|turn| &turn.asked).chain(&session.open).skip(turn);
     let mut past = past.filter(|asked| !is_confirmation(asked)).map(shown);
     let (this, next) = (past.next().flatten(), past.next().flatten());
@@ -152,7 +153,7 @@ pub(super) fn waits_for_person() -> RpcError {
     )
 }
 
-/// What an agent hears whose user has closed the question.
+/// Message to an agent whose user closed the confirmation without an answer.
 pub(super) const CLOSED: &str = "The user closed the question without an answer, and you cannot \
                                  give one. Call workflow_continue with the same token and output \
                                  to have them asked again.";
@@ -166,7 +167,7 @@ pub(super) fn unusable(reason: &str) -> String {
     )
 }
 
-/// Message to an agent whose client can ask the user, while the question is open.
+/// Message to an agent whose client can ask the user, while the prompt is open.
 const NOT_ANSWERED: &str = "A person has to confirm this step, and you cannot. Nobody has answered \
                             yet. Call workflow_continue with the same token and output to have the \
                             user asked again.";
@@ -178,7 +179,7 @@ pub(super) fn no_such_run() -> RpcError {
         .details("You have no run of this id. workflow_status lists yours.")
 }
 
-pub(super) fn refused(error: &EngineError) -> RpcError {
+pub(super) fn engine_error(error: &EngineError) -> RpcError {
     match error {
         EngineError::NotFound => no_such_run(),
         error => RpcError::new(fault::RUN_FAILED).details(error.to_string()),

@@ -1,17 +1,17 @@
-//! What a tool of this crate answers: JSON that is written once.
+//! Tool result of this crate: JSON encoded once.
 
 use mcp_flow_server::{Context, IntoToolOutput, Outcome, ToolOutput};
 use serde::Serialize;
 use serde_json::Value;
 
-/// The JSON of a result.
+/// Encoded result.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer(String);
+pub(crate) struct EncodedResult(String);
 
-impl Answer {
+impl EncodedResult {
     pub(crate) fn of(result: &(impl Serialize + ?Sized)) -> Self {
         let mut json = Vec::with_capacity(USUAL_LENGTH);
-        // Texts, numbers and lists of them can always be written, and JSON is text.
+        // Strings, numbers and lists of them can always be encoded, and JSON is UTF-8.
         let written = serde_json::to_writer(&mut json, result).ok();
         Self(written.and_then(|()| String::from_utf8(json).ok()).unwrap_or_default())
     }
@@ -21,7 +21,7 @@ impl Answer {
     }
 }
 
-impl IntoToolOutput for Answer {
+impl IntoToolOutput for EncodedResult {
     fn into_tool_output(self) -> ToolOutput {
         ToolOutput { structured: Some(self.value()), ..ToolOutput::text(self.0) }
     }
@@ -31,5 +31,5 @@ impl IntoToolOutput for Answer {
     }
 }
 
-/// About how long an answer is.
+/// Initial capacity.
 const USUAL_LENGTH: usize = 2 * 1024;
