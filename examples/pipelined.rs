@@ -1,5 +1,5 @@
-//! Calls `calculator.add` many times at once on a server that it spawns, and prints how many
-//! seconds that took. `benches client` measures it beside the official SDK's client.
+//! Calls `calculator.add` many times concurrently on a server that it spawns, and prints the elapsed
+//! seconds. `benches client` compares it with the client of the official SDK.
 //!
 //!     pipelined 10000 -- mcp-flow stdio
 

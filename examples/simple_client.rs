@@ -1,10 +1,10 @@
-//! A simple client: says what a server offers, and calls its tools.
+//! A simple client: lists what a server offers, and calls its tools.
 //!
 //!     cargo run --example simple_client -- http://127.0.0.1:4433/mcp
 //!     cargo run --example simple_client -- mcp-flow stdio
 //!
-//! A tool is called with the values that its schema gives as defaults or examples; one whose
-//! schema asks for more is only named.
+//! A tool is called with the defaults or examples of its schema; one that requires more is only
+//! listed.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ async fn run(arguments: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     outcome
 }
 
-/// Writes what the server offers, and what its tools return.
+/// Prints what the server offers, and the results of its tools.
 async fn show(client: &Client, out: &mut impl Write) -> Result<(), Box<dyn std::error::Error>> {
     let server = client.server().await?;
     let name = neutral::line(&server.implementation.name).into_owned();
@@ -61,7 +61,7 @@ async fn show(client: &Client, out: &mut impl Write) -> Result<(), Box<dyn std::
     Ok(())
 }
 
-/// What a schema says its properties could be.
+/// Returns the default or example of each property.
 fn examples(tool: &ToolDefinition) -> Map<String, Value> {
     let properties = tool.input_schema.get("properties").and_then(Value::as_object);
     let properties = properties.into_iter().flatten();

@@ -1,7 +1,6 @@
-// What every TypeScript client is put through, whatever its SDK calls things and whatever carries
-// its messages.
+// Scenario for every TypeScript client, independent of its SDK and transport.
 //
-// `call(params, options)` calls a tool; what is seen is entered into `report`.
+// `call(params, options)` calls a tool; results are stored in `report`.
 
 export const limits = { timeout: 20_000 };
 
@@ -17,7 +16,7 @@ export async function drive(client, call, report) {
     { onprogress: ({ progress }) => report.progress.push(progress) },
   );
 
-  // Progress may cross the cancel on its way, which an SDK complains about and the protocol allows.
+  // Progress may cross the cancel in transit, which the SDK warns about and the protocol allows.
   client.onerror = undefined;
   const abort = new AbortController();
   report.cancelled = await call(
@@ -28,7 +27,7 @@ export async function drive(client, call, report) {
     () => abort.signal.aborted,
   );
   report.sumAfterCancel = await call(addition);
-  // Over Streamable HTTP a session is ended by a request of its own.
+  // Over Streamable HTTP a session is ended by a request.
   await client.transport.terminateSession?.();
   await client.close();
 

@@ -1,4 +1,4 @@
-//! Logging in where nobody is there to: the page to consent on sends one back at once.
+//! OAuth login without a browser: the consent page redirects at once.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use mcp_flow::oauth::{Account, LoginSettings, OAuthError, TokenStore, UserAgent}
 use serde_json::Value;
 use url::Url;
 
-/// Whoever the context says one is; nobody in particular otherwise.
+/// Creates the account that the context describes, or an anonymous one.
 pub(crate) fn account(server: &str, context: &Value) -> Result<Account, OAuthError> {
     let member = |name: &str| context.get(name).and_then(Value::as_str).map(str::to_owned);
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
@@ -27,7 +27,7 @@ pub(crate) fn account(server: &str, context: &Value) -> Result<Account, OAuthErr
     Account::new(server, TokenStore::memory(), settings)
 }
 
-/// Follows where the page leads, and stops before going there.
+/// Follows the redirects of the consent page up to the redirect URI.
 #[derive(Debug)]
 struct Follower;
 
@@ -43,11 +43,14 @@ impl UserAgent for Follower {
             let request = Request::get(page.as_str()).body(Bytes::new());
             let answer = fetch.send(request.map_err(|error| error.to_string())?).await;
             let answer = answer.map_err(|error| error.to_string())?;
-            let place = answer.headers().get(LOCATION).and_then(|place| place.to_str().ok());
-            place.map(str::to_owned).ok_or_else(|| "the page sends nobody back".to_owned())
+            let location =
+                answer.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+            location
+                .map(str::to_owned)
+                .ok_or_else(|| "the consent page does not redirect".to_owned())
         })
     }
 }
 
-/// Where the suite expects to find a document about this client.
+/// URL at which the suite expects the client metadata document.
 const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";

@@ -1,10 +1,10 @@
-//! The client that the official conformance suite tries: does with a server all there is to do.
+//! Client for the official conformance suite: exercises every feature of a server.
 //!
 //!     everything_client http://127.0.0.1:3000/mcp
 //!
-//! `MCP_CONFORMANCE_CONTEXT` may say which tools to call with what; otherwise every tool is called
-//! with whatever its schema takes. A server that wants to know who is calling is told, as the context
-//! says or by a login that nobody has to attend (`login`).
+//! `MCP_CONFORMANCE_CONTEXT` may name the tools to call and their arguments; otherwise every tool is
+//! called with generated arguments. For a server that requires authentication, the client uses the
+//! credentials of the context or an OAuth login without a browser (`login`).
 
 mod login;
 
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 type Answer<'a> = std::pin::Pin<Box<dyn Future<Output = ElicitAnswer> + Send + 'a>>;
 
-/// Says yes to every form, and leaves every field as it is.
+/// Accepts every form, with its defaults.
 struct Agreeable;
 
 impl Person for Agreeable {
@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(outcome?)
 }
 
-/// What the suite says about the scenario.
+/// Reads the context of the scenario.
 fn context() -> Value {
     let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
     serde_json::from_str(&context).unwrap_or_default()
@@ -69,7 +69,7 @@ async fn everything(client: &Client) -> Result<(), Error> {
             for tool in &tools {
                 let called = client.call_tool(&tool.name, Value::Object(made_up(tool, &tools)));
                 match called.await {
-                    // What is made up need not make sense to the server.
+                    // The server need not accept generated arguments.
                     Ok(_) | Err(Error::Server(_)) => {}
                     Err(error) => return Err(error),
                 }
@@ -90,7 +90,8 @@ async fn everything(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// Arguments of the types a tool takes; where it takes a schema, that of its neighbour.
+/// Generates arguments of the types a tool accepts; for a schema as an argument, that of the next
+/// tool.
 fn made_up(tool: &ToolDefinition, tools: &[ToolDefinition]) -> Map<String, Value> {
     let properties = tool.input_schema.get("properties").and_then(Value::as_object);
     let properties = properties.into_iter().flatten();

@@ -1,9 +1,9 @@
-//! `all_prompts`: one question of every kind.
+//! `all_prompts`: one prompt of every type.
 
 use mcp_flow::prelude::*;
 use mcp_flow::question::{FileAnswer, choice, confirm, custom, date, file, number, text};
 
-/// A point, asked for by a question of its own.
+/// A point, asked for with a custom prompt.
 #[data]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
@@ -13,7 +13,7 @@ pub struct Point {
     pub y: f64,
 }
 
-/// What was answered.
+/// The answers.
 #[data]
 #[derive(Debug, PartialEq)]
 pub struct Answers {
@@ -27,13 +27,13 @@ pub struct Answers {
     pub number: f64,
     /// A day
     pub date: String,
-    /// How many bytes the file has, or where it is
+    /// Size of the file in bytes, or its path
     pub file: String,
     /// A point
     pub custom: Point,
 }
 
-/// Ask one question of every kind, and return the answers
+/// Ask one question of every type, and return the answers
 #[flow]
 pub async fn all_prompts(flow: Flow) -> FlowResult<Answers> {
     let word = flow.ask("text", text("A word in small letters").pattern("^[a-z]+$").length(3..=50));
@@ -58,5 +58,5 @@ pub async fn all_prompts(flow: Flow) -> FlowResult<Answers> {
     })
 }
 
-/// Known before the flow runs, so that a value given at the start can be checked there.
+/// Known before the flow runs, so that a value given at the start can be validated.
 const OPTIONS: [(&str, &str); 2] = [("a", "Option A"), ("b", "Option B")];

@@ -1,4 +1,4 @@
-//! `audio_tone`: sound sent while it is made, in numbered pieces of which some may be lost.
+//! `audio_tone`: audio in numbered datagrams, of which some may be lost.
 
 use std::f64::consts::TAU;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use mcp_flow::datagram::{AudioFormat, NotSupported};
 use mcp_flow::prelude::*;
 use tokio::time::{Instant, sleep_until};
 
-/// Play a tone: sound in pieces of 20 ms, as datagrams, over WebTransport only
+/// Play a tone: audio in pieces of 20 ms, as datagrams, over WebTransport only
 #[tool(category = "demonstration", read_only, open_world = false)]
 pub async fn audio_tone(
     context: &Context,
-    /// How high, in hertz: 440 if nothing is said
+    /// Frequency in hertz [default: 440]
     #[param(range = 20..=7000)]
     frequency: Option<u32>,
-    /// How long, in milliseconds: a second if nothing is said
+    /// Duration in milliseconds [default: 1000]
     #[param(range = 20..=60000)]
     duration: Option<u32>,
 ) -> Result<String, NotSupported> {
@@ -32,7 +32,7 @@ pub async fn audio_tone(
     Ok(format!("{sent} packets of sound were queued as datagrams; some may be lost on the way."))
 }
 
-/// One piece of a tone, from this sample on: 16 bits each, big-endian.
+/// Encodes one piece of a tone, starting at a sample: 16 bits each, big-endian.
 fn samples(frequency: f64, from: u32) -> Vec<u8> {
     let sample = |number: u32| {
         let turns = f64::from(number) * frequency / f64::from(RATE);
@@ -43,9 +43,9 @@ fn samples(frequency: f64, from: u32) -> Vec<u8> {
     (from..from + PIECE_SAMPLES).flat_map(sample).collect()
 }
 
-/// Samples in a second.
+/// Samples per second.
 const RATE: u32 = 16_000;
-/// How long a piece lasts, in milliseconds.
+/// Duration of a piece in milliseconds.
 const PIECE_TIME: u32 = 20;
 const PIECE_SAMPLES: u32 = RATE * PIECE_TIME / 1000;
 
@@ -53,12 +53,12 @@ const PIECE_SAMPLES: u32 = RATE * PIECE_TIME / 1000;
 mod tests {
     use super::{PIECE_SAMPLES, RATE, samples};
     use mcp_flow::{Revision, Server, tools};
-    use mcp_flow_testkit::memory;
+    use mcp_flow_testkit_fixture::memory;
     use serde_json::json;
 
-    /// WT-048: where there are no datagrams, the call says so.
+    /// WT-048: without datagrams, the call fails with a message.
     #[tokio::test]
-    async fn without_datagrams_there_is_no_sound() {
+    async fn without_datagrams_the_call_fails() {
         let server = Server::builder("test", "1").tools(tools![super::audio_tone]).build().unwrap();
         let mut peer = memory::connect(&server);
         peer.initialize(Revision::V2025_11_25).await;
@@ -71,7 +71,7 @@ mod tests {
     fn a_tone_goes_on_from_piece_to_piece() {
         let first = samples(f64::from(RATE) / 4.0, 0);
         assert_eq!(first.len(), 2 * PIECE_SAMPLES as usize);
-        // A quarter of a turn each: nothing, up, nothing, down.
+        // A quarter of a period each: zero, positive, zero, negative.
         let height = |sample: usize| i16::from_be_bytes([first[2 * sample], first[2 * sample + 1]]);
         assert_eq!((height(0), height(1), height(3)), (0, i16::MAX / 2, -(i16::MAX / 2)));
         assert_eq!(first, samples(f64::from(RATE) / 4.0, PIECE_SAMPLES));

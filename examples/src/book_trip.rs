@@ -1,42 +1,42 @@
-//! `book_trip`: questions that depend on earlier answers, and a step with an effect.
+//! `book_trip`: prompts that depend on earlier answers, and a step with a side effect.
 
 use mcp_flow::Date;
 use mcp_flow::prelude::*;
 use mcp_flow::question::{Choosable, choice, confirm, date, integer, text};
 use serde_json::Value;
 
-/// What the caller may know already. What it does not say is asked for.
+/// Arguments the caller may give. Missing ones are asked for.
 #[data]
 #[derive(Debug, Default)]
 pub struct BookTrip {
-    /// Where to
+    /// Destination
     pub city: Option<String>,
-    /// The day of departure, written YYYY-MM-DD
+    /// Day of departure, as YYYY-MM-DD
     pub day: Option<String>,
-    /// How many go
+    /// Number of travellers
     #[schemars(range(min = 1, max = 9))]
     pub travellers: Option<u8>,
-    /// The code of an offer, such as rail-1
+    /// Code of an offer, such as rail-1
     pub offer: Option<String>,
-    /// Whether to book
+    /// True to book
     pub sure: Option<bool>,
 }
 
-/// A trip that is booked.
+/// A booked trip.
 #[data]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Booking {
-    /// What to name when asking about it
+    /// Booking reference
     pub reference: String,
-    /// Where to
+    /// Destination
     pub city: String,
-    /// The day of departure
+    /// Day of departure
     pub day: String,
-    /// How many go
+    /// Number of travellers
     pub travellers: i64,
-    /// The offer that was taken
+    /// Code of the offer
     pub offer: String,
-    /// What it costs, in euros
+    /// Price in euros
     pub price: i64,
 }
 
@@ -50,7 +50,7 @@ pub async fn book_trip(flow: Flow, _: BookTrip) -> FlowResult<Booking> {
     flow.progress(3.0, STEPS, None);
     let travellers = flow.ask("travellers", integer("How many go?").range(1..=9)).await?;
 
-    // Looking something up has no effect, so it may happen again without harm.
+    // A lookup has no side effect, so it may run again.
     let offers = flow.lookup("search", || search(&city, day, travellers)).await?;
     flow.progress(4.0, STEPS, None);
     let offer = flow.ask("offer", choice("Which offer?", &offers)).await?;
@@ -61,7 +61,7 @@ pub async fn book_trip(flow: Flow, _: BookTrip) -> FlowResult<Booking> {
         return flow.decline("Nothing was booked");
     }
 
-    // This has an effect: it happens once, whatever becomes of the program meanwhile.
+    // A step has a side effect: it runs once, even if the program is restarted.
     let reference = flow.step_with_key("book", |key| book(key, offer.code.clone())).await?;
     flow.summary(format!("Booked as {reference}"));
     Ok(Booking {
@@ -74,7 +74,7 @@ pub async fn book_trip(flow: Flow, _: BookTrip) -> FlowResult<Booking> {
     })
 }
 
-/// Something that can be booked.
+/// An offer that can be booked.
 #[data]
 #[derive(Clone, Debug)]
 struct Offer {
@@ -93,7 +93,7 @@ impl Choosable for Offer {
     }
 }
 
-/// What there is depends on where, when and how many.
+/// Searches offers for a city, a day and a number of travellers.
 async fn search(city: &str, day: Date, travellers: i64) -> Result<Vec<Offer>, String> {
     let distance = i64::try_from(city.chars().count()).unwrap_or(0) * 11 + i64::from(day.day());
     let offer = |code: &str, name: &str, price: i64| Offer {
@@ -103,14 +103,14 @@ async fn search(city: &str, day: Date, travellers: i64) -> Result<Vec<Offer>, St
     };
     let mut offers =
         vec![offer("rail-1", "Night train", 40 + distance), offer("bus-1", "Coach", 19 + distance)];
-    // Small aircraft, so large parties do not fit.
+    // Small aircraft, so large groups do not fit.
     if travellers <= 4 {
         offers.push(offer("air-1", "Flight", 90 + 2 * distance));
     }
     Ok(offers)
 }
 
-/// Books, once for each key however often it is called.
+/// Books an offer, once for each idempotency key.
 async fn book(key: String, code: String) -> Result<String, String> {
     let number =
         key.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));

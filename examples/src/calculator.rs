@@ -1,11 +1,11 @@
 //! `calculator.*`: arithmetic on two numbers.
 //!
-//! The plainest tools there are: functions of numbers. They return at once, so they are `quick`.
+//! The simplest tools: functions of numbers. They return at once, so they are `quick`.
 
 use mcp_flow::prelude::*;
 use mcp_flow::{BadTool, IntoTools};
 
-/// All five operations.
+/// All five tools.
 pub fn tools() -> Result<Vec<Tool>, BadTool> {
     tools![add, subtract, multiply, divide, power].into_tools()
 }
@@ -73,9 +73,9 @@ pub fn power(
 mod tests {
     use super::{add, divide, multiply, power, subtract};
 
-    /// MCP-064, MCP-065: a tool is tested like the function it is.
+    /// MCP-064, MCP-065: a tool is tested like a function.
     #[test]
-    fn numbers_come_out_right() {
+    fn tools_return_numbers() {
         let results = [add(2.0, 3.0), subtract(2.0, 3.0), multiply(2.0, 3.0), power(2.0, 3.0)];
         assert_eq!(results, [5.0, -1.0, 6.0, 8.0]);
         assert_eq!(divide(1.0, 2.0), Ok(0.5));

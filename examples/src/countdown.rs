@@ -1,17 +1,17 @@
-//! `countdown`: work between two questions, with progress.
+//! `countdown`: work between two prompts, with progress.
 
 use std::time::Duration;
 
 use mcp_flow::prelude::*;
 use mcp_flow::question::{confirm, integer};
 
-/// How it went.
+/// Result of a countdown.
 #[data]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// From where it was counted
+    /// Start of the countdown
     pub from: i64,
-    /// Whether it was launched
+    /// True if it was launched
     pub launched: bool,
 }
 
@@ -22,7 +22,7 @@ pub async fn countdown(flow: Flow) -> FlowResult<Launch> {
     for left in (1..=from).rev() {
         let done = from - left;
         flow.progress(whole(done), whole(from), format!("{left}…"));
-        // A step, so that a countdown which is interrupted goes on where it was.
+        // A step, so that an interrupted countdown continues where it was.
         flow.step("tick", || async {
             tokio::time::sleep(TICK).await;
             Ok::<_, String>(())

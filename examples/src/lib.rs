@@ -1,14 +1,13 @@
-//! Example tools and prompts, real enough to copy from.
+//! Example tools, prompts and flows to copy from.
 //!
-//! Each module shows one thing: [`calculator`] plain functions and a failure with a name,
-//! [`wh40k`] optional arguments, enums, structured results and waiting, [`long_operation`]
-//! progress, [`audio_tone`] datagrams, [`read_file`] results of any size, [`prompts`](mod@prompts) a template and completed
-//! arguments. Flows ask: [`register`] two questions, [`book_trip`] what depends on earlier answers,
-//! [`all_prompts`] every kind there is, [`countdown`] works between its questions. `mcp-flow`
-//! serves all of them when nothing else is configured, and `simple_server.rs` beside this crate is
-//! the program that serves some and nothing more.
+//! Each module shows one feature: [`calculator`] plain functions and a named failure, [`wh40k`]
+//! optional arguments, enums, structured results and waiting, [`long_operation`] progress,
+//! [`audio_tone`] datagrams, [`read_file`] bulk results, [`prompts`](mod@prompts) a template and
+//! completed arguments. Flows: [`register`] has two prompts, [`book_trip`] prompts that depend on
+//! earlier answers, [`all_prompts`] every prompt type, [`countdown`] work between prompts.
+//! `mcp-flow` serves all of them by default; `simple_server.rs` beside this crate serves some.
 //!
-//! [`everything`] is not to be copied from: it is what the official conformance suite asks for.
+//! [`everything`] is not to be copied from: it has the fixtures of the official conformance suite.
 
 pub mod all_prompts;
 pub mod audio_tone;
@@ -26,7 +25,7 @@ use mcp_flow::{BadTool, IntoTools, OfferedFlow, Tool, flows, tools};
 
 pub use prompts::prompts;
 
-/// All of them that need nothing to work with.
+/// All tools without dependencies.
 pub fn tools() -> Result<Vec<Tool>, BadTool> {
     let long = tools![long_operation::long_operation, audio_tone::audio_tone];
     (calculator::tools(), wh40k::tools(), long).into_tools()

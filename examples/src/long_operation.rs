@@ -1,4 +1,4 @@
-//! `long_operation`: work that takes a while and says how far it has come.
+//! `long_operation`: long work with progress.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 pub async fn long_operation(context: &Context) -> String {
     let start = Instant::now();
     for step in 1..=STEPS {
-        // Counted from the start, so that a late step does not delay those after it.
+        // Relative to the start, so that a late step does not delay the next ones.
         sleep_until(start + STEP * step).await;
         let message = format!("step {step} of {STEPS}");
         context.progress(step.into(), Some(STEPS.into()), Some(&message));
@@ -24,7 +24,7 @@ const STEP: Duration = Duration::from_millis(100);
 #[cfg(test)]
 mod tests {
     use mcp_flow::{Revision, Server, tools};
-    use mcp_flow_testkit::memory;
+    use mcp_flow_testkit_fixture::memory;
     use serde_json::json;
     use std::time::Duration;
 
@@ -33,7 +33,7 @@ mod tests {
     async fn every_step_is_reported() {
         let server =
             Server::builder("test", "1").tools(tools![super::long_operation]).build().unwrap();
-        let mut peer = memory::connect(&server).patience(Duration::from_secs(3600));
+        let mut peer = memory::connect(&server).timeout(Duration::from_secs(3600));
         peer.initialize(Revision::V2025_11_25).await;
         let params = json!({"name": "long_operation", "_meta": {"progressToken": 7}});
         let id = peer.ask("tools/call", params);

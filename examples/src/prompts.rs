@@ -1,16 +1,16 @@
-//! Prompts: a template, and a function whose arguments are completed.
+//! MCP prompts: a template, and a function with argument completion.
 
 use mcp_flow::completion::Resolved;
 use mcp_flow::prelude::*;
 use mcp_flow::prompt::Argument;
 use mcp_flow::{BadPrompt, IntoPrompts};
 
-/// All of them.
+/// All prompts.
 pub fn prompts() -> Result<Vec<Prompt>, BadPrompt> {
     (analyze_data(), prompts![code_review]).into_prompts()
 }
 
-/// `analyze_data`: nothing but a text with a place to fill in.
+/// `analyze_data`: a text with one placeholder.
 fn analyze_data() -> Result<Prompt, BadPrompt> {
     Prompt::builder("analyze_data")
         .title("Analyze data")
@@ -24,13 +24,13 @@ fn analyze_data() -> Result<Prompt, BadPrompt> {
 pub fn code_review(
     /// The code to review
     code: String,
-    /// What it is written in
+    /// Programming language
     #[param(complete = languages)]
     language: Option<String>,
-    /// What it is built with
+    /// Framework
     #[param(complete = frameworks)]
     framework: Option<String>,
-    /// What to look for
+    /// Focus of the review
     #[param(default = Focus::Everything)]
     focus: Focus,
 ) -> Vec<PromptMessage> {
@@ -48,18 +48,18 @@ pub fn code_review(
     ]
 }
 
-/// What a review looks for
+/// Focus of a review
 #[data]
 #[derive(Debug, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Focus {
-    /// All of it
+    /// Everything
     Everything,
-    /// What is wrong
+    /// Bugs
     Bugs,
-    /// What is hard to read
+    /// Style
     Style,
-    /// What is dangerous
+    /// Security
     Security,
 }
 
@@ -67,7 +67,7 @@ fn languages(_: &Context, partial: &str, _: &Resolved) -> Vec<String> {
     beginning_with(partial, FRAMEWORKS.iter().map(|(language, _)| *language))
 }
 
-/// Those of the language, if it is settled.
+/// Completes the frameworks of the language, if it is given.
 fn frameworks(_: &Context, partial: &str, settled: &Resolved) -> Vec<String> {
     let language = settled.get("language");
     let fitting = FRAMEWORKS.iter().filter(|(one, _)| language.is_none_or(|wanted| *one == wanted));
@@ -89,12 +89,12 @@ const FRAMEWORKS: [(&str, &[&str]); 4] = [
 mod tests {
     use super::{Focus, code_review, prompts};
     use mcp_flow::{Revision, Server};
-    use mcp_flow_testkit::memory;
+    use mcp_flow_testkit_fixture::memory;
     use serde_json::json;
 
-    /// A prompt is tested like the function it is.
+    /// A prompt is tested like a function.
     #[test]
-    fn a_review_says_what_it_is_about() {
+    fn a_review_names_its_focus() {
         let messages = code_review("x = 1".into(), Some("python".into()), None, Focus::Bugs);
         let said = format!("{messages:?}");
         assert!(said.contains("in python. Tell me bugs only") && said.contains("x = 1"), "{said}");

@@ -1,4 +1,4 @@
-//! `read_file`: a result of any size, which travels as the connection can carry it.
+//! `read_file`: a bulk result of any size, delivered inline or by a side channel.
 
 use std::io;
 
@@ -6,19 +6,19 @@ use mcp_flow::files::Roots;
 use mcp_flow::prelude::*;
 use mcp_flow::{BadTool, Bulk, IntoTools};
 
-/// Reads files of some directories, and of nothing else.
+/// Reads files of given directories only.
 #[derive(Debug)]
 pub struct Files {
     roots: Roots,
 }
 
 impl Files {
-    /// Reads files of these directories.
+    /// Creates the tool's directories.
     pub fn new(roots: Roots) -> Self {
         Self { roots }
     }
 
-    /// The tool.
+    /// Builds the tool.
     pub fn tools(self) -> Result<Vec<Tool>, BadTool> {
         self.into_tools()
     }
@@ -30,7 +30,7 @@ impl Files {
     #[tool(category = "files", read_only, open_world = false)]
     fn read_file(
         &self,
-        /// Where it is within the directory; a slash at the beginning means the directory itself
+        /// Path within the directory; a leading slash means the directory itself
         path: String,
     ) -> Result<Bulk, Failure> {
         self.roots.open(&path).map_err(|error| match error.kind() {
@@ -51,7 +51,7 @@ mod tests {
     use super::Files;
     use mcp_flow::files::Roots;
     use mcp_flow::{Revision, Server};
-    use mcp_flow_testkit::memory;
+    use mcp_flow_testkit_fixture::memory;
     use serde_json::json;
 
     /// MCP-079, PAT-021: text as text, bytes as bytes, and nothing outside.

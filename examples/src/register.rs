@@ -1,26 +1,26 @@
-//! `register`: two questions, one of them with a rule.
+//! `register`: two prompts, one of them with a validation rule.
 
 use mcp_flow::prelude::*;
 use mcp_flow::question::text;
 
-/// Someone who has registered.
+/// A registered person.
 #[data]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Registration {
-    /// Their name
+    /// Name
     pub name: String,
-    /// Where to write to them
+    /// Email address
     pub email: String,
 }
 
-/// What the caller may know already. What it does not say is asked for.
+/// Arguments the caller may give. Missing ones are asked for.
 #[data]
 #[derive(Debug, Default)]
 pub struct Register {
-    /// Their name
+    /// Name
     #[schemars(length(min = 1, max = 100))]
     pub name: Option<String>,
-    /// Where to write to them
+    /// Email address
     #[schemars(regex(pattern = EMAIL))]
     pub email: Option<String>,
 }
@@ -38,5 +38,5 @@ pub async fn register(flow: Flow, _: Register) -> FlowResult<Registration> {
     Ok(Registration { name, email })
 }
 
-/// Good enough to catch slips; whether mail arrives is for mail to show.
+/// Catches typos; only a delivered mail proves an address.
 const EMAIL: &str = r"^[^@\s]+@[^@\s]+\.[^@\s]+$";

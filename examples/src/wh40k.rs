@@ -1,7 +1,7 @@
 //! `wh40k.*`: three tools from the grim darkness of the far future.
 //!
-//! Arguments with defaults, an argument that is one of a few words, results that programs can
-//! read, and a tool that waits. A `seed` makes what is random repeat.
+//! Arguments with defaults, an enum argument, structured results, and a tool that waits. A `seed`
+//! makes random results reproducible.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use fastrand::Rng;
 use mcp_flow::prelude::*;
 use mcp_flow::{BadTool, IntoTools};
 
-/// All three.
+/// All three tools.
 pub fn tools() -> Result<Vec<Tool>, BadTool> {
     tools![inquisitor_name, roll_dice, battle_simulation].into_tools()
 }
@@ -24,10 +24,10 @@ pub fn tools() -> Result<Vec<Tool>, BadTool> {
     open_world = false
 )]
 pub fn inquisitor_name(
-    /// Whether to say the title and the ordo, too
+    /// True to include title and ordo
     #[param(default = true)]
     include_title: bool,
-    /// Gives the same name every time
+    /// Seed for a reproducible name
     seed: Option<u64>,
 ) -> String {
     let mut random = random(seed);
@@ -36,32 +36,32 @@ pub fn inquisitor_name(
     if include_title { format!("Inquisitor {name} of the Ordo {ordo}") } else { name }
 }
 
-/// What a roll of dice is for
+/// Purpose of a roll
 #[data]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
-    /// Whether attacks hit: 3 or more
+    /// Attacks hit on 3 or more
     #[default]
     Hit,
-    /// Whether hits wound: 4 or more
+    /// Hits wound on 4 or more
     Wound,
-    /// Whether armour holds: 3 or more
+    /// Armour saves on 3 or more
     Save,
 }
 
-/// How a roll of dice came out
+/// Result of a roll
 #[data]
 #[derive(Debug)]
 #[serde(rename_all = "camelCase")]
 pub struct Roll {
-    /// Each die, in the order they fell
+    /// Each die, in order
     pub rolls: Vec<u32>,
-    /// Their sum
+    /// Sum
     pub total: u32,
-    /// How many did what they were rolled for
+    /// Number of successes
     pub successes: usize,
-    /// What it means on the battlefield
+    /// Meaning on the battlefield
     pub flavor_text: String,
 }
 
@@ -75,16 +75,16 @@ pub struct Roll {
     open_world = false
 )]
 pub fn roll_dice(
-    /// How many dice to roll
+    /// Number of dice
     #[param(default = 1, range = 1..=100)]
     dice_count: u32,
-    /// How many sides each of them has
+    /// Sides of each die
     #[param(default = 6, range = 2..=100)]
     dice_sides: u32,
-    /// What they are rolled for
+    /// Purpose of the roll
     #[param(default)]
     flavor: Purpose,
-    /// Gives the same dice every time
+    /// Seed for reproducible dice
     seed: Option<u64>,
 ) -> Roll {
     let mut random = random(seed);
@@ -99,18 +99,18 @@ pub fn roll_dice(
     Roll { total: rolls.iter().sum(), rolls, successes, flavor_text }
 }
 
-/// How a battle ended
+/// Result of a battle
 #[data]
 #[derive(Debug)]
 #[serde(rename_all = "PascalCase")]
 pub struct BattleResult {
-    /// Who fought for the Imperium
+    /// Imperial force
     pub imperial_force: String,
-    /// Whom they fought
+    /// Enemy force
     pub enemy_force: String,
-    /// Whether the Imperium won
+    /// True if the Imperium won
     pub is_imperial_victory: bool,
-    /// What happened
+    /// Report
     pub battle_report: String,
 }
 
@@ -123,16 +123,16 @@ pub struct BattleResult {
     open_world = false
 )]
 pub async fn battle_simulation(
-    /// Imperial force; one is chosen if this is empty
+    /// Imperial force; random if empty
     #[param(default = "", length = ..=200)]
     imperial_force: String,
-    /// Enemy force; one is chosen if this is empty
+    /// Enemy force; random if empty
     #[param(default = "", length = ..=200)]
     enemy_force: String,
-    /// Gives the same battle every time
+    /// Seed for a reproducible battle
     seed: Option<u64>,
 ) -> BattleResult {
-    // Many battles can be fought at the same time: waiting costs no thread.
+    // Many battles can run concurrently: waiting needs no thread.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let mut random = random(seed);
     let imperial_force = given_or(imperial_force, &mut random, &IMPERIAL_FORCES);
@@ -178,17 +178,17 @@ const BATTLEFIELDS: [&str; 4] = [
 mod tests {
     use super::{Purpose, battle_simulation, inquisitor_name, roll_dice};
 
-    /// MCP-066: a name that repeats with its seed.
+    /// MCP-066: a seed makes the name reproducible.
     #[test]
-    fn a_seeded_name_repeats() {
+    fn a_seed_reproduces_the_name() {
         assert!(!inquisitor_name(true, None).is_empty());
         assert_eq!(inquisitor_name(true, Some(40_000)), inquisitor_name(true, Some(40_000)));
         assert!(!inquisitor_name(false, Some(1)).contains("Inquisitor"));
     }
 
-    /// MCP-067: as many dice as asked for, each within its sides.
+    /// MCP-067: the requested number of dice, each within its sides.
     #[test]
-    fn dice_fall_within_their_sides() {
+    fn dice_stay_within_their_sides() {
         for (count, sides) in [(1, 6), (100, 2), (30, 20)] {
             let roll = roll_dice(count, sides, Purpose::Wound, None);
             assert_eq!(roll.rolls.len(), count as usize);
@@ -198,9 +198,9 @@ mod tests {
         }
     }
 
-    /// MCP-068: two battles at once take as long as one, and the report names both forces.
+    /// MCP-068: two concurrent battles take as long as one, and the report names both forces.
     #[tokio::test(start_paused = true)]
-    async fn battles_are_fought_at_the_same_time() {
+    async fn battles_run_concurrently() {
         let start = tokio::time::Instant::now();
         let battle = || battle_simulation("Guard".into(), String::new(), Some(7));
         let (first, second) = tokio::join!(battle(), battle());

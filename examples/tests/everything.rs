@@ -1,20 +1,21 @@
-//! What the official conformance suite tries over Streamable HTTP, tried over everything else.
+//! The fixtures of the official conformance suite over every transport but Streamable HTTP.
 
 use std::net::SocketAddr;
 
 use mcp_flow::{ConnectionInfo, Revision, Server};
 use mcp_flow_examples::everything;
-use mcp_flow_testkit::{Peer, lines, memory, sse, websocket};
+use mcp_flow_testkit::{Peer, lines, sse, websocket};
+use mcp_flow_testkit_fixture::memory;
 use serde_json::{Value, json};
 
 #[tokio::test]
 async fn everything_is_served_in_memory() {
-    converse(async |server| memory::connect(server)).await;
+    run_scenario(async |server| memory::connect(server)).await;
 }
 
 #[tokio::test]
 async fn everything_is_served_over_stdio() {
-    converse(async |server| {
+    run_scenario(async |server| {
         let (ours, theirs) = tokio::io::duplex(100);
         let connection = server.connect(ConnectionInfo::new("stdio")).unwrap();
         tokio::spawn(async move {
@@ -30,16 +31,16 @@ async fn everything_is_served_over_stdio() {
 
 #[tokio::test]
 async fn everything_is_served_over_sse() {
-    converse(async |server| sse::connect(serve(server).await, async {}).await).await;
+    run_scenario(async |server| sse::connect(serve(server).await, async {}).await).await;
 }
 
 #[tokio::test]
 async fn everything_is_served_over_websocket() {
-    converse(async |server| websocket::connect(serve(server).await, async {}).await).await;
+    run_scenario(async |server| websocket::connect(serve(server).await, async {}).await).await;
 }
 
-/// MCP-020: the same conversation, whatever carries it, at every revision there is.
-async fn converse(connect: impl AsyncFn(&Server) -> Peer) {
+/// MCP-020: the same exchange over each transport, at every revision.
+async fn run_scenario(connect: impl AsyncFn(&Server) -> Peer) {
     for revision in Revision::handshake() {
         let server = everything::server().build().unwrap();
         let mut peer = connect(&server).await;
@@ -54,7 +55,7 @@ async fn converse(connect: impl AsyncFn(&Server) -> Peer) {
     }
 }
 
-/// MCP-016, MCP-078, MCP-080, MCP-082: what is there is listed.
+/// MCP-016, MCP-078, MCP-080, MCP-082: everything is listed.
 async fn lists_are_complete(peer: &mut Peer) {
     for (method, list, name) in [
         ("tools/list", "tools", "test_simple_text"),
@@ -92,7 +93,7 @@ async fn contents_are_as_described(peer: &mut Peer) {
     assert_eq!(peer.next().await["id"], id);
 }
 
-/// MCP-005: the client is asked, and what it says comes back.
+/// MCP-005: the client is asked, and its answer is returned.
 async fn questions_are_asked(peer: &mut Peer) {
     let id = peer.ask(
         "tools/call",

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// MCP-096: the simple client connects to a server, names its tools and shows what they return.
+/// MCP-096: the simple client connects to a server, lists its tools and prints their results.
 #[test]
 fn the_simple_client_calls_the_simple_server() {
     // Tests are built into `deps`, examples beside it.

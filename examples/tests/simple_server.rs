@@ -1,4 +1,4 @@
-//! The example program, started as a user starts it.
+//! The example server, started as a user starts it.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ async fn the_simple_server_lists_eight_tools() {
     assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 8);
 }
 
-/// MCP-095: by an option it serves HTTP+SSE, where the same tools are.
+/// MCP-095: with an option it serves the same tools over HTTP+SSE.
 #[tokio::test]
 async fn the_simple_server_lists_eight_tools_over_sse() {
     let mut child = Command::new(program())

@@ -1,4 +1,4 @@
-// Opens a WebTransport session in Chromium and prints what a page sees of it as one line of JSON.
+// Opens a WebTransport session in Chromium and prints a report of the page as one line of JSON.
 //
 // usage: client.mjs HTTP-URL WEBTRANSPORT-URL CERTIFICATE-HASH FILE
 //

@@ -1,4 +1,4 @@
-"""Drives a server with the Python SDK and prints what it saw as one line of JSON.
+"""Drives a server with the Python SDK and prints a report as one line of JSON.
 
 usage: client.py ERA stdio PROGRAM [ARGUMENT...]
        client.py ERA (mcp | sse) URL

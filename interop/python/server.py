@@ -1,4 +1,4 @@
-"""A server for our client to try: made with the official Python SDK, or with FastMCP.
+"""A server for tests of our client: made with the official Python SDK, or with FastMCP.
 
 Called with who makes it and how it is reached: `official stdio`, `fastmcp http`.
 """

@@ -34,7 +34,7 @@ from aioquic.quic.events import (
 )
 from cryptography.hazmat.primitives.serialization import Encoding
 
-# How long anything may take. It bounds what hangs; all of it is done in a moment.
+# Time limit for any operation, to catch hangs.
 LIMIT = 20
 
 PROGRESS, AUDIO, LOG = 1, 2, 3
@@ -43,7 +43,7 @@ CLOSE_SESSION = 0x2843
 
 @dataclass
 class Stream:
-    """An execution stream, as far as it has come."""
+    """An execution stream with the data received so far."""
 
     data: bytearray = field(default_factory=bytearray)
     ended: bool = False
@@ -51,7 +51,7 @@ class Stream:
 
     @property
     def header(self) -> tuple[int, int] | None:
-        """The request and the tag, once all eight bytes are there."""
+        """Request id and tag, once all eight bytes have arrived."""
         return struct.unpack(">II", self.data[:8]) if len(self.data) >= 8 else None
 
     @property
@@ -89,10 +89,10 @@ class Session(QuicConnectionProtocol):
         self._capsules = bytearray()
         self._changed = asyncio.Event()
 
-    # What a client does.
+    # Client operations.
 
     async def open(self, authority: str, path: str, origin: str | None) -> int:
-        """Asks for a session and gives the status of the answer."""
+        """Requests a session and returns the status of the response."""
         self._session = self._quic.get_next_available_stream_id()
         headers = {":method": "CONNECT", ":scheme": "https", ":authority": authority}
         headers |= {":path": path, ":protocol": "webtransport"}
@@ -107,7 +107,7 @@ class Session(QuicConnectionProtocol):
         return self.status
 
     def write(self, data: bytes) -> None:
-        """Writes bytes on the control stream, whatever they are."""
+        """Writes raw bytes on the control stream."""
         self._quic.send_stream_data(self._control, data)
         self.transmit()
 
@@ -121,7 +121,7 @@ class Session(QuicConnectionProtocol):
         self.send({"jsonrpc": "2.0", "method": method} | ({"params": params} if params else {}))
 
     def ask(self, method: str, params: dict | None = None) -> int:
-        """Sends a request and gives its id."""
+        """Sends a request and returns its id."""
         self.number += 1
         message = {"jsonrpc": "2.0", "id": self.number, "method": method}
         self.send(message | ({} if params is None else {"params": params}))
@@ -133,7 +133,7 @@ class Session(QuicConnectionProtocol):
         return self.inbox.pop(0)
 
     async def answer(self, id: int | None) -> dict:
-        """The response to a request; notifications that come before it are kept."""
+        """The response to a request; earlier notifications are kept."""
 
         def found():
             return next((m for m in self.inbox if "method" not in m and m["id"] == id), None)
@@ -148,7 +148,7 @@ class Session(QuicConnectionProtocol):
         return response
 
     async def notice(self, method: str) -> dict:
-        """The params of the next notification of a method, which may be there already."""
+        """The params of the next notification of a method, which may have arrived already."""
 
         def found():
             every = self.notices + self.inbox
@@ -171,7 +171,7 @@ class Session(QuicConnectionProtocol):
         return self.ask("tools/call", {"name": tool, "arguments": arguments} | meta)
 
     async def initialize(self, *encodings: str, **transport) -> dict:
-        """Does the handshake and gives what the server says of the transport."""
+        """Performs the handshake and returns the transport parameters of the server."""
         offered = {"type": "mcp-flow", "version": "0.1", "encodings": list(encodings)}
         params = {"protocolVersion": "2025-11-25", "capabilities": {}}
         params["clientInfo"] = {"name": "aioquic", "version": "1"}
@@ -196,7 +196,7 @@ class Session(QuicConnectionProtocol):
         return next((s for s in self.streams.values() if s.header == (request, tag)), None)
 
     async def stream(self, request: int, tag: int) -> Stream:
-        """A stream, once it has ended in one way or the other."""
+        """A stream, once it has ended or was reset."""
         def is_over():
             stream = self.stream_of(request, tag)
             return stream and (stream.ended or stream.reset is not None)
@@ -205,7 +205,7 @@ class Session(QuicConnectionProtocol):
         return self.stream_of(request, tag)
 
     async def until(self, condition) -> None:
-        """Waits until something has happened, which must be while the session lasts."""
+        """Waits for a condition; fails if the session ends before."""
 
         async def wait():
             while True:
@@ -223,7 +223,7 @@ class Session(QuicConnectionProtocol):
         """Waits until the server has closed the session."""
         await self.until(lambda: self.closing is not None or self.ended)
 
-    # What comes from the server.
+    # Events from the server.
 
     def quic_event_received(self, event) -> None:
         try:
@@ -303,7 +303,7 @@ def encode(message: object, encoding: str) -> bytes:
 
 
 def decode(body: bytes, encoding: str) -> object:
-    """Reads a message, which has to be one in this encoding and nothing after it."""
+    """Decodes a message in this encoding, without trailing bytes."""
     try:
         if encoding == "json":
             return json.loads(body.decode())
@@ -313,14 +313,14 @@ def decode(body: bytes, encoding: str) -> object:
         assert rest.tell() == len(body), body.hex()
     except (ValueError, cbor2.CBORError) as error:
         raise AssertionError(f"not {encoding}: {error}: {body!r}") from error
-    # Both encodings carry the same messages, so a message has only what JSON can say.
+    # Both encodings carry the same messages, so only JSON types are allowed.
     assert json.loads(json.dumps(message, allow_nan=False)) == message, message
     return message
 
 
 @asynccontextmanager
 async def connected(url: str, certificate: str, protocols: tuple[str, ...] = ("h3",)):
-    """Connects to a server whose certificate has this SHA-256 hash, and asks for nothing yet."""
+    """Connects to a server whose certificate has this SHA-256 fingerprint."""
     place = urlsplit(url)
     configuration = QuicConfiguration(
         is_client=True,
@@ -339,7 +339,7 @@ async def connected(url: str, certificate: str, protocols: tuple[str, ...] = ("h
 
 @asynccontextmanager
 async def opened(url: str, certificate: str, origin: str | None = None):
-    """A session whose control stream is open, and on which nothing was said yet."""
+    """A session with an open control stream, before the handshake."""
     place = urlsplit(url)
     async with connected(url, certificate) as session:
         status = await session.open(place.netloc, place.path, origin)

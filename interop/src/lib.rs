@@ -1,9 +1,9 @@
-//! What the tests here share: the program under test, and a way to run the clients of other makers
-//! against it.
+//! Shared by the interoperability tests: the program under test, and running the clients of other
+//! vendors against it.
 //!
-//! A client is a script in a folder beside this one. Over stdio it starts the program itself, as any
-//! host would; over HTTP it is told where the program is. It prints what it saw, and the tests judge
-//! that. `./install` installs what scripts need.
+//! A client is a script in a directory beside this one. Over stdio it starts the program itself, like
+//! any host; over HTTP it gets a URL. It prints a report, which the tests check. `./install` installs
+//! the dependencies of the scripts.
 
 #![allow(clippy::panic, reason = "a test fails by panicking")]
 
@@ -19,6 +19,5 @@ pub use served::{Served, start};
 
 use std::time::Duration;
 
-/// How long any client may take. It bounds what hangs: all of them are done in a few seconds, and in a
-/// few minutes on a machine that has much else to do.
+/// Time limit for a client. It catches hangs: clients take seconds, or minutes on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(300);

@@ -6,12 +6,12 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-/// How the program is started. With one place for calls, a call after a cancelled one is answered
-/// only if the cancel really stopped the work.
+/// Arguments of the program. With one permit, a call after a cancelled one is answered only if the
+/// cancel really stopped the work.
 pub const ARGUMENTS: [&str; 6] =
     ["stdio", "--diagnostics", "--max-concurrency", "1", "--store", "memory:"];
 
-/// The program that `MCP_FLOW` names, or else one built here and now.
+/// Path of the program: `MCP_FLOW`, or built now.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -20,8 +20,7 @@ pub fn program() -> &'static Path {
     })
 }
 
-/// The example that `MCP_FLOW_EVERYTHING` names, or else one built here and now: it serves what the
-/// conformance suite asks for.
+/// Path of the example server for the conformance suite: `MCP_FLOW_EVERYTHING`, or built now.
 pub fn everything() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -31,7 +30,7 @@ pub fn everything() -> &'static Path {
     })
 }
 
-/// The example client that `MCP_FLOW_EVERYTHING_CLIENT` names, or else one built here and now.
+/// Path of the example client: `MCP_FLOW_EVERYTHING_CLIENT`, or built now.
 pub fn everything_client() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -41,7 +40,7 @@ pub fn everything_client() -> &'static Path {
     })
 }
 
-/// Cargo hands a package the path of its own programs only, so these have to be asked for.
+/// Cargo gives a package the path of its own programs only, so these are built explicitly.
 fn build(what: &[&str]) -> PathBuf {
     let output = Command::new(env!("CARGO"))
         .args(["build", "--locked"])

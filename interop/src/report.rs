@@ -1,34 +1,34 @@
-//! What a client saw.
+//! Report of a client.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What the scripts print, the same for all of them.
+/// Output of the scripts, the same for all of them.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Report {
-    /// The revision agreed on.
+    /// Negotiated revision.
     pub revision: String,
-    /// The names of all tools listed.
+    /// Names of all tools.
     pub tools: Vec<String>,
-    /// The result of adding 2 and 3.
+    /// Result of adding 2 and 3.
     pub sum: Value,
-    /// The result of a tool that fails.
+    /// Result of a failing tool.
     pub failure: Value,
-    /// The code of the error that calling an unknown tool gives.
+    /// Error code for an unknown tool.
     pub unknown: i64,
-    /// The progress reported during a call of 300 ms.
+    /// Progress reported during a call of 300 ms.
     pub progress: Vec<f64>,
-    /// Whether cancelling a call of a minute ended it.
+    /// True if cancelling a call of a minute ended it.
     pub cancelled: bool,
-    /// The result of adding 2 and 3 after that.
+    /// Result of adding 2 and 3 after that.
     pub sum_after_cancel: Value,
-    /// What the SDK found wrong with what the server sent.
+    /// Problems the SDK found with the server.
     pub complaints: Vec<String>,
 }
 
 impl Report {
-    /// Panics unless the client saw what every client should see.
+    /// Panics unless the report is what every client should see.
     pub fn check(&self, revision: &str) {
         assert_eq!(self.revision, revision);
         assert_eq!(self.complaints, [""; 0]);
@@ -48,7 +48,7 @@ impl Report {
     }
 }
 
-/// Panics unless progress was reported more than once, and each time there was more of it.
+/// Panics unless progress was reported more than once, and rises.
 pub fn rises(progress: &[f64]) {
     assert!(progress.len() >= 2, "{progress:?}");
     assert!(progress.is_sorted_by(|earlier, later| earlier < later), "{progress:?}");

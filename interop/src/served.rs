@@ -20,13 +20,13 @@ pub struct Served {
 }
 
 impl Served {
-    /// Starts the program and waits until it says where it is. As over stdio, there is one place
-    /// for the calls of a session.
+    /// Starts the program and waits until it reports its addresses. As over stdio, a session has
+    /// one permit.
     pub async fn start() -> Self {
         Self::with(["--max-concurrency", "1"]).await
     }
 
-    /// Starts the program with further arguments and waits until it says where it is.
+    /// Starts the program with further arguments and waits until it reports its addresses.
     pub async fn with(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         let mut command = Command::new(program());
         command.args(["serve", "--listen", "127.0.0.1:0", "--json", "--store", "memory:"]);
@@ -37,12 +37,12 @@ impl Served {
         Self { child, places }
     }
 
-    /// The address of `mcp`, `sse`, `websocket`, `webtransport` or plain `http`.
+    /// Returns the URL of `mcp`, `sse`, `websocket`, `webtransport` or plain `http`.
     pub fn url(&self, kind: &str) -> &str {
         self.place(kind)
     }
 
-    /// The SHA-256 hash of the certificate that WebTransport is served with.
+    /// Returns the SHA-256 fingerprint of the WebTransport certificate.
     pub fn certificate_hash(&self) -> &str {
         self.place("certificateHash")
     }
@@ -51,29 +51,29 @@ impl Served {
         self.places[kind].as_str().unwrap_or_else(|| panic!("no {kind} in {}", self.places))
     }
 
-    /// Waits until every client has ended its session, then does as [`stop`](Self::stop).
+    /// Waits until every client has ended its session, then [stops](Self::stop) the program.
     pub async fn end(self) {
         self.until_all_have_left().await;
         self.stop().await;
     }
 
-    /// Ends the program, and panics unless it ends well and had nothing to complain about.
+    /// Stops the program, and panics unless it exits with 0 and logged no errors.
     pub async fn stop(mut self) {
         let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        kill_process(id.expect("it runs"), Signal::TERM).expect("it can be told to end");
+        kill_process(id.expect("it runs"), Signal::TERM).expect("SIGTERM can be sent");
         let mut complaints = String::new();
         let mut errors = self.child.stderr.take().expect("it is piped");
         let (ended, read) = timeout(LIMIT, async {
             tokio::join!(self.child.wait(), errors.read_to_string(&mut complaints))
         })
         .await
-        .expect("the program ends when told to");
+        .expect("the program exits after SIGTERM");
         read.expect("complaints can be read");
         let code = ended.ok().as_ref().and_then(ExitStatus::code);
         assert!(code == Some(0) && complaints.is_empty(), "ended with {code:?}: {complaints}");
     }
 
-    /// Sessions are gone because clients ended them, not because they will be forgotten one day.
+    /// Sessions must be ended by clients, not by a timeout.
     async fn until_all_have_left(&self) {
         let left = async {
             loop {
@@ -101,7 +101,7 @@ impl Served {
     }
 }
 
-/// Starts a program that prints one line when it is ready, and gives that line.
+/// Starts a program that prints one line when it is ready, and returns that line.
 pub async fn start(command: &mut Command) -> (Child, String) {
     let mut child = command
         .stdin(Stdio::null())
@@ -117,7 +117,7 @@ pub async fn start(command: &mut Command) -> (Child, String) {
         .unwrap_or_else(|_| panic!("not ready within {LIMIT:?}: {command:?}"))
         .expect("what it prints can be read");
     if line.is_empty() {
-        // It closed its output, so it has ended or is about to: a port in use, a full disk.
+        // It closed its output, so it has exited or is about to: a port in use, a full disk.
         let ended = timeout(LIMIT, child.wait_with_output()).await;
         panic!("not ready, but ended: {command:?}: {ended:#?}");
     }

@@ -1,10 +1,10 @@
-//! Chromium, as the page of a host in a browser would use the server.
+//! Chromium as a client, from a page.
 
 use interop::{Served, node, rises, run};
 use serde_json::json;
 
-/// WT-009, WT-019, WT-025, WT-050, WT-051, WT-055, WT-062 to WT-065, WT-068: by the hash of the
-/// certificate and by no other, with a stream, datagrams and a polite end.
+/// WT-009, WT-019, WT-025, WT-050, WT-051, WT-055, WT-062 to WT-065, WT-068: a page connects by the
+/// fingerprint of the certificate and by no other, with a stream, datagrams and a clean close.
 #[tokio::test]
 async fn a_page_in_chromium_is_served_by_webtransport() {
     let folder = tempfile::tempdir().expect("a directory to read files from");
@@ -15,7 +15,7 @@ async fn a_page_in_chromium_is_served_by_webtransport() {
     let mut client = node("browser/client.mjs");
     client.args([served.url("http"), served.url("webtransport"), served.certificate_hash()]);
     let outcome = run(client.arg(file)).await;
-    // Chromium's own complaints about its surroundings are not about the server.
+    // Chromium's own errors about its environment are not about the server.
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
     let seen = outcome.json();
 

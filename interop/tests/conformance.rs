@@ -7,29 +7,29 @@ use interop::{everything, node, run, start};
 use serde_json::Value;
 use tokio::process::Command;
 
-/// MCP-006, MCP-016, MCP-020, MCP-049: all scenarios there were when the first suites came
-/// out. Tasks and skills are extensions and not among them.
+/// MCP-006, MCP-016, MCP-020, MCP-049: all scenarios of the first suites. Tasks and skills are
+/// extensions and not among them.
 #[tokio::test]
 async fn the_suite_of_2025_is_passed() {
     check("conformance-0.1", "2025-06-18", 26).await;
     check("conformance-0.1", "2025-11-25", 32).await;
 }
 
-/// MCP-006, MCP-016, MCP-020, MCP-049: the newest suite at the revisions that shake hands.
+/// MCP-006, MCP-016, MCP-020, MCP-049: the newest suite at the revisions with a handshake.
 #[tokio::test]
 async fn the_suite_of_2026_is_passed_with_a_handshake() {
     check("conformance-0.2", "2025-06-18", 27).await;
     check("conformance-0.2", "2025-11-25", 33).await;
 }
 
-/// MCP-020, MCP-049: the newest suite at the revision without a handshake.
+/// MCP-020, MCP-049: the newest suite at the stateless revision.
 #[tokio::test]
 async fn the_suite_of_2026_is_passed_without_a_handshake() {
     check("conformance-0.2", "2026-07-28", 40).await;
 }
 
-/// Runs all scenarios of a revision. Each check must succeed; a warning or a check that was left
-/// out is a failure too, and so is a suite that has fewer scenarios than it should have.
+/// Runs all scenarios of a revision. A warning or a skipped check is a failure too, and so is a
+/// suite with fewer scenarios than expected.
 async fn check(suite: &str, revision: &str, scenarios: usize) {
     let folder = Folder::new(&format!("{suite}-{revision}"));
     let (_program, url) = start(Command::new(everything()).args(["--listen", "127.0.0.1:0"])).await;
@@ -52,13 +52,13 @@ async fn check(suite: &str, revision: &str, scenarios: usize) {
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
 }
 
-/// A folder that is gone when the test is over.
+/// A directory that is removed after the test.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        // What an earlier run left behind must not count.
+        // Results of an earlier run must not count.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Self(path)

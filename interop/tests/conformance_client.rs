@@ -1,4 +1,4 @@
-//! The official conformance suite from the other side: its servers, tried by our client.
+//! The official conformance suite for clients: its servers against this client.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use interop::{everything_client, node, run};
 use serde_json::Value;
 
-/// The scenarios of the first suite that are neither about authorization nor extensions.
+/// Scenarios of the first suite without authorization and extensions.
 #[tokio::test]
 async fn the_suite_of_2025_is_passed() {
     let scenarios =
@@ -15,7 +15,7 @@ async fn the_suite_of_2025_is_passed() {
     check("conformance-0.1", "2025-06-18", &scenarios[..2]).await;
 }
 
-/// Those of the newest suite, for servers that shake hands.
+/// Scenarios of the newest suite with a handshake.
 #[tokio::test]
 async fn the_suite_of_2026_is_passed_with_a_handshake() {
     let scenarios = [
@@ -29,7 +29,7 @@ async fn the_suite_of_2026_is_passed_with_a_handshake() {
     check("conformance-0.2", "2025-06-18", &scenarios[..2]).await;
 }
 
-/// Those of the newest suite, for servers that do not.
+/// Scenarios of the newest suite without a handshake.
 #[tokio::test]
 async fn the_suite_of_2026_is_passed_without_a_handshake() {
     let scenarios = [
@@ -45,36 +45,36 @@ async fn the_suite_of_2026_is_passed_without_a_handshake() {
     check("conformance-0.2", "2026-07-28", &scenarios).await;
 }
 
-/// MCP-089: all scenarios of the first suite about logging in.
+/// MCP-089: all authorization scenarios of the first suite.
 #[tokio::test]
-async fn the_suite_of_2025_is_passed_by_logging_in() {
+async fn the_suite_of_2025_is_passed_with_authorization() {
     check("conformance-0.1", "2025-11-25", &AUTH).await;
     check("conformance-0.1", "2025-06-18", &AUTH_BEFORE).await;
-    // The other one publishes metadata of an issuer that is not where they are, which the newest
-    // suite has mended, and wants to be refused (`auth/metadata-issuer-mismatch`).
+    // The other one publishes metadata of an issuer at another location, which the newest suite has
+    // fixed and expects to be refused (`auth/metadata-issuer-mismatch`).
     check("conformance-0.1", "2025-03-26", &AUTH_FIRST[1..]).await;
     check("conformance-0.1", "draft", &AUTH_DRAFT).await;
     check("conformance-0.1", EXTENSION, &AUTH_PROGRAM).await;
 }
 
-/// MCP-089: all those of the newest suite, with a handshake.
+/// MCP-089: all authorization scenarios of the newest suite, with a handshake.
 #[tokio::test]
-async fn the_suite_of_2026_is_passed_by_logging_in_with_a_handshake() {
+async fn the_suite_of_2026_is_passed_with_authorization_and_a_handshake() {
     check("conformance-0.2", "2025-11-25", &AUTH).await;
     check("conformance-0.2", "2025-06-18", &AUTH_BEFORE).await;
     check("conformance-0.2", "2025-03-26", &AUTH_FIRST).await;
 }
 
-/// MCP-089: and without.
+/// MCP-089: the same without a handshake.
 #[tokio::test]
-async fn the_suite_of_2026_is_passed_by_logging_in_without_a_handshake() {
+async fn the_suite_of_2026_is_passed_with_authorization_without_a_handshake() {
     check("conformance-0.2", "2026-07-28", &AUTH).await;
     check("conformance-0.2", "2026-07-28", &AUTH_DRAFT).await;
     check("conformance-0.2", "2026-07-28", &AUTH_NEWEST).await;
     check("conformance-0.2", EXTENSION, &AUTH_PROGRAM).await;
 }
 
-/// What logging in means since 2025-11-25.
+/// Authorization scenarios since 2025-11-25.
 const AUTH: [&str; 14] = [
     "auth/metadata-default",
     "auth/metadata-var1",
@@ -92,22 +92,22 @@ const AUTH: [&str; 14] = [
     "auth/pre-registration",
 ];
 
-/// What it meant in 2025-06-18.
+/// Authorization scenarios of 2025-06-18.
 const AUTH_BEFORE: [&str; 3] = [
     "auth/token-endpoint-auth-basic",
     "auth/token-endpoint-auth-post",
     "auth/token-endpoint-auth-none",
 ];
 
-/// What it meant in 2025-03-26.
+/// Authorization scenarios of 2025-03-26.
 const AUTH_FIRST: [&str; 2] =
     ["auth/2025-03-26-oauth-metadata-backcompat", "auth/2025-03-26-oauth-endpoint-fallback"];
 
-/// What the first suite knew of 2026-07-28.
+/// Authorization scenarios of 2026-07-28 in the first suite.
 const AUTH_DRAFT: [&str; 3] =
     ["auth/resource-mismatch", "auth/offline-access-scope", "auth/offline-access-not-supported"];
 
-/// What the newest knows besides.
+/// Authorization scenarios that the newest suite adds.
 const AUTH_NEWEST: [&str; 8] = [
     "auth/authorization-server-migration",
     "auth/iss-supported",
@@ -119,20 +119,20 @@ const AUTH_NEWEST: [&str; 8] = [
     "auth/metadata-issuer-mismatch",
 ];
 
-/// What belongs to no revision.
+/// Revision name of extensions.
 const EXTENSION: &str = "extension";
 
-/// The extension for programs that log in by themselves.
+/// Extension for client credentials.
 const AUTH_PROGRAM: [&str; 2] = ["auth/client-credentials-jwt", "auth/client-credentials-basic"];
 
-/// Runs scenarios of a revision. No check may fail or warn; one that is left out is about something
-/// a client of another era does.
+/// Runs scenarios of a revision. No check may fail or warn; a skipped one is about clients of
+/// another era.
 async fn check(suite: &str, revision: &str, scenarios: &[&str]) {
     let mut faults = String::new();
     for scenario in scenarios {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("client-{suite}-{revision}-{scenario}"));
-        // What an earlier run left behind must not count.
+        // Results of an earlier run must not count.
         let _ = std::fs::remove_dir_all(&folder);
         let mut command = node(&format!("conformance/node_modules/{suite}/dist/index.js"));
         command.args(["client", "--scenario", scenario]);
@@ -156,7 +156,7 @@ async fn check(suite: &str, revision: &str, scenarios: &[&str]) {
     assert!(faults.is_empty(), "{suite} at {revision}:\n{faults}");
 }
 
-/// All that a suite has noted, in folders by the parts of a scenario's name.
+/// Reads all checks that a suite has recorded, in directories by the parts of a scenario's name.
 fn checks_in(folder: &Path) -> Vec<Value> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();

@@ -1,34 +1,34 @@
-//! The console in a browser, as people use it. Each test is a script in `browser/console`, which
-//! starts the program and the browser itself; screenshots are left in `target/screenshots`.
+//! The console in a browser. Each test is a script in `browser/console`, which starts the program
+//! and the browser itself; screenshots are written to `target/screenshots`.
 
 use std::path::{Path, PathBuf};
 
 use interop::{node, program, run};
 
-/// Every view shows what it should, in light and dark and on a phone, is accessible, and all of it
-/// is loaded with less than 100 KB.
+/// Every view is complete in light and dark and on a phone, is accessible, and the whole page loads
+/// less than 100 KB.
 #[tokio::test]
 async fn every_view_works_and_is_accessible() {
     script("views").await;
 }
 
-/// INT-035, INT-040, INT-061: a whole conversation with a wrong answer, in two windows at once; all
-/// kinds of questions; a server that is killed in the middle and comes back.
+/// INT-035, INT-040, INT-061: a whole session with an invalid answer, in two windows at once; all
+/// prompt types; a server that is killed in the middle and restarted.
 #[tokio::test]
-async fn conversations_are_held_in_the_page_and_survive_the_server() {
+async fn sessions_run_in_the_page_and_survive_a_restart() {
     script("session").await;
 }
 
-/// Several large results at once, while a conversation goes on beside them.
+/// Several large results concurrently, beside a session.
 #[tokio::test]
-async fn large_files_come_in_parallel() {
+async fn large_files_are_downloaded_in_parallel() {
     script("download").await;
 }
 
-/// WT-029, WT-036, WT-049, C-12: a file truncated while it comes is an error with the reason, requests
-/// are cancelled in the words of the transport, and CBOR is spoken where it is preferred.
+/// WT-029, WT-036, WT-049, C-12: a file truncated during transfer is an error with the reason,
+/// requests are cancelled by the transport's method, and CBOR is used where it is preferred.
 #[tokio::test]
-async fn streams_fail_with_a_reason_and_cbor_is_spoken() {
+async fn streams_fail_with_a_reason_and_cbor_is_used() {
     script("streams").await;
 }
 
@@ -39,33 +39,32 @@ async fn the_browser_client_reports_expiry_and_failed_streams() {
     script("client").await;
 }
 
-/// WT-001, WT-006: by WebTransport where it can be had, by Streamable HTTP where UDP is blocked, and found
-/// again when the server was gone.
+/// WT-001, WT-006: WebTransport if available, Streamable HTTP if UDP is blocked, with reconnection
+/// after a restart.
 #[tokio::test]
-async fn the_page_takes_the_best_transport_there_is() {
+async fn the_page_uses_the_best_available_transport() {
     script("transport").await;
 }
 
-/// C-53: whoever has no token is asked for one, and again when it is not good any more; the page
-/// goes on where it was.
+/// C-53: a missing or expired token is asked for, and the page continues where it was.
 #[tokio::test]
 async fn a_token_is_asked_for_and_replaced() {
     script("token").await;
 }
 
-/// PAT-035: nothing a tool, a prompt or a user says becomes a script.
+/// PAT-035: no text of a tool, a prompt or a user is executed.
 #[tokio::test]
 async fn hostile_texts_stay_texts() {
     script("hostile").await;
 }
 
-/// C-53: those who look after the server see all 10,000 sessions, everyone else their own.
+/// C-53: administrators see all 10,000 sessions, other users their own.
 #[tokio::test]
-async fn ten_thousand_sessions_are_listed_and_move() {
+async fn ten_thousand_sessions_are_listed_and_updated() {
     script("many").await;
 }
 
-/// The types in the comments are true.
+/// The types in the comments are correct.
 #[tokio::test]
 async fn the_console_is_well_typed() {
     let mut compiler = node("browser/node_modules/typescript/bin/tsc");
@@ -79,7 +78,7 @@ async fn script(name: &str) {
     let mut script = node(&format!("browser/console/{name}.mjs"));
     let outcome = run(script.arg(program()).arg(shots)).await;
     assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.stdout, outcome.stderr);
-    // What was measured, for those who want to know.
+    // Measurements, for information.
     eprint!("{}", outcome.stdout);
 }
 

@@ -1,12 +1,12 @@
-//! The official inspector, as people use it to try out a server from a shell.
+//! The official inspector on the command line.
 
 use interop::{ARGUMENTS, Outcome, Served, node, program, run};
 use serde_json::json;
 use tokio::process::Command;
 
-/// MCP-016, C-30: every schema listed is one that strict hosts take as well.
+/// MCP-016, C-30: every listed schema is accepted by strict hosts.
 #[tokio::test]
-async fn the_inspector_lists_tools_and_finds_no_fault_with_them() {
+async fn the_inspector_lists_tools_without_problems() {
     for era in ERAS {
         let outcome = inspect(era, &["--method", "tools/list", "--strict"]).await;
         assert!(outcome.code == Some(0) && outcome.stderr.is_empty(), "{outcome:#?}");
@@ -30,7 +30,7 @@ async fn the_inspector_calls_a_tool() {
     }
 }
 
-/// MCP-028, PAT-032: a tool's own failure is told apart from a call that could not be made.
+/// MCP-028, PAT-032: a failing tool differs from a failed call.
 #[tokio::test]
 async fn the_inspector_sees_a_tool_fail() {
     for era in ERAS {
@@ -42,7 +42,7 @@ async fn the_inspector_sees_a_tool_fail() {
 }
 
 /// MCP-017, MCP-020: over HTTP as over a pipe. The inspector does not end its session, so the
-/// program has to do so.
+/// program has to.
 #[tokio::test]
 async fn the_inspector_calls_a_tool_over_http() {
     for (transport, kind) in [("http", "mcp"), ("sse", "sse")] {
@@ -73,5 +73,5 @@ fn inspector(era: &str) -> Command {
 
 const ERAS: [&str; 2] = ["legacy", "modern"];
 
-/// How the inspector exits when the result says `isError`.
+/// Exit code of the inspector for a result with `isError`.
 const TOOL_FAILED: i32 = 5;

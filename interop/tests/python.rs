@@ -2,8 +2,8 @@
 
 use interop::{ARGUMENTS, Served, program, python, run};
 
-/// MCP-006, MCP-016, MCP-017, MCP-028, PAT-032, MCP-085, MCP-086: with the handshake, when the SDK
-/// asks the server first, and with neither, so that the first message is a plain request.
+/// MCP-006, MCP-016, MCP-017, MCP-028, PAT-032, MCP-085, MCP-086: with the handshake, with
+/// `server/discover` first, and with neither, so that the first message is a plain request.
 #[tokio::test]
 async fn the_python_sdk_is_served_over_stdio_in_both_eras() {
     for (era, revision) in ERAS {
@@ -13,7 +13,7 @@ async fn the_python_sdk_is_served_over_stdio_in_both_eras() {
     }
 }
 
-/// MCP-009, MCP-020, MCP-030: the same over HTTP, and no session is left behind.
+/// MCP-009, MCP-020, MCP-030: the same over HTTP, and no session is left over.
 #[tokio::test]
 async fn the_python_sdk_is_served_over_http_in_both_eras() {
     for kind in ["mcp", "sse"] {
@@ -26,6 +26,6 @@ async fn the_python_sdk_is_served_over_http_in_both_eras() {
     }
 }
 
-/// How the SDK opens a connection, and the revision each should end at.
+/// Ways the SDK connects, and the revision each should negotiate.
 const ERAS: [(&str, &str); 3] =
     [("legacy", "2025-11-25"), ("auto", "2026-07-28"), ("2026-07-28", "2026-07-28")];

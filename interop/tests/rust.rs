@@ -19,7 +19,7 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// MCP-006, MCP-016, MCP-017: with the handshake, without it, and when the SDK asks the server.
+/// MCP-006, MCP-016, MCP-017: with the handshake, without it, and with `server/discover`.
 #[tokio::test]
 async fn the_rust_sdk_lists_and_calls() {
     for (lifecycle, revision) in lifecycles() {
@@ -42,7 +42,7 @@ async fn the_rust_sdk_lists_and_calls() {
 
 /// MCP-085, C-45: progress rises, and arrives while the call runs.
 #[tokio::test]
-async fn the_rust_sdk_is_told_about_progress() {
+async fn the_rust_sdk_receives_progress() {
     for (lifecycle, _) in lifecycles() {
         within_limit(async |carrier| {
             let (client, mut progress) = connect(carrier, lifecycle.clone()).await;
@@ -62,7 +62,7 @@ async fn the_rust_sdk_is_told_about_progress() {
     }
 }
 
-/// MCP-086, C-12: a cancelled call ends at the client, and frees the one place there is.
+/// MCP-086, C-12: a cancelled call ends at the client, and releases the only permit.
 #[tokio::test]
 async fn the_rust_sdk_cancels() {
     for (lifecycle, _) in lifecycles() {
@@ -81,8 +81,8 @@ async fn the_rust_sdk_cancels() {
     }
 }
 
-/// C-06, INT-100: a flow asks the person behind the SDK, by forms or in rounds, and its result is
-/// what they said.
+/// C-06, INT-100: a flow prompts the user of the SDK, by elicitation or in rounds, and its result
+/// has the answers.
 #[tokio::test]
 async fn the_rust_sdk_answers_a_flow() {
     for (lifecycle, _) in lifecycles() {
@@ -103,7 +103,7 @@ async fn the_rust_sdk_answers_a_flow() {
 
 type Client = RunningService<RoleClient, Listener>;
 
-/// Passes progress on to the test, and fills in forms.
+/// Forwards progress to the test, and fills in forms.
 struct Listener(mpsc::UnboundedSender<ProgressNotificationParam>);
 
 impl ClientHandler for Listener {
@@ -133,7 +133,7 @@ impl ClientHandler for Listener {
         notification: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        // A test that has seen enough does not listen any more.
+        // The test may have stopped listening.
         let _ = self.0.send(notification);
     }
 }
@@ -159,7 +159,7 @@ async fn connect(
     (client.unwrap(), progress)
 }
 
-/// What carries the messages.
+/// Transport of the messages.
 enum Carrier {
     Stdio,
     Http(Box<Served>),
@@ -180,18 +180,18 @@ async fn sleep(client: &Client, milliseconds: u64) -> RequestHandle<RoleClient> 
     client.send_cancellable_request(request, PeerRequestOptions::no_options()).await.unwrap()
 }
 
-/// Holds one conversation over everything the SDK speaks, and panics if it takes too long, if the
-/// SDK warns about the server, or if a session is left behind.
-async fn within_limit(conversation: impl AsyncFn(&Carrier)) {
+/// Runs one scenario over every transport of the SDK, and panics if it takes too long, if the SDK
+/// warns about the server, or if a session is left over.
+async fn within_limit(scenario: impl AsyncFn(&Carrier)) {
     for carrier in [Carrier::Stdio, Carrier::Http(Box::new(Served::start().await))] {
-        without_complaints(Box::pin(conversation(&carrier))).await;
+        without_complaints(Box::pin(scenario(&carrier))).await;
         if let Carrier::Http(served) = carrier {
             served.end().await;
         }
     }
 }
 
-async fn without_complaints(conversation: impl Future<Output = ()>) {
+async fn without_complaints(scenario: impl Future<Output = ()>) {
     let complaints = Complaints::default();
     let writer = complaints.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -199,13 +199,13 @@ async fn without_complaints(conversation: impl Future<Output = ()>) {
         .with_writer(move || writer.clone())
         .finish();
     let listening = tracing::subscriber::set_default(subscriber);
-    timeout(LIMIT, conversation).await.expect("a conversation takes a second");
+    timeout(LIMIT, scenario).await.expect("the scenario ends in time");
     drop(listening);
     let complaints = complaints.0.lock().unwrap();
     assert!(complaints.is_empty(), "{}", String::from_utf8_lossy(&complaints));
 }
 
-/// What the SDK logs.
+/// Log of the SDK.
 #[derive(Clone, Default)]
 struct Complaints(Arc<Mutex<Vec<u8>>>);
 
@@ -219,7 +219,7 @@ impl Write for Complaints {
     }
 }
 
-/// The ways the SDK opens a connection, and the revision each should end at.
+/// Ways the SDK connects, and the revision each should negotiate.
 fn lifecycles() -> [(ClientLifecycleMode, ProtocolVersion); 3] {
     let modern = ProtocolVersion::V_2026_07_28;
     let preferred_versions = vec![modern.clone()];

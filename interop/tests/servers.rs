@@ -1,4 +1,4 @@
-//! Our client against servers of other makers.
+//! This client against servers of other vendors.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -24,7 +24,7 @@ const PYTHON_SERVER: &str = "python/server.py";
 const EVERYTHING: &str =
     "servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
 
-/// MCP-031, MCP-032, MCP-036: everything of the everything server, over each of its transports.
+/// MCP-031, MCP-032, MCP-036: every feature of the everything server, over each of its transports.
 #[tokio::test]
 async fn the_everything_server_is_used() {
     let by_pipe = Program::new(here().join(NODE)).arguments([EVERYTHING, "stdio"]).folder(here());
@@ -35,13 +35,13 @@ async fn the_everything_server_is_used() {
     }
 }
 
-/// PAT-049 to PAT-053: a server asks for a model. What it wants said is shown and allowed before
-/// the model sees it, and the answer before the server does; a no is a no.
+/// PAT-049 to PAT-053: a server samples a model. The prompt is shown and approved before the model
+/// sees it, and the reply before the server does; declining is respected.
 #[tokio::test]
-async fn the_everything_server_asks_a_model() {
+async fn the_everything_server_samples_a_model() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");
-    // Answers in plain text, as the simplest of commands would.
+    // Replies in plain text, like the simplest command.
     std::fs::write(&file, "[models.parrot]\ncommand = \"echo\"\nargs = [\"pieces of eight\"]\n")
         .unwrap();
     for (policy, typed, code, shown) in [
@@ -113,9 +113,10 @@ async fn python_servers_are_used() {
     }
 }
 
-/// PAT-009: a tool that asks by a request, which 2026-07-28 has not, is used in an older revision.
+/// PAT-009: a tool that sends a request, which 2026-07-28 does not have, is used in an older
+/// revision.
 #[tokio::test]
-async fn python_servers_ask_by_request() {
+async fn python_servers_send_requests() {
     for maker in ["official", "fastmcp"] {
         let mut call = Command::new(interop::program());
         call.args(["call", "greet", "--protocol-version", "2025-11-25", "--"])
@@ -123,12 +124,12 @@ async fn python_servers_ask_by_request() {
             .args([&here().join(PYTHON_SERVER).to_string_lossy(), maker, "stdio"]);
         let ended = type_to(&mut call, b"Ada\n").await;
         let said = String::from_utf8_lossy(&ended.stdout);
-        let told = String::from_utf8_lossy(&ended.stderr);
-        assert!(said.contains("Hello, Ada!") && told.contains("Who is there?"), "{said}{told}");
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        assert!(said.contains("Hello, Ada!") && stderr.contains("Who is there?"), "{said}{stderr}");
     }
 }
 
-/// Runs a command to its end, with this as its input.
+/// Runs a command to its end, with this input.
 async fn type_to(command: &mut Command, typed: &[u8]) -> std::process::Output {
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.kill_on_drop(true).spawn().unwrap();
@@ -147,7 +148,7 @@ async fn use_python(client: &Client) {
         let prompt = client.get_prompt("review", [("code", "x = 1")]).await.unwrap();
         assert!(prompt.messages[0].content.as_text().unwrap().contains("x = 1"));
         let reference = CompletionReference::Prompt("review".to_owned());
-        // It completes nothing, and says so in one way or the other.
+        // It completes nothing, and reports that in one way or the other.
         let none = client.complete(&reference, "code", "", Default::default()).await;
         assert!(none.map_or(true, |found| found.values.is_empty()));
     });
@@ -172,7 +173,7 @@ impl Calculator {
     }
 }
 
-/// The official Rust SDK, at the other end of a pipe.
+/// The official Rust SDK, over a pipe.
 #[tokio::test]
 async fn a_rust_server_is_used() {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
@@ -194,7 +195,7 @@ async fn a_rust_server_is_used() {
 
 /// Starts a server that takes its port from the environment.
 fn serve(program: &str, arguments: &[&str]) -> (u16, Child) {
-    // Free for a moment; the server takes it before anyone else is likely to.
+    // Free for a moment; another process is unlikely to take it first.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let server = Command::new(here().join(program))
         .args(arguments)
@@ -209,7 +210,7 @@ fn serve(program: &str, arguments: &[&str]) -> (u16, Child) {
     (port, server)
 }
 
-/// Connects, trying until the server listens.
+/// Connects, retrying until the server listens.
 async fn reach(url: &str) -> Client {
     let patient = Client::builder().with(|options| {
         options.backoff.first = Duration::from_millis(100);

@@ -2,7 +2,7 @@
 
 use interop::{ARGUMENTS, Served, node, program, run};
 
-/// MCP-006, MCP-016, MCP-017, MCP-028, PAT-032, MCP-085, MCP-086: the line most hosts are built on.
+/// MCP-006, MCP-016, MCP-017, MCP-028, PAT-032, MCP-085, MCP-086: version 1, which most hosts use.
 #[tokio::test]
 async fn the_typescript_sdk_1_is_served_over_stdio() {
     let mut client = node("typescript-1/client.mjs");
@@ -10,8 +10,8 @@ async fn the_typescript_sdk_1_is_served_over_stdio() {
     run(&mut client).await.report().check("2025-11-25");
 }
 
-/// MCP-009, MCP-020, MCP-030, MCP-041 to MCP-045: the same over everything that HTTP carries, and
-/// no session is left behind.
+/// MCP-009, MCP-020, MCP-030, MCP-041 to MCP-045: the same over every HTTP transport, and no
+/// session is left over.
 #[tokio::test]
 async fn the_typescript_sdk_1_is_served_over_http() {
     for kind in ["mcp", "sse", "websocket"] {
@@ -22,8 +22,8 @@ async fn the_typescript_sdk_1_is_served_over_http() {
     }
 }
 
-/// MCP-006, MCP-016, MCP-017, MCP-028, PAT-032, MCP-085, MCP-086: with the handshake, without it,
-/// and when the SDK asks the server first.
+/// MCP-006, MCP-016, MCP-017, MCP-028, PAT-032, MCP-085, MCP-086: version 2: with the handshake,
+/// without it, and with `server/discover` first.
 #[tokio::test]
 async fn the_typescript_sdk_2_is_served_over_stdio_in_both_eras() {
     for (era, revision) in ERAS {
@@ -33,7 +33,7 @@ async fn the_typescript_sdk_2_is_served_over_stdio_in_both_eras() {
     }
 }
 
-/// MCP-009, MCP-020, MCP-030: the same over HTTP, and no session is left behind.
+/// MCP-009, MCP-020, MCP-030: the same over HTTP, and no session is left over.
 #[tokio::test]
 async fn the_typescript_sdk_2_is_served_over_http_in_both_eras() {
     for kind in ["mcp", "sse"] {
@@ -46,6 +46,6 @@ async fn the_typescript_sdk_2_is_served_over_http_in_both_eras() {
     }
 }
 
-/// How the SDK opens a connection, and the revision each should end at.
+/// Ways the SDK connects, and the revision each should negotiate.
 const ERAS: [(&str, &str); 3] =
     [("legacy", "2025-11-25"), ("auto", "2026-07-28"), ("2026-07-28", "2026-07-28")];

@@ -1,4 +1,4 @@
-//! aioquic and cbor2: a client of MCP-Flow 0.1 that shares nothing with the server but the text.
+//! aioquic and cbor2: an independent client of MCP-Flow 0.1.
 
 use interop::{Served, python, run};
 
@@ -8,7 +8,7 @@ async fn the_sample_of_the_text_is_answered() {
     check("the_sample_of_the_text").await;
 }
 
-/// WT-011, C-03: a client that copied the wrong length is told so, and not kept waiting.
+/// WT-011, C-03: a client that copied the wrong length gets an error, without waiting.
 #[tokio::test]
 async fn the_wrong_length_of_the_text_is_refused() {
     check("the_wrong_length_of_the_text").await;
@@ -22,7 +22,7 @@ async fn the_first_encoding_the_server_knows_is_used() {
 
 /// WT-007, WT-008, WT-033, WT-034, WT-038, WT-039.
 #[tokio::test]
-async fn a_handshake_may_be_tried_again() {
+async fn a_handshake_may_be_retried() {
     check("a_handshake_that_fails_first").await;
 }
 
@@ -34,7 +34,7 @@ async fn tools_are_listed_and_called_in_both_encodings() {
 
 /// WT-013.
 #[tokio::test]
-async fn frames_are_read_however_they_arrive() {
+async fn frames_do_not_depend_on_how_they_arrive() {
     check("frames_in_pieces").await;
 }
 
@@ -52,13 +52,13 @@ async fn a_call_whose_id_no_header_can_carry_gets_no_stream() {
 
 /// WT-019 to WT-022, WT-025, WT-028, C-15, C-45.
 #[tokio::test]
-async fn progress_comes_by_datagram_and_its_end_reliably() {
+async fn progress_is_sent_by_datagram_and_its_end_reliably() {
     check("datagrams").await;
 }
 
 /// WT-026, C-15.
 #[tokio::test]
-async fn audio_comes_in_numbered_chunks() {
+async fn audio_is_sent_in_numbered_chunks() {
     check("audio").await;
 }
 
@@ -68,7 +68,7 @@ async fn cancelling_stops_work_streams_and_datagrams() {
     check("cancelling").await;
 }
 
-/// WT-049: refusing one stream leaves the session as it was.
+/// WT-049: refusing one stream leaves the session intact.
 #[tokio::test]
 async fn a_client_may_refuse_a_stream() {
     check("refusing_a_stream").await;
@@ -92,9 +92,9 @@ async fn the_wrong_encoding_is_refused_in_the_right_one() {
     check("the_wrong_encoding").await;
 }
 
-/// WT-036, WT-040: tags, NaN, indefinite lengths, and sizes that only claim to be.
+/// WT-036, WT-040: tags, NaN, indefinite lengths, and false lengths.
 #[tokio::test]
-async fn strange_cbor_is_answered() {
+async fn unusual_cbor_is_answered() {
     check("strange_cbor").await;
 }
 
@@ -112,7 +112,7 @@ async fn a_stream_that_ends_inside_a_frame_ends_its_session_alone() {
 
 /// WT-009, WT-068.
 #[tokio::test]
-async fn only_the_right_doors_open() {
+async fn only_allowed_origins_and_paths_connect() {
     check("doors").await;
 }
 
@@ -122,7 +122,7 @@ async fn tls_1_2_is_not_enough() {
     check("an_older_tls").await;
 }
 
-/// Runs one scenario against a program of its own, which must come through it unharmed.
+/// Runs one scenario against a program of its own, which must survive it.
 async fn check(scenario: &str) {
     let folder = tempfile::tempdir().expect("a directory to read files from");
     let served = Served::with(["--root".as_ref(), folder.path().as_os_str()]).await;

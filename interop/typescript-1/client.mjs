@@ -1,4 +1,4 @@
-// Drives a server with the TypeScript SDK 1.x and prints what it saw as one line of JSON.
+// Drives a server with the TypeScript SDK 1.x and prints a report as one line of JSON.
 //
 // usage: client.mjs stdio PROGRAM [ARGUMENT...]
 //        client.mjs (mcp | sse | websocket) URL

@@ -1,4 +1,4 @@
-// Drives a server with the TypeScript SDK 2.x and prints what it saw as one line of JSON.
+// Drives a server with the TypeScript SDK 2.x and prints a report as one line of JSON.
 //
 // usage: client.mjs ERA stdio PROGRAM [ARGUMENT...]
 //        client.mjs ERA (mcp | sse) URL

@@ -4,7 +4,7 @@ use mcp_flow::model::ResourceContents;
 use mcp_flow::prelude::*;
 use mcp_flow::{BadTool, IntoTools};
 
-/// All of them.
+/// All tools of this module.
 pub fn tools() -> Result<Vec<Tool>, BadTool> {
     tools![
         test_simple_text,
@@ -35,7 +35,7 @@ fn test_audio_content() -> Content {
     Content::audio(*include_bytes!("silence.wav"), "audio/wav")
 }
 
-/// Returns a resource as part of its result
+/// Returns an embedded resource
 #[tool(quick)]
 fn test_embedded_resource() -> Content {
     let text = "This is an embedded resource content.";
@@ -55,7 +55,7 @@ fn test_multiple_content_types() -> [Content; 3] {
     ]
 }
 
-/// Fails, always
+/// Always fails
 #[tool(quick)]
 fn test_error_handling() -> Result<(), &'static str> {
     Err("This tool intentionally returns an error for testing")

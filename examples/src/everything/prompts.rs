@@ -1,11 +1,11 @@
-//! Prompts: a plain one, one with arguments that are completed, and one for each kind of content.
+//! Prompts: a plain one, one with completed arguments, and one for each kind of content.
 
 use mcp_flow::model::{PromptMessage, ResourceContents};
 use mcp_flow::prelude::*;
 use mcp_flow::prompt::Argument;
 use mcp_flow::{BadPrompt, IntoPrompts, Prompt};
 
-/// All of them.
+/// All prompts.
 pub fn prompts() -> impl IntoPrompts {
     (simple(), with_arguments(), with_embedded_resource(), with_image())
 }

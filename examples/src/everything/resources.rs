@@ -1,10 +1,10 @@
-//! Resources to be read, of every kind, and one to be watched.
+//! Resources of every kind, and one for subscriptions.
 
 use mcp_flow::prelude::*;
 use mcp_flow::{BadResource, IntoResources, Resource, ResourceTemplate};
 use serde_json::{Value, json};
 
-/// All of them.
+/// All resources.
 pub fn resources() -> impl IntoResources {
     (text(), binary(), watched(), template())
 }

@@ -1,12 +1,12 @@
-//! Tools, and a prompt, that take several rounds at 2026-07-28: they ask for input under keys that
-//! the suite answers by. At older revisions the same functions send requests.
+//! Tools, and a prompt, that take several rounds at 2026-07-28: they ask for input under the keys
+//! that the suite uses. At older revisions the same functions send requests.
 
 use mcp_flow::ask::{AskError, Capability};
 use mcp_flow::model::{CreateMessage, PromptMessage};
 use mcp_flow::prelude::*;
 use mcp_flow::{BadPrompt, BadTool, IntoTools, Prompt};
 
-/// All tools.
+/// All tools of this module.
 pub fn tools() -> Result<Vec<Tool>, BadTool> {
     tools![
         test_input_required_result_elicitation,
@@ -35,7 +35,7 @@ pub fn prompt() -> Result<Prompt, BadPrompt> {
         })
 }
 
-/// Asks for a name and greets its bearer
+/// Asks for a name and returns a greeting
 #[tool]
 async fn test_input_required_result_elicitation(context: &Context) -> Result<String, Failure> {
     let Name { name } = context.ask("user_name").elicit(WHO).await?.accepted()?;
@@ -64,7 +64,7 @@ async fn test_input_required_result_request_state(context: &Context) -> Result<S
     confirm(context).await
 }
 
-/// Asks for a confirmation, and takes no state but its own
+/// Asks for a confirmation, and accepts only its own state
 #[tool]
 async fn test_input_required_result_tampered_state(context: &Context) -> Result<String, Failure> {
     confirm(context).await
@@ -93,7 +93,7 @@ async fn test_input_required_result_multi_round(context: &Context) -> Result<Str
     Ok(format!("{name} likes {color}."))
 }
 
-/// Asks for whatever the client can give, and for nothing else
+/// Asks for whatever the client supports
 #[tool]
 async fn test_input_required_result_capabilities(context: &Context) -> Result<String, Failure> {
     let name = async {
@@ -116,7 +116,7 @@ async fn test_input_required_result_capabilities(context: &Context) -> Result<St
 
 async fn confirm(context: &Context) -> Result<String, Failure> {
     let Confirmation { ok } = context.ask("confirm").elicit("Please confirm").await?.accepted()?;
-    // Nothing but a state of ours leads here: any other is refused before a tool is called.
+    // Any other state is refused before the tool is called.
     Ok(format!("state-ok, confirmed: {ok}"))
 }
 

@@ -1,5 +1,5 @@
-//! Tools that do something while they run: they log, report progress, let their stream go, or
-//! change what the server offers.
+//! Tools with side effects while they run: they log, report progress, close their stream, or change
+//! what the server offers.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use mcp_flow::{AddPromptsError, AddToolsError, BadTool, IntoTools, Prompt};
 use serde_json::Value;
 use tokio::time::sleep;
 
-/// All of them.
+/// All tools of this module.
 pub fn tools() -> Result<Vec<Tool>, BadTool> {
     tools![
         test_tool_with_logging,
@@ -51,7 +51,7 @@ async fn test_tool_with_progress(context: &Context) -> &'static str {
     "Tool with progress executed successfully"
 }
 
-/// Closes its stream in the middle, so that the caller has to come back for the result
+/// Closes its stream in the middle, so that the caller has to reconnect for the result
 #[tool]
 async fn test_reconnection(context: &Context) -> &'static str {
     context.close_stream();
@@ -59,7 +59,7 @@ async fn test_reconnection(context: &Context) -> &'static str {
     "Reconnection test completed successfully"
 }
 
-/// Adds a tool, or takes it away if it is there
+/// Adds a tool, or removes it if it exists
 #[tool(quick)]
 fn test_trigger_tool_change(context: &Context) -> Result<&'static str, AddToolsError> {
     let server = context.server();
@@ -71,7 +71,7 @@ fn test_trigger_tool_change(context: &Context) -> Result<&'static str, AddToolsE
     Ok("Added a tool")
 }
 
-/// Adds a prompt, or takes it away if it is there
+/// Adds a prompt, or removes it if it exists
 #[tool(quick)]
 fn test_trigger_prompt_change(context: &Context) -> Result<&'static str, AddPromptsError> {
     let server = context.server();

@@ -1,15 +1,15 @@
-//! Tools whose input schemas say more than a Rust type can, so they are written by hand.
+//! Tools with hand-written input schemas.
 
 use mcp_flow::prelude::*;
 use mcp_flow::{BadTool, IntoTools};
 use serde_json::{Value, json};
 
-/// All of them.
+/// All tools of this module.
 pub fn tools() -> Result<Vec<Tool>, BadTool> {
     (wordy(), mirrored()).into_tools()
 }
 
-/// Its schema uses what draft 2020-12 has beyond types and properties; all of it must be listed.
+/// A schema with keywords of draft 2020-12 beyond types and properties; all of them must be listed.
 fn wordy() -> Result<Tool, BadTool> {
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -43,7 +43,7 @@ fn wordy() -> Result<Tool, BadTool> {
         .quick(|_: &Context, arguments: Value| format!("Called with {arguments}"))
 }
 
-/// One of its arguments is also sent as a header, which must say the same.
+/// One of its arguments is also sent as a header, with the same value.
 fn mirrored() -> Result<Tool, BadTool> {
     let schema = json!({
         "type": "object",

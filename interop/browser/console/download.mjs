@@ -1,4 +1,4 @@
-// Several large files at once, each by a stream of its own, while a conversation goes on.
+// Several large files concurrently, each on its own stream, beside a session.
 
 import assert from "node:assert/strict";
 import { closeSync, ftruncateSync, openSync } from "node:fs";
@@ -27,7 +27,7 @@ await main(async () => {
       await page.getByRole("button", { name: "Call" }).click();
       await page.locator(".attachment", { hasText: name }).or(page.locator(".attachment", { hasText: "stream" })).first().waitFor();
     }
-    // The conversation is not held up by any of it.
+    // The session is not delayed.
     await go(page, "sessions");
     await page.getByRole("button", { name: "New session" }).click();
     await page.getByRole("menuitem", { name: "register" }).click();

@@ -1,4 +1,4 @@
-// What the scripts here share: the program, a browser, and ways to look at the console.
+// Shared by the scripts: the program, a browser, and helpers for the console.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -9,15 +9,15 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
 
-/** The program under test, and where screenshots go. */
+/** The program under test, and the directory of screenshots. */
 export const [program, shots] = process.argv.slice(2);
 
-/** How long one step may take, in milliseconds: long for a busy machine, shorter than a script may. */
+/** Time limit for one step, in milliseconds: enough for a busy machine, less than that of a script. */
 export const LIMIT = 60_000;
 
 const ends = [];
 
-/** Runs a script to its end, and whatever happens ends all it has started. */
+/** Runs a script to its end, and stops everything it has started. */
 export async function main(run) {
   try {
     await run();
@@ -29,7 +29,7 @@ export async function main(run) {
   }
 }
 
-/** A folder that is gone when the script is. */
+/** A directory that is removed with the script. */
 export function folder() {
   const path = mkdtempSync(join(tmpdir(), "mcp-flow-console-"));
   ends.push(async () => rmSync(path, { recursive: true, force: true }));
@@ -56,7 +56,7 @@ export async function serve({ port = 0, args = [] } = {}) {
   return { ...places, url: places.http, port: Number(new URL(places.http).port), stop };
 }
 
-/** Waits for a promise, and no longer than a step may take; `what` is waited for. */
+/** Waits for a promise, up to the time limit of a step; `what` describes it. */
 export async function within(what, promise) {
   let clock;
   const late = new Promise((_, reject) => {
@@ -65,7 +65,7 @@ export async function within(what, promise) {
   return Promise.race([promise, late]).finally(() => clearTimeout(clock));
 }
 
-/** Waits until a function holds in the page; `what` is waited for. */
+/** Waits until a function returns true in the page; `what` describes it. */
 export async function until(page, what, holds, argument) {
   await page.waitForFunction(holds, argument).catch((cause) => {
     throw new Error(`waited in vain for ${what}`, { cause });
@@ -80,20 +80,20 @@ export async function browse(options = {}) {
   return browser;
 }
 
-/** A page that has nothing in it yet. */
+/** An empty page. */
 export async function blank(browser, options = {}) {
   const context = await browser.newContext(options);
   context.setDefaultTimeout(LIMIT);
   return context.newPage();
 }
 
-/** A page of the console that is connected and shows a view. Whatever a page complains about fails the script. */
+/** A connected page of the console that shows a view. Any error of the page fails the script. */
 export async function open(browser, server, { path = "tools", query = "", token, before, ...options } = {}) {
   const page = await blank(browser, { viewport: { width: 1280, height: 800 }, ...options });
   page.complaints = [];
   page.on("pageerror", (error) => page.complaints.push(String(error)));
   page.on("console", (said) => {
-    // A browser says so itself when an address cannot be reached, which some scripts want.
+    // The browser logs when a host is unreachable, which some scripts cause.
     if (said.type() === "error" && !/Failed to load resource|net::ERR|WebTransport/.test(said.text())) {
       page.complaints.push(said.text());
     }
@@ -102,7 +102,7 @@ export async function open(browser, server, { path = "tools", query = "", token,
   await before?.(page);
   await page.goto(`${server.url}${query}#/${path}`);
   await connected(page);
-  // Once connected, the page shows the view again: what was typed before that would be lost.
+  // Once connected, the page renders the view again: earlier input would be lost.
   await shows(page, path);
   return page;
 }
@@ -111,11 +111,11 @@ export function connected(page) {
   return page.waitForSelector('.status[data-state="open"]');
 }
 
-/** Goes to another address, and waits until the page has left the one before. */
+/** Navigates, and waits until the page has left the previous view. */
 export async function go(page, path) {
   const went = page.evaluate(async (hash) => {
     if (location.hash === hash) return;
-    // The page itself has listened for longer, so it is done when this is told.
+    // The listener of the page was added first, so it has run by then.
     const changed = new Promise((resolve) => addEventListener("hashchange", resolve, { once: true }));
     location.hash = hash;
     await changed;
@@ -124,21 +124,21 @@ export async function go(page, path) {
   await shows(page, path);
 }
 
-/** Waits until the view that an address names is shown. */
+/** Waits until the view of a URL is shown. */
 function shows(page, path) {
   return page.locator(`[data-view="${path.split("/")[0]}"][aria-current="page"]`).waitFor();
 }
 
-/** Fills in a field by its label, and answers. */
+/** Fills in a field by its label, and submits. */
 export async function answer(page, label, value) {
   await page.getByLabel(label).fill(value);
   await page.getByRole("button", { name: "Answer" }).click();
 }
 
-/** Fails if axe finds anything that keeps people out. */
+/** Fails if axe finds an accessibility problem. */
 export async function accessible(page, what) {
   await page.evaluate(axe);
-  // Colours are judged when nothing moves any more, but for what never stops.
+  // Contrast is checked after animations have ended, except for endless ones.
   await until(page, `${what} to stand still`, () =>
     document.getAnimations().every((one) => one.playState !== "running" || one.effect?.getTiming().iterations !== 1),
   );
@@ -150,7 +150,7 @@ export async function accessible(page, what) {
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** A request that stands alone, for what is not the console's business. */
+/** A stateless request outside the console. */
 export async function post(server, method, params, { token, name } = {}) {
   const headers = {
     "Content-Type": "application/json",

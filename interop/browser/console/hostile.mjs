@@ -1,4 +1,4 @@
-// Texts that would like to be scripts stay texts, wherever a tool, a prompt or a question says them.
+// Script injection: texts of tools, prompts and questions stay texts.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -10,7 +10,7 @@ const EVIL = [
   "# <svg onload=\"globalThis.harmed = 3\">\n\n[click](javascript:globalThis.harmed=4) **<b onclick=alert(1)>b</b>**",
   '{"__proto__": {"harmed": 5}, "<img src=x onerror=globalThis.harmed=6>": "</pre><script>globalThis.harmed=7</script>"}',
   "| a | b |\n|---|---|\n| <iframe srcdoc='<script>parent.harmed=8</script>'> | x |",
-  // These would keep a careless search for Markdown busy for minutes.
+  // These would take a careless Markdown parser minutes.
   `# ${"[".repeat(90_000)}`,
   `# ${"[a](".repeat(25_000)}`,
   "**a ".repeat(100_000),
@@ -34,7 +34,7 @@ await main(async () => {
   await foreign(browser, server);
 });
 
-/** What a tool answers. */
+/** Tool results. */
 async function results(page) {
   await go(page, "tools/echo");
   for (const text of EVIL) {
@@ -48,7 +48,7 @@ async function results(page) {
   }
 }
 
-/** What a user answered, shown again. */
+/** Answers of a user, shown again. */
 async function answers(page) {
   await go(page, "sessions");
   await page.getByRole("button", { name: "New session" }).click();
@@ -58,7 +58,7 @@ async function answers(page) {
   await unharmed(page);
 }
 
-/** A command that is copied to be run does what it says, whoever made up what is in it. */
+/** A copied shell command is escaped, whatever its arguments. */
 async function commands(page) {
   const evil = "x'; echo harmed; '";
   const item = { method: evil, params: JSON.stringify({ name: evil, arguments: { evil } }) };
@@ -70,7 +70,7 @@ async function commands(page) {
   }
 }
 
-/** Addresses that nobody made, and a place within the page. */
+/** Forged URLs, and a fragment within the page. */
 async function addresses(page) {
   await page.evaluate(() => (location.hash = "#/tools/%E0%A4%A"));
   await page.getByText("Select a tool").waitFor();
@@ -83,7 +83,7 @@ async function addresses(page) {
   assert.ok(await page.getByRole("heading", { name: "Prompts" }).isVisible());
 }
 
-/** What a server says of its tools: names, titles, descriptions, schemas. */
+/** Tool definitions: names, titles, descriptions, schemas. */
 async function lists(page) {
   const evil = EVIL[1];
   await page.route("**/mcp", async (route) => {
@@ -118,13 +118,13 @@ async function unharmed(page) {
   assert.equal(await page.locator("main :is(script, iframe, object, embed, [onerror], [onload], [onclick])").count(), 0);
 }
 
-/** Waits until the page has done all that it had begun, and drawn it. */
+/** Waits until the page has finished and rendered. */
 async function drawn(page) {
   const next = page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve))));
   await within("the page to be drawn", next);
 }
 
-/** Pages of others can neither read the console nor put it into a frame. */
+/** Pages of other origins can neither read nor frame the console. */
 async function foreign(browser, server) {
   const { headers } = await within("the page of the console", fetch(server.url));
   const policy = headers.get("content-security-policy");

@@ -1,5 +1,5 @@
-// Ten thousand sessions of ten people, and a hundred of them moving on every second: the list shows
-// them all, and the page stays quick. How quick is printed.
+// Ten thousand sessions of ten users, a hundred of which change every second: the list shows all of
+// them, and the page stays responsive. The measurements are printed.
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
@@ -48,7 +48,7 @@ await main(async () => {
   const longTasks = await page.evaluate(() => globalThis.longTasks);
   console.log(JSON.stringify({ sessions: sessions.length, updatesPerSecond: Math.round(UPDATES / (took / 1000)), longTasks, longest: Math.max(0, ...longTasks) }));
 
-  // Someone else's is listed, and nothing of what was said in it.
+  // Sessions of others are listed without their content.
   await page.getByRole("button", { name: /All/ }).click();
   await go(page, `sessions/${sessions.at(-1).sessionId}`);
   await page.getByText(/Owned by person-/).waitFor();
@@ -75,7 +75,7 @@ async function scroll(page, other) {
   await done;
 }
 
-/** Starts sessions of one person, several at a time. */
+/** Starts sessions of one user, several concurrently. */
 async function start(server, token) {
   const found = [];
   const one = async () => {
@@ -89,7 +89,7 @@ async function start(server, token) {
   return found;
 }
 
-/** Moves sessions on, one every ten milliseconds: each is cancelled. */
+/** Cancels a session every ten milliseconds. */
 async function move(server, sessions) {
   const running = [];
   const begun = Date.now();

@@ -1,4 +1,4 @@
-// The pictures of the README: run by hand when the console has changed.
+// Screenshots for the README: run by hand when the console has changed.
 //
 //     node interop/browser/console/readme.mjs target/release/mcp-flow docs
 
@@ -23,7 +23,7 @@ await main(async () => {
   await page.screenshot({ path: join(shots, "console-conversation.png") });
 });
 
-/** Something to count, never the same for long. */
+/** Traffic with a varying rate. */
 async function busy(server) {
   const call = (name, args) => post(server, "tools/call", { name, arguments: args }, { name }).catch(() => {});
   for (let second = 0; second < SECONDS; second += 1) {

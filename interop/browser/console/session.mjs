@@ -1,5 +1,5 @@
-// A whole conversation with a wrong answer, seen in two windows; every kind of question; and a
-// server that is killed in the middle and comes back.
+// A whole session with an invalid answer, in two windows; every prompt type; and a server that is
+// killed in the middle and restarted.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -26,10 +26,10 @@ async function begin(page, flow) {
   await page.locator(".ask").waitFor();
 }
 
-/** What one window answers the other sees, without asking for it. */
+/** An answer in one window is shown in the other without polling. */
 async function wrongAnswer(browser, server, page) {
   await begin(page, "register");
-  // By HTTP, so that what it sends can be seen from here.
+  // Over HTTP, so that its requests can be observed.
   const other = await open(browser, server, { path: new URL(page.url()).hash.slice(2), query: "?transport=http" });
   await other.locator(".ask").waitFor();
   const asked = watch(other);
@@ -81,7 +81,7 @@ async function cancelled(page) {
   await page.locator(".tomb", { hasText: /cancelled/ }).waitFor();
 }
 
-/** The question stays, the answer goes to the server that came back. */
+/** The prompt stays, and the answer goes to the restarted server. */
 async function killed(server, page, store) {
   await begin(page, "book_trip");
   await answer(page, "Where to?", "Oslo");
@@ -101,7 +101,7 @@ async function killed(server, page, store) {
   return again;
 }
 
-/** Without WebTransport everything is the same, by HTTP. */
+/** Without WebTransport everything works the same over HTTP. */
 async function withoutWebTransport(browser, server) {
   const page = await open(browser, server, { path: "sessions", query: "?transport=http" });
   assert.equal(await page.locator(".status").getAttribute("data-transport"), "http");
@@ -111,7 +111,7 @@ async function withoutWebTransport(browser, server) {
   await page.locator(".tomb", { hasText: "grace@example.org" }).waitFor();
 }
 
-/** The example page holds a conversation by the client alone. */
+/** The example page runs a session with the client library alone. */
 async function example(browser, server) {
   const page = await blank(browser);
   const said = [];

@@ -1,4 +1,4 @@
-// Streams that fail, requests that are cancelled and messages in CBOR, by the client that pages use.
+// Failing streams, cancelled requests and CBOR messages, with the client library for pages.
 
 import assert from "node:assert/strict";
 import { closeSync, ftruncateSync, openSync } from "node:fs";
@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { decode, encode } from "../../../console/client/cbor.js";
 import { blank, browse, folder, main, open, serve, until, within } from "./harness.mjs";
 
-/** More than anybody reads in time, and nothing on the disk. */
+/** A sparse file, too large to be read in time. */
 const ENDLESS = 2 ** 40;
 
 await main(async () => {
@@ -53,7 +53,7 @@ await main(async () => {
   closeSync(file);
 });
 
-/** WT-036: values are the same in CBOR as in JSON, and bytes that are no value are refused. */
+/** WT-036: values are the same in CBOR as in JSON, and invalid bytes are refused. */
 function codec() {
   const whole = [0, 23, 24, 255, 256, 65_535, 65_536, 2 ** 32 - 1, 2 ** 32, Number.MAX_SAFE_INTEGER];
   const numbers = [...whole, ...whole.map((number) => -number - 1), 0.1, -1.5, 1e300];
@@ -81,7 +81,7 @@ function codec() {
   for (const hex of [...bad, ...huge]) assert.throws(() => decode(bytes(hex)), Error, hex);
 }
 
-/** Connects, and says which encoding was agreed on. */
+/** Connects, and returns the negotiated encoding. */
 async function speak(options) {
   const { connect } = await import("/client.js");
   globalThis.client?.close();
@@ -89,7 +89,7 @@ async function speak(options) {
   return client.server.transport?.encoding;
 }
 
-/** Calls a tool, and cancels another: what came, and how it was cancelled. */
+/** Calls a tool, and cancels another; returns the result and the cancel message. */
 async function use() {
   const { content } = await client.call("calculator.add", { a: 2, b: 3 });
   const ending = new AbortController();
@@ -107,7 +107,7 @@ async function use() {
   return { sum: content[0].text, progress, cancelled: await sent };
 }
 
-/** Begins to read a large file. */
+/** Starts reading a large file. */
 async function begin() {
   const result = await client.call("read_file", { path: "endless.bin" });
   const stream = await client.stream(result, result.content[0]);
@@ -115,7 +115,7 @@ async function begin() {
   return (await reader.read()).value.length;
 }
 
-/** Reads on, and says why it ended too early; nothing if it looks complete. */
+/** Reads to the end, and returns why it was truncated; nothing if it looks complete. */
 async function finish() {
   try {
     for (;;) if ((await reader.read()).done) return "";

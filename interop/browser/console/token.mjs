@@ -1,4 +1,4 @@
-// A door that opens with a token, and closes again.
+// A server that requires a token, which then becomes invalid.
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
@@ -24,7 +24,7 @@ await main(async () => {
   await page.locator(".pick-list a").first().waitFor();
   assert.equal(await page.evaluate((token) => JSON.stringify(localStorage).includes(token), FIRST), false);
 
-  // The server comes back, and lets others in.
+  // The server restarts with other tokens.
   await server.stop();
   writeFileSync(file, `ada:${SECOND}\n`);
   await serve({ port: server.port, args });

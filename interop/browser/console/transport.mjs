@@ -1,5 +1,4 @@
-// WebTransport where it can be had, and everything else where it cannot: progress, cancelling and
-// conversations are the same by both.
+// WebTransport if available, otherwise HTTP: progress, cancellation and sessions work over both.
 
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
@@ -20,7 +19,7 @@ await main(async () => {
   assert.deepEqual(other.complaints, []);
   await other.context().close();
 
-  // A server that came back is found again, by the same way.
+  // The page reconnects to a restarted server over the same transport.
   await server.stop("SIGKILL");
   await page.waitForSelector('.status[data-state="lost"]');
   await serve({ port: server.port, args: ["--store", "memory:", "--diagnostics"] });
@@ -52,7 +51,7 @@ async function use(page) {
   await page.locator(".tomb", { hasText: "ada@example.org" }).waitFor();
 }
 
-/** Has the page look for WebTransport where nobody answers, as behind a firewall. */
+/** Points the page to a WebTransport port that drops packets, as behind a firewall. */
 async function block(page, port) {
   await page.route("**/connect.json", async (route) => {
     const told = await (await route.fetch()).json();
@@ -61,7 +60,7 @@ async function block(page, port) {
   });
 }
 
-/** A port that swallows what is sent to it. */
+/** A UDP port that drops everything. */
 async function silent() {
   const socket = createSocket("udp4");
   await new Promise((resolve) => socket.bind(0, "127.0.0.1", resolve));

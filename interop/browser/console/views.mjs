@@ -56,7 +56,7 @@ async function tour(page, server, theme) {
   assert.deepEqual(page.complaints, []);
 }
 
-/** A tool is found, called, refused, and shown on both sides of the wire. */
+/** A tool is found and called, an invalid call is refused, and both are shown in the traffic. */
 async function tools(page) {
   await page.getByRole("searchbox", { name: "Find a tool" }).fill("divide");
   await page.getByRole("link", { name: /calculator.divide/ }).click();
@@ -79,7 +79,7 @@ async function tools(page) {
   await page.locator(".result .plain", { hasText: "0.125" }).waitFor();
 }
 
-/** A tool that asks while it is called is answered in a dialog. */
+/** A request of a running tool is answered in a dialog. */
 async function asking(page) {
   await go(page, "tools/register");
   await page.getByRole("button", { name: "Call" }).click();
@@ -92,7 +92,7 @@ async function asking(page) {
   await page.locator(".result", { hasText: "ada@example.org" }).waitFor();
 }
 
-/** Some wait, one is open in the middle, one is over. */
+/** Some sessions wait, one is open, one has ended. */
 async function sessions(page, server) {
   for (const toolName of ["register", "book_trip", "all_prompts", "book_trip"]) await post(server, "interaction.start", { toolName });
   const ended = await post(server, "interaction.start", { toolName: "register", initialParams: { name: "Grace Hopper", email: "grace@example.org" } });
@@ -110,7 +110,7 @@ async function sessions(page, server) {
   await page.getByLabel(/Night train/).check();
 }
 
-/** The list is walked and opened without a mouse. */
+/** The list is navigated and opened with the keyboard. */
 async function keyboard(page) {
   const list = page.getByRole("listbox", { name: "Sessions" });
   await list.focus();
@@ -124,7 +124,7 @@ async function keyboard(page) {
   await page.waitForURL(before);
 }
 
-/** A run is begun, refused, agreed to, followed from elsewhere, and taken away as a file. */
+/** A workflow run is started, rejected, confirmed, followed from another window, and exported. */
 async function workflows(page, server) {
   await go(page, "workflows");
   await page.getByRole("link", { name: /AI Task Prompt/ }).click();
@@ -139,14 +139,14 @@ async function workflows(page, server) {
   await give("ok");
   await page.locator(".step .problem").waitFor();
   await give("The page is to show runs. Open: nothing. ".repeat(5));
-  // The person is asked by a form of the page, and here says that they want to think about it.
+  // The page asks for a confirmation, which is dismissed here.
   await page.getByRole("dialog").waitFor();
   await page.keyboard.press("Escape");
   await page.getByText("Confirmation required").waitFor();
   const run = page.url().split("/").at(-1);
   const { structuredContent } = await post(server, "tools/call", { name: "workflow_status", arguments: { runId: run } }, { name: "workflow_status" });
   assert.equal(structuredContent.status, "waiting_for_confirmation");
-  // Answered elsewhere, the page goes on by itself.
+  // After an answer elsewhere, the page continues by itself.
   await post(server, "interaction.respond", { sessionId: run, response: { value: true } });
   await page.locator('.step[data-state="done"]').first().waitFor();
   await page.locator('.step[data-state="next"]').getByRole("button", { name: "Continue" }).waitFor();
@@ -176,7 +176,7 @@ async function resources(page) {
 async function prompts(page) {
   await go(page, "prompts");
   await page.locator(".pick-list a").first().click();
-  // A list comes from the server, so the form is there some time after the view.
+  // The list is loaded from the server, so the form appears after the view.
   const inputs = page.locator("form.card input");
   await inputs.first().waitFor();
   for (let place = 0; place < (await inputs.count()); place += 1) await inputs.nth(place).fill("Oslo");
@@ -184,11 +184,11 @@ async function prompts(page) {
   await page.locator(".message").first().waitFor();
 }
 
-/** What the page itself did is there, with both ways to say it again. */
+/** The page's own traffic is listed, with both ways to repeat it. */
 async function traffic(page) {
   await go(page, "traffic");
   await page.getByRole("searchbox", { name: /^Filter by/ }).fill("calculator.divide");
-  // Rows are used again, so one that is found before the filter holds may be gone a moment later.
+  // Rows are recycled, so one that is found before the filter applies may be replaced.
   await until(page, "nothing but calls of calculator.divide to be listed", () => {
     const rows = [...document.querySelectorAll(".row:not([hidden])")];
     return rows.length > 0 && rows.every((row) => row.textContent.includes("calculator.divide"));
@@ -208,11 +208,11 @@ async function traffic(page) {
   await page.getByRole("searchbox", { name: /^Filter by/ }).fill("");
 }
 
-/** Figures fall when nothing happens, and rise when something does. */
+/** Metrics fall without traffic, and rise with it. */
 async function server_(page, server) {
   await go(page, "server");
   await page.getByRole("heading", { name: "Limits" }).waitFor();
-  // The figure is a mean of ten seconds, so it still has the calls of the tour before this one.
+  // The rate is a mean over ten seconds, so it includes earlier calls.
   await until(page, "less than 5 calls per second", () => Number(document.querySelector(".tile strong").textContent) < 5);
   const call = () => post(server, "tools/call", { name: "calculator.add", arguments: { a: 1, b: 2 } }, { name: "calculator.add" });
   let isBusy = true;
@@ -235,7 +235,7 @@ async function phone(page) {
   assert.equal(isWide, false, "nothing sticks out at the side");
 }
 
-/** What comes over the wire until the first view is there. */
+/** Bytes transferred until the first view is shown. */
 async function load(browser, server) {
   const page = await blank(browser);
   const wire = await page.context().newCDPSession(page);
@@ -244,7 +244,7 @@ async function load(browser, server) {
   wire.on("Network.loadingFinished", ({ encodedDataLength }) => (total += encodedDataLength));
   await page.goto(server.url);
   await page.locator(".pick-list a").first().waitFor();
-  // Answers come after the events before them, so everything that was loaded is counted now.
+  // Responses follow earlier events, so everything loaded is counted now.
   await wire.send("Network.disable");
   console.log(JSON.stringify({ firstPaintBytes: total }));
   assert.ok(total > 0 && total < 100_000, `${total} bytes`);

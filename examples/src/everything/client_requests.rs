@@ -1,4 +1,4 @@
-//! Tools that ask the client something before they answer, each in its own way.
+//! Tools that send requests to the client, each in its own way.
 
 use mcp_flow::ask::AskError;
 use mcp_flow::context::ClientError;
@@ -7,7 +7,7 @@ use mcp_flow::prelude::*;
 use mcp_flow::{BadTool, Elicited, Form, IntoTools};
 use serde_json::{Map, Value, json};
 
-/// All of them.
+/// All tools of this module.
 pub fn tools() -> Result<Vec<Tool>, BadTool> {
     tools![
         test_sampling,
@@ -31,7 +31,7 @@ async fn test_sampling(
     Ok(format!("LLM response: {}", answer.text()))
 }
 
-/// Needs the client's model, whatever it says, and cannot do without
+/// Requires the client's model
 #[tool]
 async fn test_missing_capability(context: &Context) -> Result<String, AskError> {
     let answer = context.sample(CreateMessage::new(10).user("Say something")).await?;
@@ -42,7 +42,7 @@ async fn test_missing_capability(context: &Context) -> Result<String, AskError> 
 #[tool]
 async fn test_elicitation(
     context: &Context,
-    /// What to tell the user
+    /// Message to the user
     message: String,
 ) -> Result<String, AskError> {
     let fields = [
@@ -50,7 +50,7 @@ async fn test_elicitation(
         Field::text("email").description("User's email address").required(),
     ];
     let answer = context.elicit(Form::of(message, fields)).await?;
-    Ok(format!("User response: {}", told(&answer)))
+    Ok(format!("User response: {}", describe(&answer)))
 }
 
 /// Asks the user for a word, after it has reported progress
@@ -59,7 +59,7 @@ async fn test_streaming_elicitation(context: &Context) -> Result<String, AskErro
     context.progress(1.0, Some(2.0), Some("about to ask"));
     let form = Form::of("Please say a word", [Field::text("word").required()]);
     let answer = context.elicit(form).await?;
-    Ok(format!("User response: {}", told(&answer)))
+    Ok(format!("User response: {}", describe(&answer)))
 }
 
 /// Asks the user for one of each primitive type, with a default for each
@@ -75,13 +75,13 @@ async fn test_elicitation_sep1034_defaults(context: &Context) -> Result<String, 
         Field::boolean("verified").description("Verification status").default_value(true),
     ];
     let answer = context.elicit(Form::of("Please review the form", fields)).await?;
-    Ok(format!("Elicitation completed: {}", told(&answer)))
+    Ok(format!("Elicitation completed: {}", describe(&answer)))
 }
 
-/// Asks the user to choose in each of the five ways there are
+/// Asks the user to choose in each of the five ways
 ///
-/// One of them is deprecated, and no form of ours is written that way: so this request is sent as
-/// it is.
+/// One of them is deprecated and not supported by the form builder, so this request is built by
+/// hand.
 #[tool]
 async fn test_elicitation_sep1330_enums(context: &Context) -> Result<String, ClientError> {
     let names = ["option1", "option2", "option3"];
@@ -113,7 +113,7 @@ async fn test_elicitation_sep1330_enums(context: &Context) -> Result<String, Cli
     Ok(format!("Elicitation completed: action={action}, content={}", answer["content"]))
 }
 
-fn told(answer: &Elicited<Map<String, Value>>) -> String {
+fn describe(answer: &Elicited<Map<String, Value>>) -> String {
     match answer {
         Elicited::Accepted(content) => format!("action=accept, content={}", json!(content)),
         Elicited::Declined => "action=decline, content={}".to_owned(),
