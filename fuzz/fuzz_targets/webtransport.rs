@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| mcp_flow_testkit::fuzz::webtransport::run(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| mcp_flow_testkit_fuzz::webtransport::run(data));

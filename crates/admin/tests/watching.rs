@@ -10,8 +10,8 @@ use mcp_flow_proto::{Encoding, Revision};
 use mcp_flow_server::{ConnectionInfo, Context, Failure, Principal, Server, Tool};
 use mcp_flow_session::question::text;
 use mcp_flow_testkit::Peer;
-use mcp_flow_testkit::memory::connect_with;
 use mcp_flow_testkit::wait::within;
+use mcp_flow_testkit_fixture::memory::connect_with;
 use serde_json::{Value, json};
 
 #[derive(serde::Deserialize)]

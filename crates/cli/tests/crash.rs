@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use crate::support::control_stream;
-use mcp_flow_testkit::crash::{Asked, Heard, Pushed, Rounds, Talk, survive};
+use mcp_flow_testkit::crash::{
+    CrashClient, EntryPrompt, PushClient, RoundsClient, SessionReply, survive,
+};
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
@@ -11,39 +13,39 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-flow");
 /// MCP-094, INT-098, C-06: in rounds over Streamable HTTP, where the client carries the state.
 #[tokio::test]
 async fn rounds_survive_kills() {
-    survive::<Rounds>(Path::new(PROGRAM)).await;
+    survive::<RoundsClient>(Path::new(PROGRAM)).await;
 }
 
 /// MCP-094, INT-098: by `interaction.*` over a WebSocket, where questions are sent.
 #[tokio::test]
 async fn pushed_questions_survive_kills() {
-    survive::<Pushed>(Path::new(PROGRAM)).await;
+    survive::<PushClient>(Path::new(PROGRAM)).await;
 }
 
 /// MCP-094, INT-098: the same over the control stream of WebTransport.
 #[tokio::test]
 async fn questions_on_a_control_stream_survive_kills() {
-    survive::<OnControlStream>(Path::new(PROGRAM)).await;
+    survive::<ControlStreamClient>(Path::new(PROGRAM)).await;
 }
 
 /// A conversation whose questions come over WebTransport.
-struct OnControlStream(Pushed);
+struct ControlStreamClient(PushClient);
 
-impl Talk for OnControlStream {
-    async fn connect(places: &Value) -> Option<Self> {
-        let peer = control_stream::peer(places, control_stream::settings(places)).await?;
-        Some(Self(Pushed::over(peer).await?))
+impl CrashClient for ControlStreamClient {
+    async fn connect(addresses: &Value) -> Option<Self> {
+        let peer = control_stream::peer(addresses, control_stream::settings(addresses)).await?;
+        Some(Self(PushClient::over(peer).await?))
     }
 
-    async fn begin(&mut self, flow: &str, params: &Value) -> Option<Heard> {
-        self.0.begin(flow, params).await
+    async fn start(&mut self, flow: &str, params: &Value) -> Option<SessionReply> {
+        self.0.start(flow, params).await
     }
 
-    async fn answer(&mut self, asked: &Asked, text: &str) -> Option<Heard> {
-        self.0.answer(asked, text).await
+    async fn respond(&mut self, prompt: &EntryPrompt, text: &str) -> Option<SessionReply> {
+        self.0.respond(prompt, text).await
     }
 
-    async fn look(&mut self, asked: &Asked) -> Option<Heard> {
-        self.0.look(asked).await
+    async fn query(&mut self, prompt: &EntryPrompt) -> Option<SessionReply> {
+        self.0.query(prompt).await
     }
 }

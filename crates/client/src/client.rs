@@ -33,7 +33,7 @@ use crate::transport::{Connector, Opened, Transport, TransportError};
 /// use mcp_flow_client::Client;
 /// use serde_json::json;
 ///
-/// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+/// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
 /// # let connector = mcp_flow_stdio::client::in_process(&server);
 /// let client = Client::builder().connect(connector).await?;
 /// let sum = client.call_tool("math.add", json!({"a": 2, "b": 3})).await?;
@@ -79,7 +79,7 @@ impl Client {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
-    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// assert_eq!(client.server().await?.implementation.name, "fixture");
@@ -106,7 +106,7 @@ impl Client {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
-    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// let result = client.request("tools/list", serde_json::json!({})).await?;
@@ -150,7 +150,7 @@ impl Client {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
-    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// client.notify("notifications/x", &serde_json::json!({"level": 7})).await?;
@@ -171,7 +171,7 @@ impl Client {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
-    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// client.ping().limit(std::time::Duration::from_secs(5)).await?;
@@ -187,7 +187,7 @@ impl Client {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
-    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// client.roots_changed().await?;
@@ -203,7 +203,7 @@ impl Client {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
-    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// use futures_util::StreamExt;
@@ -274,7 +274,7 @@ impl Client {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
-    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// client.close().await;
@@ -320,7 +320,7 @@ impl ClientBuilder {
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
     /// # use std::time::Duration;
     /// # use mcp_flow_client::Client;
-    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// let client = Client::builder().with(|options| options.request_limit = Duration::from_secs(5));
     /// client.connect(connector).await?.ping().await?;
@@ -366,7 +366,7 @@ impl ClientBuilder {
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
     /// # use std::sync::Arc;
     /// # use mcp_flow_client::Client;
-    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// let client = Client::builder().prepare(Arc::new(connector));
     /// assert!(client.known_server().is_none(), "nothing was sent yet");

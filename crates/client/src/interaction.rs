@@ -61,7 +61,7 @@ impl Client {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
-    /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::interactive().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// let support = client.interaction_support().await?;
@@ -100,7 +100,7 @@ impl Client {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
     /// # use serde_json::Map;
-    /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::interactive().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// client.begin("wizard", Map::new()).await?;
@@ -131,7 +131,7 @@ impl Client {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
     /// # use serde_json::Map;
-    /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::interactive().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// let conversation = client.begin("wizard", Map::new()).await?;
@@ -150,7 +150,7 @@ impl Client {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
     /// # use serde_json::Map;
-    /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::interactive().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// let conversation = client.begin("wizard", Map::new()).await?;

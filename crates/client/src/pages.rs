@@ -21,7 +21,7 @@ impl Client {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
-    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// let tools = client.entries("tools/list", "tools").all().await?;

@@ -16,7 +16,7 @@ impl Client {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
-    /// # let server = mcp_flow_testkit::fixture::Fixture::with_prompts().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::with_prompts().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// let prompts = client.prompts().all().await?;
@@ -33,7 +33,7 @@ impl Client {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
-    /// # let server = mcp_flow_testkit::fixture::Fixture::with_prompts().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::with_prompts().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// let prompt = client.get_prompt("analyze_data", [("data", "1, 2, 3")]).await?;

@@ -72,7 +72,7 @@ impl<P, R> Request<P, R> {
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
     /// # use std::time::Duration;
     /// # use serde_json::json;
-    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// let sum = client.call_tool("math.add", json!({"a": 2, "b": 3})).limit(Duration::from_secs(1));
@@ -98,7 +98,7 @@ impl<P, R> Request<P, R> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
     /// # use serde_json::json;
-    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// let sum = client.call_tool("math.add", json!({"a": 2, "b": 3})).raw().await?;
@@ -150,7 +150,7 @@ where
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
     /// use futures_util::StreamExt;
-    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     ///

@@ -24,7 +24,7 @@ impl Client {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
-    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// let tools = client.tools().all().await?;
@@ -43,7 +43,7 @@ impl Client {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
-    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// let tool = client.tool("math.add").await?;
@@ -66,7 +66,7 @@ impl Client {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
     /// # use serde_json::json;
-    /// # let server = mcp_flow_testkit::fixture::Fixture::new().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::new().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// let outcome = client.call_tool("math.add", json!({"a": 1, "b": 1})).await?;

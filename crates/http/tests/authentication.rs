@@ -10,9 +10,9 @@ use mcp_flow_server::permissions::{AccessRule, Names};
 use mcp_flow_server::{
     Bulk, Context, Permissions, Principal, Server, StaticTokens, TokenHash, Tool,
 };
-use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Connection, Request};
 use mcp_flow_testkit::wait::within;
+use mcp_flow_testkit_fixture::Fixture;
 use serde_json::{Value, json};
 
 /// Verifier with a few tokens that names an authorization server.

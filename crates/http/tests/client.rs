@@ -15,13 +15,13 @@ async fn reach(served: Server, scheme: &str, path: &str) -> Arc<dyn Connector> {
 }
 
 mod streamable {
-    mcp_flow_testkit::client_suite!(|served| super::reach(served, "http", "/mcp"));
+    mcp_flow_testkit_scenarios::client_suite!(|served| super::reach(served, "http", "/mcp"));
 }
 
 mod legacy {
-    mcp_flow_testkit::client_suite!(|served| super::reach(served, "http", "/sse"));
+    mcp_flow_testkit_scenarios::client_suite!(|served| super::reach(served, "http", "/sse"));
 }
 
 mod websocket {
-    mcp_flow_testkit::client_suite!(|served| super::reach(served, "ws", "/ws"));
+    mcp_flow_testkit_scenarios::client_suite!(|served| super::reach(served, "ws", "/ws"));
 }

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use crate::support::{Running, call, start};
-use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Request, Response};
 use mcp_flow_testkit::wait::within;
+use mcp_flow_testkit_fixture::Fixture;
 use serde_json::json;
 
 /// MCP-041, MCP-042, MCP-021: the first event of a stream names the URL to post to, unique among a

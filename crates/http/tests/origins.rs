@@ -2,8 +2,8 @@
 
 use crate::support::{Running, initialize, start_with};
 use mcp_flow_http::{Options, StaticTokens};
-use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::Request;
+use mcp_flow_testkit_fixture::Fixture;
 
 const PAGE: &str = "https://app.example";
 

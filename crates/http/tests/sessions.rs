@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::support::{call, in_session, initialize, start, start_with, start_with_options};
 use mcp_flow_http::{Options, StaticTokens};
 use mcp_flow_server::{Context, Tool};
-use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::{Request, Response};
 use mcp_flow_testkit::wait::within;
+use mcp_flow_testkit_fixture::Fixture;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 

@@ -2,9 +2,9 @@
 
 use crate::support::{start, stateless_post};
 use mcp_flow_server::{Context, Tool};
-use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::http::Request;
-use mcp_flow_testkit::scenario::stateless;
+use mcp_flow_testkit::stateless_meta;
+use mcp_flow_testkit_fixture::Fixture;
 use serde_json::{Value, json};
 
 /// Headers that are missing or differ from the body yield -32020 with 400.
@@ -14,11 +14,11 @@ async fn headers_must_match_the_body() {
     let list = || stateless_post("tools/list", json!({}));
     let who = || stateless_post("tools/call", json!({"name": "who"}));
     let without = |member: &str| {
-        let mut meta = stateless();
+        let mut meta = stateless_meta();
         meta.as_object_mut().unwrap().remove(&format!("io.modelcontextprotocol/{member}"));
         stateless_post("tools/list", json!({"_meta": meta}))
     };
-    let mut old = stateless();
+    let mut old = stateless_meta();
     old["io.modelcontextprotocol/protocolVersion"] = json!("1900-01-01");
     let old = stateless_post("tools/list", json!({"_meta": old}));
     for (request, status, code) in [

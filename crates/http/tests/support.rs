@@ -101,7 +101,7 @@ pub(crate) fn stateless_post(method: &str, params: Value) -> Request {
     let mut params = params;
     params["_meta"] = match params.get("_meta") {
         Some(meta) => meta.clone(),
-        None => mcp_flow_testkit::scenario::stateless(),
+        None => mcp_flow_testkit::stateless_meta(),
     };
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
     let request = Request::post("/mcp", &message)

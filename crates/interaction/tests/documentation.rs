@@ -8,8 +8,9 @@ use std::time::Duration;
 use mcp_flow_engine::Limits;
 use mcp_flow_interaction::{InteractionBuilder, fault};
 use mcp_flow_proto::Revision;
-use mcp_flow_testkit::fixture::Fixture;
-use mcp_flow_testkit::{Peer, memory};
+use mcp_flow_testkit::Peer;
+use mcp_flow_testkit_fixture::Fixture;
+use mcp_flow_testkit_fixture::memory;
 use serde_json::{Value, json};
 
 use crate::sessions::{ClockByHand, guard, keys};
@@ -65,7 +66,7 @@ impl Example {
     async fn open(mode: &str) -> Self {
         let clock = Arc::new(ClockByHand::at(1_704_067_200_000));
         let hand = clock.clone();
-        let fixture = Fixture::conversing_with(|flows| {
+        let fixture = Fixture::interactive_with(|flows| {
             server_of(mode, flows).engine(move |engine| engine.clock(hand))
         });
         let mut peer = memory::connect(&fixture.server);

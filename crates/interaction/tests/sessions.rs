@@ -10,9 +10,10 @@ use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::{ConnectionInfo, Principal};
 use mcp_flow_session::Timestamp;
 use mcp_flow_session::store::{MemoryGuard, ReplayGuard};
-use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit::Peer;
 use mcp_flow_testkit::wait::within;
-use mcp_flow_testkit::{Peer, memory};
+use mcp_flow_testkit_fixture::Fixture;
+use mcp_flow_testkit_fixture::memory;
 use serde_json::{Value, json};
 
 /// INT-103, INT-116, C-53: to others a session is as if it were not there, token or id.
@@ -24,7 +25,7 @@ async fn a_stranger_finds_nothing() {
 }
 
 async fn find_nothing(revision: Revision) {
-    let fixture = Fixture::conversing();
+    let fixture = Fixture::interactive();
     let mut ada = connect_by(&fixture, "ada", revision).await;
     let mut eve = connect_by(&fixture, "eve", revision).await;
     let id = start(&mut ada, "simple").await["sessionId"].clone();
@@ -53,7 +54,7 @@ async fn find_nothing(revision: Revision) {
 #[tokio::test]
 async fn answers_and_cancels_at_once_leave_one_story() {
     for _ in 0..50 {
-        let fixture = Fixture::conversing();
+        let fixture = Fixture::interactive();
         let mut peer = connect(&fixture, "ada").await;
         let id = start(&mut peer, "simple").await["sessionId"].clone();
         let mut asked = Vec::new();
@@ -80,7 +81,7 @@ async fn answers_and_cancels_at_once_leave_one_story() {
 async fn a_cancelled_start_leaves_nothing_running() {
     // It must not be answered before it is cancelled.
     let patience = Duration::from_secs(600);
-    let fixture = Fixture::conversing_with(|flows| flows.patience(patience, patience));
+    let fixture = Fixture::interactive_with(|flows| flows.patience(patience, patience));
     let mut peer = connect(&fixture, "ada").await;
     let id = peer.ask("interaction.start", json!({"toolName": "thinks"}));
     fixture.gate.until_waiting(1).await;
@@ -101,7 +102,7 @@ async fn a_cancelled_start_leaves_nothing_running() {
 /// INT-104 to INT-106: a start is refused or taken whatever it brings, and takes nobody with it.
 #[tokio::test]
 async fn hostile_starts_do_no_harm() {
-    let fixture = Fixture::conversing();
+    let fixture = Fixture::interactive();
     let mut peer = connect(&fixture, "ada").await;
     let mut nested = json!(1);
     for _ in 0..100 {
@@ -130,7 +131,7 @@ async fn hostile_starts_do_no_harm() {
 async fn a_session_expires_after_a_warning() {
     let clock = Arc::new(ClockByHand::default());
     let hand = clock.clone();
-    let fixture = Fixture::conversing_with(move |flows| flows.engine(|engine| engine.clock(hand)));
+    let fixture = Fixture::interactive_with(move |flows| flows.engine(|engine| engine.clock(hand)));
     let mut peer = connect(&fixture, "ada").await;
     let params = json!({"toolName": "simple", "timeout": 1000});
     let started = peer.call("interaction.start", params).await;
@@ -162,7 +163,7 @@ async fn a_session_expires_after_a_warning() {
 async fn limits_are_told() {
     let rate = mcp_flow_engine::Rate { burst: 1, per_second: 0.001 };
     let limits = Limits { sessions_per_owner: 2, rate: Some(rate), ..Limits::default() };
-    let fixture = Fixture::conversing_with(|flows| flows.limits(limits));
+    let fixture = Fixture::interactive_with(|flows| flows.limits(limits));
     let mut peer = connect(&fixture, "ada").await;
     let first = start(&mut peer, "simple").await["sessionId"].clone();
     start(&mut peer, "simple").await;
@@ -186,7 +187,7 @@ async fn a_client_carries_its_session() {
     for guarded in [false, true] {
         let server = || {
             let guard = guarded.then(guard);
-            Fixture::conversing_with(|flows| flows.stateless(keys(), guard))
+            Fixture::interactive_with(|flows| flows.stateless(keys(), guard))
         };
         let fixture = server();
         let mut peer = connect(&fixture, "ada").await;
@@ -245,7 +246,7 @@ async fn a_client_carries_its_session() {
 /// INT-103, INT-133, C-43: a token is of one session, and stands for no other.
 #[tokio::test]
 async fn a_token_does_not_stand_for_another_session() {
-    let fixture = Fixture::conversing_with(|flows| flows.stateless(keys(), None));
+    let fixture = Fixture::interactive_with(|flows| flows.stateless(keys(), None));
     let mut peer = connect(&fixture, "ada").await;
     let (one, other) = (start(&mut peer, "wizard").await, start(&mut peer, "wizard").await);
     for method in ["respond", "continue", "complete", "cancel", "getState"] {
@@ -269,7 +270,7 @@ async fn a_token_that_is_no_good_any_more_is_explained() {
         let guard = is_guarded.then(guard);
         let clock = Arc::new(ClockByHand::default());
         let hand = clock.clone();
-        let fixture = Fixture::conversing_with(move |flows| {
+        let fixture = Fixture::interactive_with(move |flows| {
             flows.stateless(keys(), guard).engine(|engine| engine.clock(hand))
         });
         let mut peer = connect(&fixture, "ada").await;
@@ -309,7 +310,7 @@ async fn an_expired_session_is_told_alike_in_both_modes() {
     for is_stateless in [false, true] {
         let clock = Arc::new(ClockByHand::default());
         let hand = clock.clone();
-        let fixture = Fixture::conversing_with(move |flows| {
+        let fixture = Fixture::interactive_with(move |flows| {
             let flows = if is_stateless { flows.stateless(keys(), None) } else { flows };
             flows.engine(|engine| engine.clock(hand))
         });
@@ -331,7 +332,7 @@ async fn an_expired_session_is_told_alike_in_both_modes() {
 /// answer that comes after its reply is told the same again.
 #[tokio::test]
 async fn the_last_answer_counts_once() {
-    let fixture = Fixture::conversing();
+    let fixture = Fixture::interactive();
     let mut peer = connect_by(&fixture, "ada", Revision::V2025_03_26).await;
     let id = start(&mut peer, "simple").await["sessionId"].clone();
     let params = json!({"sessionId": id, "response": {"value": "Ada"}});

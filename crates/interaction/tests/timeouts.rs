@@ -8,8 +8,9 @@ use mcp_flow_interaction::InteractionBuilder;
 use mcp_flow_proto::Revision;
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_session::store::ReplayGuard;
-use mcp_flow_testkit::fixture::Fixture;
-use mcp_flow_testkit::{Peer, memory};
+use mcp_flow_testkit::Peer;
+use mcp_flow_testkit_fixture::Fixture;
+use mcp_flow_testkit_fixture::memory;
 use serde_json::{Value, json};
 
 use crate::sessions::guard;
@@ -18,7 +19,7 @@ use crate::sessions::guard;
 /// after that; the session is over.
 #[tokio::test(start_paused = true)]
 async fn a_step_that_takes_too_long_is_named() {
-    let fixture = Fixture::conversing_with(|flows| {
+    let fixture = Fixture::interactive_with(|flows| {
         flows.limits(short()).patience(Duration::from_secs(60), Duration::from_secs(60))
     });
     let mut peer = connect(&fixture).await;
@@ -38,7 +39,7 @@ async fn a_carried_session_survives_a_slow_step() {
         // The limit of the step, or that of the call.
         for (operation, call) in [(1, 600), (60, 1)] {
             let guard = is_guarded.then(guard);
-            let fixture = Fixture::conversing_as(
+            let fixture = Fixture::interactive_as(
                 |flows| stateless(flows, guard).limits(limits(Duration::from_secs(operation))),
                 |server| {
                     let call_time = Duration::from_secs(call);
@@ -61,7 +62,7 @@ async fn a_carried_session_survives_a_slow_step() {
 /// INT-083: a start that takes too long leads to no session.
 #[tokio::test(start_paused = true)]
 async fn a_carried_session_that_takes_too_long_does_not_begin() {
-    let fixture = Fixture::conversing_with(|flows| stateless(flows, None).limits(short()));
+    let fixture = Fixture::interactive_with(|flows| stateless(flows, None).limits(short()));
     let mut peer = connect(&fixture).await;
     let late = peer.call("interaction.start", json!({"toolName": "thinks"})).await;
     is_timeout(&late, "think", "error");
@@ -94,7 +95,7 @@ fn stateless(flows: InteractionBuilder, guard: Option<Arc<dyn ReplayGuard>>) -> 
 
 /// A client that finds everything in results.
 async fn connect(fixture: &Fixture) -> Peer {
-    let mut peer = memory::connect(&fixture.server).patience(Duration::from_secs(3600));
+    let mut peer = memory::connect(&fixture.server).timeout(Duration::from_secs(3600));
     let inline = json!({"experimental": {"interaction": {"delivery": "inline"}}});
     peer.initialize_with(Revision::V2025_11_25, inline).await;
     peer

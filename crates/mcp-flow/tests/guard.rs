@@ -10,7 +10,7 @@ use mcp_flow::client::host::{Asker, Nobody, ProposedCall};
 use mcp_flow::client::{ChatModel, Client, CommandModel, Error, HttpOptions, in_process};
 use mcp_flow::model::{CreateMessage, ModelHint, ModelPreferences, SampleResult, SamplingContent};
 use mcp_flow::{AskError, Context, Revision, Tool};
-use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit_fixture::Fixture;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;

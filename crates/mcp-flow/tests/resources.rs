@@ -3,7 +3,8 @@
 use mcp_flow::completion::Resolved;
 use mcp_flow::prelude::*;
 use mcp_flow::{Revision, Server};
-use mcp_flow_testkit::{Peer, memory};
+use mcp_flow_testkit::Peer;
+use mcp_flow_testkit_fixture::memory;
 use serde_json::{Value, json};
 
 /// What we live by

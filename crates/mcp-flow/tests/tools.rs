@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use mcp_flow::prelude::*;
 use mcp_flow::{Revision, Server};
-use mcp_flow_testkit::{Peer, memory};
+use mcp_flow_testkit::Peer;
+use mcp_flow_testkit_fixture::memory;
 use serde_json::{Value, json};
 
 /// Add two numbers

@@ -8,7 +8,7 @@ use mcp_flow_observability::audit::{
 use mcp_flow_proto::Revision;
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_server::{ConnectionInfo, Context, Failure, Principal, Server, Tool};
-use mcp_flow_testkit::memory::connect_with;
+use mcp_flow_testkit_fixture::memory::connect_with;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

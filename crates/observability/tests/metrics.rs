@@ -3,7 +3,7 @@
 use mcp_flow_observability::metrics::Metrics;
 use mcp_flow_proto::Revision;
 use mcp_flow_server::{Context, Failure, Server, Tool};
-use mcp_flow_testkit::memory::connect;
+use mcp_flow_testkit_fixture::memory::connect;
 use serde_json::{Value, json};
 
 fn server(metrics: &Metrics) -> Server {

@@ -7,8 +7,9 @@ use mcp_flow_server::{
     proto::{Params, RpcError, model::PromptMessage},
     router::Era,
 };
-use mcp_flow_testkit::fixture::Fixture;
-use mcp_flow_testkit::{Peer, memory};
+use mcp_flow_testkit::Peer;
+use mcp_flow_testkit_fixture::Fixture;
+use mcp_flow_testkit_fixture::memory;
 use serde_json::{Value, json};
 
 /// C-06, C-53: a state is valid only for the principal it was issued to.
@@ -146,7 +147,7 @@ async fn resume(peer: &mut Peer, state: &Value) -> Value {
 }
 
 fn params(mut params: Value) -> Value {
-    params["_meta"] = mcp_flow_testkit::scenario::stateless();
+    params["_meta"] = mcp_flow_testkit::stateless_meta();
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {}});
     params
 }

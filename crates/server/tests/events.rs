@@ -6,8 +6,8 @@ use mcp_flow_proto::Revision;
 use mcp_flow_server::{
     ConnectionEnd, ConnectionEvent, ConnectionInfo, Context, Server, Tool, Veto,
 };
-use mcp_flow_testkit::fixture::Fixture;
-use mcp_flow_testkit::memory;
+use mcp_flow_testkit_fixture::Fixture;
+use mcp_flow_testkit_fixture::memory;
 use serde_json::{Value, json};
 
 /// MCP-024, MCP-092: a host observes connect, messages, errors and close of one connection, in
@@ -87,7 +87,7 @@ async fn a_dropped_connection_stops_its_calls() {
     let (seen, fixture) = watched(|_| Ok(()));
     for _ in 0..100 {
         let connection = fixture.server.connect(ConnectionInfo::new("memory")).unwrap();
-        let params = json!({"name": "wait", "_meta": mcp_flow_testkit::scenario::stateless()});
+        let params = json!({"name": "wait", "_meta": mcp_flow_testkit::stateless_meta()});
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
         connection.receive(call.to_string().as_bytes());
     }

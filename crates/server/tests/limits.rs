@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use mcp_flow_proto::Revision;
 use mcp_flow_server::{ConnectionInfo, Limits, VersionPolicy};
-use mcp_flow_testkit::fixture::Fixture;
-use mcp_flow_testkit::{Peer, memory};
+use mcp_flow_testkit::Peer;
+use mcp_flow_testkit_fixture::Fixture;
+use mcp_flow_testkit_fixture::memory;
 use serde_json::{Value, json};
 
 /// A call past its time limit is stopped and answered.
@@ -221,5 +222,5 @@ async fn undeclared_methods_are_not_served() {
 
 /// A peer with a timeout longer than the jumps of the paused clock.
 fn connect(fixture: &Fixture) -> Peer {
-    memory::connect(&fixture.server).patience(Duration::from_secs(86_400))
+    memory::connect(&fixture.server).timeout(Duration::from_secs(86_400))
 }

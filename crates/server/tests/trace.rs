@@ -2,7 +2,7 @@
 
 use mcp_flow_proto::Revision;
 use mcp_flow_server::{Context, Server, Tool};
-use mcp_flow_testkit::memory::{connect, connect_cbor};
+use mcp_flow_testkit_fixture::memory::{connect, connect_cbor};
 use serde_json::{Value, json};
 
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";

@@ -4,4 +4,4 @@ use std::sync::Arc;
 
 use mcp_flow_session::MemoryStore;
 
-mcp_flow_testkit::store_contract!(|| Arc::new(MemoryStore::new()));
+mcp_flow_testkit_store::store_contract!(|| Arc::new(MemoryStore::new()));

@@ -2,8 +2,8 @@
 
 use mcp_flow_client::{Client, Error, ErrorKind, Event};
 use mcp_flow_stdio::client::Program;
-use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::wait::within;
+use mcp_flow_testkit_fixture::Fixture;
 use serde_json::json;
 
 /// This test binary as a server. The client must ignore the lines the test harness prints.

@@ -10,17 +10,17 @@ use mcp_flow_stdio::listen;
 mod in_one_process {
     use super::{Arc, Connector, in_process};
 
-    mcp_flow_testkit::client_suite!(|served| async move {
+    mcp_flow_testkit_scenarios::client_suite!(|served| async move {
         Arc::new(in_process(&served)) as Arc<dyn Connector>
     });
 }
 
 mod over_tcp {
-    mcp_flow_testkit::client_suite!(super::over_tcp);
+    mcp_flow_testkit_scenarios::client_suite!(super::over_tcp);
 }
 
 mod over_unix {
-    mcp_flow_testkit::client_suite!(super::over_unix);
+    mcp_flow_testkit_scenarios::client_suite!(super::over_unix);
 }
 
 async fn over_tcp(served: Server) -> Arc<dyn Connector> {

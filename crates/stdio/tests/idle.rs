@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use mcp_flow_proto::Revision;
 use mcp_flow_server::ConnectionInfo;
-use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::lines;
+use mcp_flow_testkit_fixture::Fixture;
 use serde_json::{Value, json};
 
 /// WFL-055: hours of silence do no harm, and no heartbeat is sent.

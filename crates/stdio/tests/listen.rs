@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use mcp_flow_server::Server;
 use mcp_flow_stdio::listen::{self, Bound};
-use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit::{Peer, lines};
+use mcp_flow_testkit_fixture::Fixture;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 mod tcp {
-    mcp_flow_testkit::suite!(|server| async move { super::connect(&server).await });
+    mcp_flow_testkit_scenarios::suite!(|server| async move { super::connect(&server).await });
 }
 
 async fn connect(server: &Server) -> Peer {

@@ -4,7 +4,7 @@
 use mcp_flow_server::{ConnectionInfo, Server};
 use mcp_flow_testkit::{Peer, lines};
 
-mcp_flow_testkit::suite!(|server| async move { connect(&server) });
+mcp_flow_testkit_scenarios::suite!(|server| async move { connect(&server) });
 
 /// Connects over an in-memory pipe with a small buffer, so that messages arrive in pieces.
 fn connect(server: &Server) -> Peer {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::support::{Disk, keys};
 use mcp_flow_store_redb::RedbStore;
 
-mcp_flow_testkit::store_contract!(|| {
+mcp_flow_testkit_store::store_contract!(|| {
     let disk = Disk::new();
     let store =
         RedbStore::open_from(move |builder| builder.create_with_backend(disk.plug()), keys(1));

@@ -7,8 +7,8 @@ use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_session::store::{Append, Filter, LastTurn, Page, Phase, ReplayGuard};
 use mcp_flow_session::{SessionId, State, Store, StoreError, Timestamp};
 use mcp_flow_store_redb::{OpenError, RedbStore};
-use mcp_flow_testkit::store::crash::Witness;
-use mcp_flow_testkit::store::{Opened, append, id, noted, started, summary};
+use mcp_flow_testkit_store::crash::Witness;
+use mcp_flow_testkit_store::{Opened, append, id, noted, started, summary};
 
 /// Stopped after any number of operations on its disk, a store that is opened again has all it
 /// acknowledged, and nothing by halves.

@@ -1,22 +1,20 @@
-//! Conversations with a program that is killed again and again.
+//! Sessions with a program that is killed at random points.
 //!
-//! The program serves the flow `ledger`, which asks for twelve entries and appends each to a file
-//! in a step. Wherever a kill falls, in the start, in a request, in a step or between them, what
-//! must hold is the same:
+//! The program serves the flow `ledger`, which asks for twelve entries and appends each to a file in a
+//! step. Wherever a kill falls, during startup, a request, a step or between them:
 //!
-//! - A step that was not interrupted has happened once; one that was has happened at least once,
-//!   each time with the same key.
+//! - A step that was not interrupted has run once; an interrupted one at least once, each time with
+//!   the same idempotency key.
 //! - An answer that was accepted is not asked for again.
-//! - The final result is the one that all answers lead to, however often it is asked for.
+//! - The final result follows from all answers, however often it is requested.
 //!
-//! How a turn is made is up to a [`Talk`], so that every transport can be tried in the same way.
-//! [`Rounds`] and [`Pushed`] are two of them.
+//! A [`CrashClient`] connects over one transport: [`RoundsClient`] and [`PushClient`] are two of them.
 
-mod book;
-mod chance;
 mod client;
+mod effects;
 mod pushed;
 mod rounds;
+mod schedule;
 mod server;
 
 use std::net::SocketAddr;
@@ -25,43 +23,47 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::wait::within;
-use book::Book;
-use chance::{Chance, Fate};
-use client::{Client, Move};
+use client::{Action, Client};
+use effects::Effects;
+use schedule::{InjectedFault, Schedule};
 use server::Server;
 
-pub use pushed::Pushed;
-pub use rounds::Rounds;
+pub use pushed::PushClient;
+pub use rounds::RoundsClient;
 
-/// One connection to the program, and how a conversation is held over it.
+/// Client connection to the killed program, with one way to run a session.
 ///
-/// Every method gives `None` where the connection ends before there is an answer. What the program
-/// says must be right at all times: a refusal is a failure of the test.
-pub trait Talk: Sized {
-    /// Connects to a program that has said where everything is.
-    fn connect(places: &Value) -> impl Future<Output = Option<Self>>;
+/// Every method returns `None` if the connection ends before there is a reply. The program must be
+/// consistent at all times: an error reply fails the test.
+pub trait CrashClient: Sized {
+    /// Connects to a program that has reported its addresses.
+    fn connect(addresses: &Value) -> impl Future<Output = Option<Self>>;
 
     /// Starts a flow.
-    fn begin(&mut self, flow: &str, params: &Value) -> impl Future<Output = Option<Heard>>;
+    fn start(&mut self, flow: &str, params: &Value) -> impl Future<Output = Option<SessionReply>>;
 
-    /// Answers a question, perhaps once more.
-    fn answer(&mut self, asked: &Asked, text: &str) -> impl Future<Output = Option<Heard>>;
+    /// Answers a prompt, possibly again.
+    fn respond(
+        &mut self,
+        prompt: &EntryPrompt,
+        text: &str,
+    ) -> impl Future<Output = Option<SessionReply>>;
 
-    /// Finds out what has become of a question that was answered, or that may have been.
-    fn look(&mut self, asked: &Asked) -> impl Future<Output = Option<Heard>>;
+    /// Queries the state of a prompt that was, or may have been, answered.
+    fn query(&mut self, prompt: &EntryPrompt) -> impl Future<Output = Option<SessionReply>>;
 }
 
-/// A question for an entry.
+/// A prompt for an entry.
 #[derive(Clone, Debug)]
-pub struct Asked {
-    /// Which entry is asked for, from 1.
+pub struct EntryPrompt {
+    /// Number of the entry, from 1.
     pub number: u32,
-    /// What the client needs to answer it.
+    /// Data the client needs to answer it.
     pub carried: Value,
 }
 
-impl Asked {
-    /// Reads the number out of the question `Entry 3 of 12?`.
+impl EntryPrompt {
+    /// Reads the number from the message `Entry 3 of 12?`.
     pub fn read(message: &Value, carried: Value) -> Self {
         let number = message.as_str().and_then(|message| message.split(' ').nth(1)?.parse().ok());
         let number = number.unwrap_or_else(|| panic!("{message} does not ask for an entry"));
@@ -69,96 +71,96 @@ impl Asked {
     }
 }
 
-/// What a client is told.
+/// Reply of the program.
 #[derive(Clone, Debug)]
-pub enum Heard {
-    /// The next question.
-    Asked(Asked),
-    /// That its answer was accepted, and nothing more as yet.
+pub enum SessionReply {
+    /// The next prompt.
+    Prompt(EntryPrompt),
+    /// The answer was accepted; nothing more yet.
     Accepted,
-    /// What all came to.
+    /// The final result.
     Ended(Value),
 }
 
-/// Holds conversations with a program until it was killed often enough, and checks that each ends
-/// as if nothing had happened.
+/// Runs sessions with a program until it was killed often enough, and checks that each ends as if
+/// nothing had happened.
 ///
-/// `MCP_FLOW_CRASH_POINTS` says how often; 200 times if it is not set. `MCP_FLOW_CRASH_SEED` makes
-/// the same choices again as an earlier run, which has printed its seed.
-pub async fn survive<T: Talk>(program: &Path) {
-    let mut chance = Chance::from_environment();
+/// `MCP_FLOW_CRASH_POINTS` sets the number of kills, 200 by default. `MCP_FLOW_CRASH_SEED` repeats
+/// the choices of an earlier run, which printed its seed.
+pub async fn survive<T: CrashClient>(program: &Path) {
+    let mut schedule = Schedule::from_environment();
     let mut interrupted = 0;
-    while chance.is_left() {
-        interrupted += converse::<T>(program, &mut chance).await;
+    while schedule.has_more() {
+        interrupted += run_session::<T>(program, &mut schedule).await;
     }
-    eprintln!("{chance}, {interrupted} of them perhaps inside a step");
-    assert!(chance.points() < 100 || interrupted > 0, "no kill fell inside a step");
+    eprintln!("{schedule}, {interrupted} of them perhaps inside a step");
+    assert!(schedule.points() < 100 || interrupted > 0, "no kill fell inside a step");
 }
 
-/// Holds one conversation. How many kills may have fallen inside a step.
-async fn converse<T: Talk>(program: &Path, chance: &mut Chance) -> usize {
+/// Runs one session. Returns how many kills may have interrupted a step.
+async fn run_session<T: CrashClient>(program: &Path, schedule: &mut Schedule) -> usize {
     let folder = tempfile::tempdir().unwrap();
-    let mut book = Book::new(folder.path().join("ledger"));
+    let mut effects = Effects::new(folder.path().join("ledger"));
     let mut client = Client::default();
-    let params = json!({"pause": chance.below(9)});
-    let mut server = Server::start(program, folder.path(), chance, || {}).await;
-    let mut talk: Option<T> = None;
-    while let Some(turn) = client.turn(chance) {
-        let fate = chance.fate();
+    let params = json!({"pause": schedule.below(9)});
+    let mut server = Server::start(program, folder.path(), schedule, || {}).await;
+    let mut connection: Option<T> = None;
+    while let Some(action) = client.action(schedule) {
+        let fault = schedule.fault();
         let begun = std::time::Instant::now();
-        let heard = {
-            let exchange = exchange(&mut talk, &server.places, &turn, &params);
+        let reply = {
+            let exchange = exchange(&mut connection, &server.addresses, &action, &params);
             tokio::select! {
-                heard = within("an answer", exchange) => heard,
-                () = fate.strikes(&book) => None,
+                reply = within("a reply", exchange) => reply,
+                () = fault.until_kill(&effects) => None,
             }
         };
-        if fate == Fate::Spared {
-            chance.took(begun.elapsed());
-            assert!(heard.is_some(), "the connection was lost, and nobody was killed: {turn:?}");
+        if fault == InjectedFault::None {
+            schedule.record_exchange(begun.elapsed());
+            assert!(reply.is_some(), "the connection was lost, without a kill: {action:?}");
         }
-        client.hear(turn, heard);
-        if fate != Fate::Spared {
+        client.record(action, reply);
+        if fault != InjectedFault::None {
             server.kill().await;
-            talk = None;
-            client.lose();
-            book.note_kill(client.done());
-            let killed = || book.note_kill(client.done());
-            server = Server::start(program, folder.path(), chance, killed).await;
+            connection = None;
+            client.disconnect();
+            effects.record_kill(client.done());
+            let killed = || effects.record_kill(client.done());
+            server = Server::start(program, folder.path(), schedule, killed).await;
         }
-        book.check(client.done());
+        effects.check(client.done());
     }
     server.kill().await;
-    book.interrupted()
+    effects.interrupted()
 }
 
-async fn exchange<T: Talk>(
-    talk: &mut Option<T>,
-    places: &Value,
-    turn: &Move,
+async fn exchange<T: CrashClient>(
+    connection: &mut Option<T>,
+    addresses: &Value,
+    action: &Action,
     params: &Value,
-) -> Option<Heard> {
-    if talk.is_none() {
-        *talk = Some(T::connect(places).await?);
+) -> Option<SessionReply> {
+    if connection.is_none() {
+        *connection = Some(T::connect(addresses).await?);
     }
-    let talk = talk.as_mut()?;
-    match turn {
-        Move::Begin => talk.begin("ledger", params).await,
-        Move::Answer(asked) => talk.answer(asked, &entry(asked.number)).await,
-        Move::Look(asked) => talk.look(asked).await,
+    let connection = connection.as_mut()?;
+    match action {
+        Action::Start => connection.start("ledger", params).await,
+        Action::Answer(prompt) => connection.respond(prompt, &entry(prompt.number)).await,
+        Action::Query(prompt) => connection.query(prompt).await,
     }
 }
 
-/// The port of a program that has said where everything is.
-fn address(places: &Value) -> SocketAddr {
-    let address = places["mcp"].as_str().and_then(|url| url.split('/').nth(2));
+/// Address of a program that has reported its addresses.
+fn address(addresses: &Value) -> SocketAddr {
+    let address = addresses["mcp"].as_str().and_then(|url| url.split('/').nth(2));
     address.and_then(|address| address.parse().ok()).expect("a program says where it listens")
 }
 
-/// What is entered under a number.
+/// Entry for a number.
 fn entry(number: u32) -> String {
     format!("entry number {number}")
 }
 
-/// How many entries the flow asks for.
+/// Number of entries the flow asks for.
 const ENTRIES: u32 = 12;

@@ -1,5 +1,5 @@
-//! A client that speaks HTTP by hand: what it writes and when is up to the test, also when it is
-//! wrong, and answers are read piece by piece.
+//! Raw HTTP client: writes requests exactly as given, valid or not, and reads responses
+//! incrementally.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::wait::within;
 
-/// A request, one header after the other.
+/// HTTP request with ordered headers.
 #[derive(Clone, Debug)]
 pub struct Request {
     method: &'static str,
@@ -19,12 +19,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// A GET that accepts events.
+    /// Creates a GET that accepts events.
     pub fn get(path: &str) -> Self {
         Self::new("GET", path).header("accept", "text/event-stream")
     }
 
-    /// A POST of JSON that accepts both kinds of answers.
+    /// Creates a POST of JSON that accepts JSON and events.
     pub fn post(path: &str, body: impl ToString) -> Self {
         Self::new("POST", path)
             .header("accept", "application/json, text/event-stream")
@@ -32,13 +32,13 @@ impl Request {
             .body(body.to_string())
     }
 
-    /// A request with a `Host` and nothing else.
+    /// Creates a request with only a `Host` header.
     pub fn new(method: &'static str, path: &str) -> Self {
         let headers = vec![("host".to_owned(), "localhost".to_owned())];
         Self { method, path: path.to_owned(), headers, body: None }
     }
 
-    /// Sets a header, in the place of one of the same name.
+    /// Sets a header, replacing one with the same name.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self = self.without(name);
@@ -46,7 +46,7 @@ impl Request {
         self
     }
 
-    /// Takes a header away.
+    /// Removes a header.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
         self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
@@ -60,7 +60,7 @@ impl Request {
         self
     }
 
-    /// The bytes that go over the wire.
+    /// Returns the encoded request.
     pub fn bytes(&self) -> Vec<u8> {
         let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         for (name, value) in &self.headers {
@@ -75,7 +75,7 @@ impl Request {
         bytes
     }
 
-    /// Sends it over a connection of its own, and waits for the head of the answer.
+    /// Sends the request on a new connection and waits for the response head.
     pub async fn send(&self, address: SocketAddr) -> Response {
         let mut connection = Connection::open(address).await;
         connection.write(&self.bytes()).await;
@@ -83,18 +83,18 @@ impl Request {
     }
 }
 
-/// A connection to a server.
+/// HTTP connection to a server.
 pub struct Connection {
     stream: BufReader<Box<dyn Stream>>,
 }
 
-/// Anything that bytes go in and out of.
+/// Bidirectional byte stream.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 impl Connection {
-    /// Connects to a port.
+    /// Opens a TCP connection.
     pub async fn open(address: SocketAddr) -> Self {
         let connected = within("a connection", TcpStream::connect(address)).await;
         let stream = connected.expect("the server listens");
@@ -102,20 +102,20 @@ impl Connection {
         Self::over(stream)
     }
 
-    /// Goes on over a stream that is open.
+    /// Uses an open stream.
     pub fn over(stream: impl Stream + 'static) -> Self {
         Self { stream: BufReader::new(Box::new(stream)) }
     }
 
-    /// Writes bytes as they are. A server that has hung up is noticed by its answer.
+    /// Writes raw bytes. A closed connection shows in the response.
     pub async fn write(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes).await;
         let _ = self.stream.flush().await;
     }
 
-    /// The next byte; `None` if the server closed the connection.
+    /// Reads the next byte; `None` if the server closed the connection.
     pub async fn byte(&mut self) -> Option<u8> {
-        // The clock is set once for all bytes that are there already.
+        // One timeout covers all bytes that are buffered already.
         if self.stream.buffer().is_empty() {
             within("the next byte", self.stream.fill_buf()).await.ok()?;
         }
@@ -126,12 +126,12 @@ impl Connection {
         within("the next line", self.stream.read_line(line)).await.ok()
     }
 
-    /// Reads the head of an answer.
+    /// Reads a response head.
     pub async fn response(self) -> Response {
         self.try_response().await.expect("the server answers")
     }
 
-    /// Reads the head of an answer; `None` if the server closed the connection instead.
+    /// Reads a response head; `None` if the server closed the connection.
     pub async fn try_response(mut self) -> Option<Response> {
         let mut lines = Vec::new();
         loop {
@@ -158,43 +158,43 @@ impl Connection {
     }
 }
 
-/// An answer whose body is read as it comes.
+/// HTTP response whose body is read incrementally.
 pub struct Response {
-    /// The number.
+    /// Status code.
     pub status: u16,
     headers: Vec<(String, String)>,
     connection: Connection,
     left: Left,
 }
 
-/// What is left of a body.
+/// Remaining body.
 enum Left {
     Nothing,
     Bytes(usize),
-    /// Bytes of a chunk that has begun; more may follow.
+    /// Remaining bytes of the current chunk; more chunks may follow.
     Chunks(usize),
 }
 
-/// An event of a stream.
+/// Server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Its name.
+    /// Event name.
     pub name: Option<String>,
-    /// What to come back with.
+    /// Event id, for `Last-Event-ID`.
     pub id: Option<String>,
-    /// What it holds.
+    /// Data.
     pub data: String,
-    /// All its lines.
+    /// All lines.
     pub lines: Vec<String>,
 }
 
 impl Response {
-    /// A header's value.
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
-    /// The whole body, or as much of it as came.
+    /// Reads the whole body, or what arrived of it.
     pub async fn bytes(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while let Some(byte) = self.byte().await {
@@ -203,18 +203,18 @@ impl Response {
         bytes
     }
 
-    /// The whole body as text.
+    /// Reads the whole body as text.
     pub async fn text(&mut self) -> String {
         String::from_utf8(self.bytes().await).expect("the body is UTF-8")
     }
 
-    /// The whole body as JSON.
+    /// Reads the whole body as JSON.
     pub async fn json(&mut self) -> Value {
         let text = self.text().await;
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("the body is JSON: {text:?}"))
     }
 
-    /// The next event, comments included; `None` at the end of the stream.
+    /// Reads the next event, including comments; `None` at the end of the stream.
     pub async fn raw_event(&mut self) -> Option<Event> {
         let mut event = Event::default();
         loop {
@@ -235,7 +235,7 @@ impl Response {
         }
     }
 
-    /// The next event that holds something.
+    /// Reads the next event with data.
     pub async fn event(&mut self) -> Option<Event> {
         loop {
             let event = self.raw_event().await?;
@@ -245,13 +245,13 @@ impl Response {
         }
     }
 
-    /// The next message of a stream.
+    /// Reads the next JSON-RPC message of the stream.
     pub async fn message(&mut self) -> Option<Value> {
         let event = self.event().await?;
         Some(serde_json::from_str(&event.data).expect("messages are JSON"))
     }
 
-    /// The connection, when the body is read.
+    /// Returns the connection after the body was read.
     pub fn into_connection(self) -> Connection {
         self.connection
     }
@@ -266,7 +266,7 @@ impl Response {
         }
     }
 
-    /// The next byte of the body.
+    /// Reads the next byte of the body.
     pub async fn byte(&mut self) -> Option<u8> {
         match &mut self.left {
             Left::Nothing | Left::Bytes(0) => return None,
@@ -274,7 +274,7 @@ impl Response {
             Left::Chunks(left @ 0) => {
                 let mut size = String::new();
                 self.connection.line(&mut size).await?;
-                // A chunk is followed by a line break, which stands before the next one's size.
+                // A chunk ends with a line break, which precedes the size of the next one.
                 if size.trim().is_empty() {
                     size.clear();
                     self.connection.line(&mut size).await?;

@@ -1,4 +1,4 @@
-//! A peer over any byte stream that carries one message per line.
+//! Peer over a byte stream with newline-delimited JSON.
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
@@ -6,8 +6,8 @@ use tokio::sync::mpsc;
 
 use crate::peer::Peer;
 
-/// Connects a peer to the two halves of a stream. What is `held` is dropped when the other end
-/// has closed its half.
+/// Connects a peer to the two halves of a stream. `held` is dropped when the other end has closed
+/// its half.
 pub fn connect(
     reader: impl AsyncRead + Unpin + Send + 'static,
     mut writer: impl AsyncWrite + Unpin + Send + 'static,
@@ -18,7 +18,7 @@ pub fn connect(
     tokio::spawn(async move {
         while let Some(mut frame) = incoming.recv().await {
             frame.push(b'\n');
-            // Who has ended reads no more; the test will notice by its silence.
+            // A closed stream shows as missing messages.
             let _ = writer.write_all(&frame).await;
         }
         let _ = writer.shutdown().await;

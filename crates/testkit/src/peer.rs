@@ -1,4 +1,4 @@
-//! A scripted client: sends exactly what it is told, and shows exactly what comes back.
+//! Scripted client: sends exactly what a test gives it, and returns exactly what arrives.
 
 use std::time::Duration;
 
@@ -6,40 +6,40 @@ use mcp_flow_proto::Revision;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-/// One end of a connection, spoken by hand.
+/// One end of a connection, driven by a test.
 ///
-/// A transport's adapter moves frames between the channels and the wire.
+/// A transport adapter moves frames between the channels and the wire.
 #[derive(Debug)]
 pub struct Peer {
     frames: Option<mpsc::UnboundedSender<Vec<u8>>>,
     messages: mpsc::UnboundedReceiver<Value>,
-    /// Messages that came while another was waited for.
+    /// Messages that arrived while waiting for another.
     kept: Vec<Value>,
     last_id: i64,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Peer {
-    /// A peer that sends frames into one channel and finds messages in the other.
+    /// Creates a peer from a sender of frames and a receiver of messages.
     pub fn new(
         frames: mpsc::UnboundedSender<Vec<u8>>,
         messages: mpsc::UnboundedReceiver<Value>,
     ) -> Self {
-        let patience = Duration::from_secs(30);
-        Self { frames: Some(frames), messages, kept: Vec::new(), last_id: 0, patience }
+        let timeout = Duration::from_secs(30);
+        Self { frames: Some(frames), messages, kept: Vec::new(), last_id: 0, timeout }
     }
 
-    /// Waits this long for a message before the test fails. For tests with a paused clock.
+    /// Sets how long to wait for a message before the test fails. For tests with a paused clock.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     pub fn send_frame(&self, frame: impl Into<Vec<u8>>) {
         let frames = self.frames.as_ref().expect("the peer has not closed its end");
-        // A server that has ended reads no more; the test will notice by what does not come.
+        // A closed connection shows as missing messages.
         let _ = frames.send(frame.into());
     }
 
@@ -53,7 +53,7 @@ impl Peer {
         self.send(json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
-    /// Sends a request under a fresh id and returns the id.
+    /// Sends a request with a new id, and returns the id.
     pub fn ask(&mut self, method: &str, params: Value) -> i64 {
         self.last_id += 1;
         let id = self.last_id;
@@ -61,7 +61,7 @@ impl Peer {
         id
     }
 
-    /// Sends a request under a fresh id and returns the id, under which progress is told too.
+    /// Sends a request with a new id, which is its progress token too, and returns the id.
     pub fn ask_with_progress(&mut self, method: &str, mut params: Value) -> i64 {
         params["_meta"]["progressToken"] = (self.last_id + 1).into();
         self.ask(method, params)
@@ -73,7 +73,7 @@ impl Peer {
         self.reply_to(id).await
     }
 
-    /// As [`call`](Self::call); None if the server ends the connection instead.
+    /// Like [`call`](Self::call); `None` if the server ends the connection.
     pub async fn try_call(&mut self, method: &str, params: Value) -> Option<Value> {
         let id = Value::from(self.ask(method, params));
         self.try_find(|message| message.get("method").is_none() && message["id"] == id).await
@@ -84,18 +84,18 @@ impl Peer {
         self.call("tools/call", json!({"name": name, "arguments": arguments})).await
     }
 
-    /// Does the handshake and returns the server's result.
+    /// Performs the handshake and returns the server's result.
     pub async fn initialize(&mut self, revision: Revision) -> Value {
         self.initialize_with(revision, json!({})).await
     }
 
-    /// Does the handshake as a client that can do something, and returns the server's result.
+    /// Performs the handshake with client capabilities and returns the server's result.
     pub async fn initialize_with(&mut self, revision: Revision, capabilities: Value) -> Value {
         let initialized = self.try_initialize(revision, capabilities).await;
         initialized.expect("the server ended the connection")
     }
 
-    /// As [`initialize_with`](Self::initialize_with); None if the server ends the connection.
+    /// Like [`initialize_with`](Self::initialize_with); `None` if the server ends the connection.
     pub async fn try_initialize(
         &mut self,
         revision: Revision,
@@ -110,7 +110,7 @@ impl Peer {
         Some(reply["result"].clone())
     }
 
-    /// The next message, of whatever kind.
+    /// Returns the next message of any kind.
     pub async fn next(&mut self) -> Value {
         if !self.kept.is_empty() {
             return self.kept.remove(0);
@@ -118,13 +118,13 @@ impl Peer {
         self.arriving().await.expect("the server ended the connection")
     }
 
-    /// The response to a request; what else comes meanwhile is kept for later.
+    /// Returns the response to a request; other messages are kept.
     pub async fn reply_to(&mut self, id: impl Into<Value>) -> Value {
         let id = id.into();
         self.find(|message| message.get("method").is_none() && message["id"] == id).await
     }
 
-    /// The first message, kept or coming, that is the one wanted.
+    /// Returns the first matching message, kept or arriving.
     pub async fn find(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         let found = self.try_find(is_it).await;
         found.unwrap_or_else(|| {
@@ -132,7 +132,7 @@ impl Peer {
         })
     }
 
-    /// As [`find`](Self::find); None if the server ends the connection first.
+    /// Like [`find`](Self::find); `None` if the server ends the connection first.
     pub async fn try_find(&mut self, is_it: impl Fn(&Value) -> bool) -> Option<Value> {
         if let Some(index) = self.kept.iter().position(&is_it) {
             return Some(self.kept.remove(index));
@@ -146,12 +146,12 @@ impl Peer {
         }
     }
 
-    /// Says that no more frames will come.
+    /// Closes the sending half.
     pub fn close(&mut self) {
         self.frames = None;
     }
 
-    /// Everything up to the end of the connection.
+    /// Returns all messages up to the end of the connection.
     pub async fn rest(&mut self) -> Vec<Value> {
         let mut rest = std::mem::take(&mut self.kept);
         while let Some(message) = self.arriving().await {
@@ -160,19 +160,19 @@ impl Peer {
         rest
     }
 
-    /// Everything that came and was not asked for, after making sure by a ping that all did.
+    /// Returns all messages that were not waited for, after a ping shows that none is outstanding.
     pub async fn settle(&mut self) -> Vec<Value> {
         self.send(json!({"jsonrpc": "2.0", "id": "settle", "method": "ping"}));
         self.reply_to("settle").await;
         std::mem::take(&mut self.kept)
     }
 
-    /// Everything that came so far while something else was waited for.
+    /// Returns the messages kept so far.
     pub fn leftovers(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.kept)
     }
 
-    /// As [`settle`](Self::settle), and whether the connection goes on.
+    /// Like [`settle`](Self::settle), and whether the connection is still open.
     pub async fn try_settle(&mut self) -> (Vec<Value>, bool) {
         self.last_id += 1;
         let id = Value::from(format!("settle {}", self.last_id));
@@ -182,15 +182,15 @@ impl Peer {
     }
 
     async fn arriving(&mut self) -> Option<Value> {
-        let waited = tokio::time::timeout(self.patience, self.messages.recv()).await;
+        let waited = tokio::time::timeout(self.timeout, self.messages.recv()).await;
         let arrived = waited.unwrap_or_else(|_| {
-            panic!("nothing came for {:?}; seen so far: {:?}", self.patience, self.kept)
+            panic!("nothing came for {:?}; seen so far: {:?}", self.timeout, self.kept)
         });
         arrived.inspect(well_formed)
     }
 }
 
-/// INT-008: whatever a server sends is a message of JSON-RPC 2.0, or several.
+/// INT-008: a server sends only JSON-RPC 2.0 messages or batches.
 fn well_formed(message: &Value) {
     if let Value::Array(messages) = message {
         assert!(!messages.is_empty(), "an empty batch came");
@@ -202,4 +202,13 @@ fn well_formed(message: &Value) {
     assert_eq!(kinds.iter().filter(|kind| **kind).count(), 1, "{message}");
     assert!(has("id") || has("method"), "a response without id came: {message}");
     assert!(!has("method") || message["method"].is_string(), "{message}");
+}
+
+/// Returns the `_meta` of a stateless request, without client capabilities.
+pub fn stateless_meta() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "scripted-peer", "version": "1.0.0"},
+    })
 }

@@ -1,4 +1,4 @@
-//! A peer of a real program, over its standard input and output.
+//! Peer of a process, over its standard input and output.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -10,18 +10,18 @@ use crate::lines;
 use crate::peer::Peer;
 use crate::wait::within;
 
-/// A running program, ended when dropped.
+/// Running process, killed when dropped.
 #[derive(Debug)]
 pub struct Program {
     child: Child,
-    /// Where it runs, and leaves what it writes.
+    /// Working directory.
     _folder: TempDir,
-    /// Standard error of the program.
+    /// Standard error.
     log: NamedTempFile,
 }
 
 impl Program {
-    /// Starts a program in an empty folder, and a peer that speaks to it, one message per line.
+    /// Starts a program in an empty directory, with a peer over its pipes.
     pub fn start(program: impl AsRef<Path>, arguments: &[&str]) -> (Self, Peer) {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let log = NamedTempFile::new().expect("a file can be made");
@@ -39,22 +39,22 @@ impl Program {
         (Self { child, _folder: folder, log }, lines::connect(stdout, stdin, ()))
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id().expect("the program is running")
     }
 
-    /// Returns what it has written to standard error so far.
+    /// Returns the standard error so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log.path()).expect("a log is text")
     }
 
-    /// Ends the program as a crash would.
+    /// Kills the process.
     pub async fn kill(&mut self) {
         self.child.kill().await.expect("the program can be killed");
     }
 
-    /// Waits until the program has ended.
+    /// Waits until the process has exited.
     pub async fn wait(&mut self) -> ExitStatus {
         let ended = within("the program to end", self.child.wait()).await;
         ended.expect("the program can be waited for")

@@ -1,7 +1,7 @@
-//! A path between two UDP sockets that delays packets and loses some, as bad networks do.
+//! UDP relay that delays and drops packets.
 //!
-//! It is a relay within the test, so it needs no privileges, and it loses packets by their number:
-//! the fifth packet of a path is lost in every run or in none.
+//! It runs within the test, so it needs no privileges. Drops depend on the packet number: the fifth
+//! packet of a path is dropped in every run or in none.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,16 +16,16 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-/// How bad a path is, in each direction.
+/// Quality of a path, in each direction.
 #[derive(Clone, Copy, Debug)]
 pub struct Quality {
-    /// How long every packet is under way.
+    /// Delay of every packet.
     pub delay: Duration,
-    /// The share of packets that never arrive, from 0 to 1.
+    /// Share of packets that are dropped, from 0 to 1.
     pub loss: f64,
 }
 
-/// A running relay, which ends when dropped.
+/// Running relay, stopped when dropped.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
@@ -33,7 +33,7 @@ pub struct Relay {
     _tasks: JoinSet<()>,
 }
 
-/// How the path is, and what became of packets.
+/// Quality and counters of a path.
 #[derive(Debug)]
 struct Path {
     quality: Mutex<Quality>,
@@ -59,29 +59,29 @@ impl Relay {
         Self { address, path, _tasks: tasks }
     }
 
-    /// Makes the path better or worse from now on.
+    /// Changes the quality of the path.
     pub fn set(&self, quality: Quality) {
         *self.path.quality.lock().unwrap_or_else(PoisonError::into_inner) = quality;
     }
 
-    /// Where clients reach the server by this path.
+    /// Address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How many packets have been sent on, in both directions.
+    /// Number of packets relayed, in both directions.
     pub fn passed(&self) -> u64 {
         self.path.passed.load(Ordering::Relaxed)
     }
 
-    /// How many packets have been lost, in both directions.
+    /// Number of packets dropped, in both directions.
     pub fn lost(&self) -> u64 {
         self.path.lost.load(Ordering::Relaxed)
     }
 }
 
 async fn relay(front: Arc<UdpSocket>, server: SocketAddr, path: Arc<Path>) {
-    // Each client gets a socket of its own, by which the answers of the server find back to it.
+    // Each client has a socket of its own, so that replies find their way back.
     let mut clients = HashMap::new();
     let mut answers = JoinSet::new();
     let mut packet = vec![0; LARGEST_PACKET];
@@ -106,7 +106,7 @@ async fn answer(back: Arc<UdpSocket>, mut lane: Lane) {
     }
 }
 
-/// One direction of the path of one client.
+/// One direction of a client's path.
 struct Lane {
     chance: Rng,
     path: Arc<Path>,
@@ -121,7 +121,7 @@ impl Lane {
         task.spawn(async move {
             while let Some((due, packet)) = queued.recv().await {
                 sleep_until(due).await;
-                // A socket that is gone is one more way to lose a packet.
+                // A closed socket drops the packet.
                 let _ = from.send_to(&packet, to).await;
             }
         });
@@ -132,7 +132,7 @@ impl Lane {
         let Quality { delay, loss } = self.path.quality();
         let is_lost = self.chance.f64() < loss;
         let due = Instant::now() + delay;
-        // A full queue loses packets too, as that of a router does.
+        // A full queue drops packets, like that of a router.
         let is_sent = !is_lost && self.queue.try_send((due, packet.to_vec())).is_ok();
         let count = if is_sent { &self.path.passed } else { &self.path.lost };
         count.fetch_add(1, Ordering::Relaxed);
@@ -143,7 +143,7 @@ async fn socket() -> UdpSocket {
     UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("there is a free port")
 }
 
-/// Where chance begins, one way and the other.
+/// Seeds of the two directions.
 const THERE: u64 = 1;
 const BACK: u64 = 2;
 
@@ -154,9 +154,9 @@ const LONGEST_QUEUE: usize = 1024;
 mod tests {
     use super::*;
 
-    /// What arrives is in order, and it is the same in every run.
+    /// Packets arrive in order, and every run drops the same ones.
     #[tokio::test]
-    async fn packets_are_relayed_or_lost() {
+    async fn packets_are_relayed_in_order_or_lost() {
         let server = socket().await;
         let quality = Quality { delay: Duration::from_millis(1), loss: 0.3 };
         let relay = Relay::start(server.local_addr().unwrap(), quality).await;

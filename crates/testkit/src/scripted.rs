@@ -1,4 +1,4 @@
-//! Servers whose every answer is up to the test: for what a good one never does.
+//! Scripted servers: every response is up to the test.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,35 +8,35 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-/// A request as it arrived over HTTP, and the connection to answer it on, which is closed after.
+/// HTTP request with the connection for its response, which is closed afterwards.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ScriptedRequest {
     /// Method and path, as in `GET /mcp`.
     pub line: String,
-    /// The message in its body; null if there is none.
+    /// JSON-RPC message in the body; null if there is none.
     pub message: Value,
     host: String,
     has_begun: bool,
     stream: TcpStream,
 }
 
-impl Asked {
-    /// What is asked for.
+impl ScriptedRequest {
+    /// Returns the JSON-RPC method.
     pub fn method(&self) -> &str {
         self.message["method"].as_str().unwrap_or_default()
     }
 
-    /// The server, as the client calls it.
+    /// Returns the `Host` header.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Answers with a result, on a stream of events if one was begun.
+    /// Responds with a result, as an event if a stream was begun.
     pub fn result(&mut self, result: &Value) {
         self.reply(&json!({"jsonrpc": "2.0", "id": self.message["id"], "result": result}));
     }
 
-    /// Answers with an error.
+    /// Responds with an error.
     pub fn error(&mut self, code: i64, message: &str) {
         let error = json!({"code": code, "message": message});
         self.reply(&json!({"jsonrpc": "2.0", "id": self.message["id"], "error": error}));
@@ -49,7 +49,7 @@ impl Asked {
         }
     }
 
-    /// Answers with content of some type, unless a stream of events was begun.
+    /// Responds with content of a media type, unless a stream was begun.
     pub fn content(&mut self, status: &str, media_type: &str, content: &str) {
         if self.has_begun {
             return;
@@ -61,18 +61,18 @@ impl Asked {
         ));
     }
 
-    /// Begins a stream of events.
+    /// Begins an event stream.
     pub fn begin_events(&mut self) {
         self.has_begun = true;
         self.write("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n");
     }
 
-    /// Sends one event of a stream.
+    /// Sends one event.
     pub fn event(&mut self, message: &Value) {
         self.write(&format!("data: {message}\n\n"));
     }
 
-    /// Writes whatever it is; a client that is gone does not matter.
+    /// Writes raw text; a closed connection is ignored.
     pub fn write(&mut self, text: &str) {
         let _ = self.stream.write_all(text.as_bytes()).and_then(|()| self.stream.flush());
     }
@@ -84,8 +84,8 @@ impl Asked {
     }
 }
 
-/// Serves HTTP on a free port, each request by a thread of its own, until the test ends.
-pub fn http(answer: impl Fn(Asked) + Send + Sync + 'static) -> SocketAddr {
+/// Serves HTTP on a free port, with a thread for each request, until the test ends.
+pub fn http(answer: impl Fn(ScriptedRequest) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let answer = Arc::new(answer);
@@ -102,7 +102,7 @@ pub fn http(answer: impl Fn(Asked) + Send + Sync + 'static) -> SocketAddr {
     address
 }
 
-fn read(stream: TcpStream) -> Option<Asked> {
+fn read(stream: TcpStream) -> Option<ScriptedRequest> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut head = Vec::new();
     loop {
@@ -124,26 +124,26 @@ fn read(stream: TcpStream) -> Option<Asked> {
     reader.read_exact(&mut body).ok()?;
     let message = serde_json::from_slice(&body).unwrap_or_default();
     let host = header("host").unwrap_or_default();
-    Some(Asked { line, message, host, has_begun: false, stream })
+    Some(ScriptedRequest { line, message, host, has_begun: false, stream })
 }
 
-/// A server over pipes, written for the shell, in a folder that keeps what it was told.
+/// Shell script that is a server over pipes, and logs what it receives.
 #[derive(Debug)]
 pub struct Script {
     folder: tempfile::TempDir,
 }
 
 impl Script {
-    /// A server that keeps to the handshake of 2025-11-25 and has these `case` branches for what
-    /// comes after; `$id` is the id of the request. `at_end` is what it does when its input ends.
+    /// Creates a server with the handshake of 2025-11-25 and these `case` branches for later
+    /// messages; `$id` is the id of the request. `at_end` runs when its input ends.
     pub fn new(branches: &str, at_end: &str) -> Self {
         Self::with_capabilities(&json!({"tools": {}}), branches, at_end)
     }
 
-    /// A server of seed 000 to the letter, with nothing of our own: no mark on tools, no `turnId`, no
-    /// `key`, no `next`, no `data.name`. Its tool `wizard` is that of the seed, which asks for a name
-    /// and for an email address that has an @; `add` holds no conversation. `declared` is what the
-    /// handshake says of conversations, if anything; `branches` go before its own.
+    /// Creates a server of seed 000 to the letter, without extensions: no mark on tools, no
+    /// `turnId`, no `key`, no `next`, no `data.name`. Its tool `wizard` asks for a name and for an
+    /// email address with an @; `add` asks nothing. `declared` is the interaction capability of the
+    /// handshake, if any; `branches` come before its own.
     pub fn seed_000(declared: Option<&Value>, branches: &str) -> Self {
         let experimental = declared.map(|declared| json!({"interaction": declared}));
         let capabilities = json!({"tools": {}, "experimental": experimental.unwrap_or(json!({}))});
@@ -160,7 +160,7 @@ mkfifo alive 2>/dev/null
 exec 3<>alive
 reply() {{ printf '{{"jsonrpc":"2.0","id":%s,"%s":%s}}\n' "$id" "$1" "$2"; }}
 while IFS= read -r line; do
-  printf '%s\n' "$line" >>told
+  printf '%s\n' "$line" >>received
   id=${{line#*\"id\":}}; id=${{id%%[,\}}]*}}
   case $line in
   *'"server/discover"'*) reply error '{{"code":-32601,"message":"Method not found"}}' ;;
@@ -176,18 +176,19 @@ done
         Self { folder }
     }
 
-    /// Where it is; `sh` starts it.
+    /// Returns the path of the script, to run with `sh`.
     pub fn path(&self) -> PathBuf {
         self.folder.path().join("server.sh")
     }
 
-    /// All messages it was told so far.
-    pub fn told(&self) -> Vec<Value> {
-        let told = std::fs::read_to_string(self.folder.path().join("told")).unwrap_or_default();
-        told.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    /// Returns all messages received so far.
+    pub fn received(&self) -> Vec<Value> {
+        let received =
+            std::fs::read_to_string(self.folder.path().join("received")).unwrap_or_default();
+        received.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// A file that ends when the server, which runs now, and all it has started are gone.
+    /// Opens a file that ends when the server and all its children have exited.
     pub fn life(&self) -> File {
         File::open(self.folder.path().join("alive")).unwrap()
     }

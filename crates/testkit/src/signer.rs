@@ -1,4 +1,4 @@
-//! Signed tokens, good ones and forged ones, for trying who is let in.
+//! Signed tokens, valid and forged, for tests of authentication.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,7 +6,7 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 
-/// A key and its name.
+/// Signing key with its id.
 #[derive(Debug)]
 pub struct Signer {
     name: String,
@@ -20,14 +20,14 @@ enum Key {
 }
 
 impl Signer {
-    /// A new key of this kind, under a name.
+    /// Creates an Ed25519 key.
     pub fn ed25519(name: &str) -> Self {
         let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
         let key = Key::Ed(Ed25519KeyPair::from_pkcs8(key.as_ref()).unwrap());
         Self { name: name.to_owned(), key }
     }
 
-    /// A new key of this kind, under a name.
+    /// Creates a P-256 key.
     pub fn p256(name: &str) -> Self {
         let (way, chance) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
         let key = EcdsaKeyPair::generate_pkcs8(way, &chance).unwrap();
@@ -35,7 +35,7 @@ impl Signer {
         Self { name: name.to_owned(), key }
     }
 
-    /// A token with these claims.
+    /// Signs a token with these claims.
     pub fn sign(&self, claims: &Value) -> String {
         let algorithm = match self.key {
             Key::Ed(_) => "EdDSA",
@@ -44,7 +44,7 @@ impl Signer {
         self.sign_with(&json!({"alg": algorithm, "kid": self.name, "typ": "at+jwt"}), claims)
     }
 
-    /// A token with a header of the caller's own.
+    /// Signs a token with a custom header.
     pub fn sign_with(&self, header: &Value, claims: &Value) -> String {
         let message = message(header, claims);
         let signature = match &self.key {
@@ -56,7 +56,7 @@ impl Signer {
         format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// A token whose secret is the public key, which everyone has.
+    /// Forges a token: HMAC with the public key as its secret.
     pub fn sign_as_hmac(&self, claims: &Value) -> String {
         let message = message(&json!({"alg": "HS256", "kid": self.name}), claims);
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, self.public());
@@ -64,7 +64,7 @@ impl Signer {
         format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// The public key, as an issuer gives it out.
+    /// Returns the public key as a JWK.
     pub fn jwk(&self) -> Value {
         let public = self.public();
         match self.key {
@@ -88,7 +88,7 @@ impl Signer {
     }
 }
 
-/// A token that says it needs no signature.
+/// Forges a token with `alg: none`.
 pub fn unsigned(header: &Value, claims: &Value) -> String {
     format!("{}.", message(header, claims))
 }
@@ -98,7 +98,7 @@ fn message(header: &Value, claims: &Value) -> String {
     format!("{}.{}", encode(header), encode(claims))
 }
 
-/// The public keys of an issuer, as a set in JSON.
+/// Returns a JWK set of public keys.
 pub fn keys(signers: &[&Signer]) -> String {
     let keys: Vec<_> = signers.iter().map(|signer| signer.jwk()).collect();
     json!({"keys": keys}).to_string()

@@ -1,4 +1,4 @@
-//! A peer over the transport of 2024-11-05: frames are posted, messages come on one stream.
+//! Peer over HTTP+SSE (2024-11-05): frames are posted, messages arrive on one stream.
 
 use std::net::SocketAddr;
 
@@ -7,13 +7,12 @@ use tokio::sync::mpsc;
 use crate::http::Request;
 use crate::peer::Peer;
 
-/// Connects a peer to a server at an address. `end` is what the end of input means, which has no
-/// likeness of its own here.
+/// Connects a peer. `end` is what to do at the end of input, which this transport cannot signal.
 pub async fn connect(address: SocketAddr, end: impl Future<Output = ()> + Send + 'static) -> Peer {
     connect_as(address, None, end).await
 }
 
-/// The same with a token that says who is calling.
+/// Connects a peer with a bearer token.
 pub async fn connect_as(
     address: SocketAddr,
     token: Option<&str>,
@@ -37,7 +36,7 @@ pub async fn connect_as(
                     Some(message) => drop(outgoing.send(message)),
                     None => break,
                 },
-                // Whoever listens no more hangs up.
+                // A dropped peer closes the stream.
                 () = outgoing.closed() => break,
             }
         }

@@ -1,4 +1,4 @@
-//! A peer over Streamable HTTP: every frame is a POST, and what is answered comes together again.
+//! Peer over Streamable HTTP: every frame is a POST; responses are merged.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -10,8 +10,8 @@ use tokio::task::AbortHandle;
 use crate::http::{Connection, Request, Response};
 use crate::peer::Peer;
 
-/// A peer of a server at an address, in a session if it begins with a handshake. `end` is what the
-/// end of input means, which has no likeness of its own here.
+/// Connects a peer, in a session if it begins with a handshake. `end` is what to do at the end of
+/// input, which this transport cannot signal.
 pub fn connect(address: SocketAddr, end: impl Future<Output = ()> + Send + 'static) -> Peer {
     let (frames, incoming) = mpsc::unbounded_channel();
     let (outgoing, messages) = mpsc::unbounded_channel();
@@ -27,7 +27,7 @@ struct Adapter {
     address: SocketAddr,
     outgoing: UnboundedSender<Value>,
     session: Option<Session>,
-    /// Requests that stand alone, which are cancelled by hanging up.
+    /// Stateless requests, cancelled by closing their connection.
     alone: HashMap<String, AbortHandle>,
 }
 
@@ -85,13 +85,13 @@ impl Adapter {
         if method == "initialize" && self.session.is_none() && !stands_alone {
             self.begin(connection.response().await).await;
         } else if is_notification || is_reply {
-            // Its status may be a refusal; a pipe would be silent.
+            // The status may be an error; over a pipe there would be no reply.
             connection.response().await;
         } else {
             let outgoing = self.outgoing.clone();
             let reading =
                 tokio::spawn(async move { forward(connection.response().await, &outgoing).await });
-            // When the server has answered this, it has read what was written before.
+            // The response to this shows that everything written before was read.
             Request::new("GET", "/healthz").send(self.address).await.text().await;
             if stands_alone {
                 self.alone.insert(message["id"].to_string(), reading.abort_handle());
@@ -99,7 +99,7 @@ impl Adapter {
         }
     }
 
-    /// Remembers the session, and listens for what the server sends of its own accord.
+    /// Stores the session id, and opens the stream for server messages.
     async fn begin(&mut self, mut response: Response) {
         let session = response.header("mcp-session-id").map(str::to_owned);
         let reply = response.json().await;
@@ -120,7 +120,7 @@ impl Adapter {
     }
 }
 
-/// Passes on what an answer holds: one message, events, or nothing.
+/// Forwards a response: one message, events, or nothing.
 async fn forward(mut response: Response, outgoing: &UnboundedSender<Value>) {
     match response.header("content-type") {
         Some("text/event-stream") => {

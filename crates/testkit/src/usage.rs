@@ -1,20 +1,20 @@
-//! What a running program takes of the machine, as Linux tells it.
+//! Resource usage of a process, from `/proc`.
 
 use std::path::PathBuf;
 
-/// What a program takes at one moment.
+/// Resource usage at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Memory that is really there, in KiB.
+    /// Resident memory in KiB.
     pub resident: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// What is open, by what it leads to, in order.
+    /// Targets of open file descriptors, sorted.
     pub handles: Vec<String>,
 }
 
 impl Usage {
-    /// What a process takes now. Panics if it is gone.
+    /// Reads the usage of a process. Panics if it has exited.
     pub fn of(process: u32) -> Self {
         let place = PathBuf::from(format!("/proc/{process}"));
         let status = std::fs::read_to_string(place.join("status")).expect("the process runs");
@@ -24,7 +24,7 @@ impl Usage {
             number.unwrap_or_else(|| panic!("{name} is not in {status}"))
         };
         let open = std::fs::read_dir(place.join("fd")).expect("the process is ours");
-        // One that is closed while it is looked at is not open.
+        // One that is closed in the meantime does not count.
         let links = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
         let mut handles: Vec<_> =
             links.map(|link| without_number(&link.to_string_lossy())).collect();
@@ -33,7 +33,7 @@ impl Usage {
     }
 }
 
-/// `socket:[123]` as `socket`: a number that is not used twice says nothing.
+/// `socket:[123]` becomes `socket`: the inode differs each time.
 fn without_number(link: &str) -> String {
     link.split_once(":[").map_or(link, |(kind, _)| kind).to_owned()
 }
@@ -42,9 +42,9 @@ fn without_number(link: &str) -> String {
 mod tests {
     use super::Usage;
 
-    /// A file that is opened is one more handle, and memory that is written to is there.
+    /// An open file adds a handle, and written memory is resident.
     #[test]
-    fn usage_is_told() {
+    fn usage_counts_handles_and_memory() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap().join("opened");
         let is_open = |usage: &Usage| usage.handles.iter().any(|link| path == *link);

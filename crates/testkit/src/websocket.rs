@@ -1,4 +1,4 @@
-//! A peer over a WebSocket.
+//! Peer over a WebSocket.
 
 use std::net::SocketAddr;
 
@@ -12,13 +12,12 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use crate::peer::Peer;
 use crate::wait::within;
 
-/// Connects a peer to a server at an address. `end` is what the end of input means, which has no
-/// likeness of its own here.
+/// Connects a peer. `end` is what to do at the end of input, which this transport cannot signal.
 pub async fn connect(address: SocketAddr, end: impl Future<Output = ()> + Send + 'static) -> Peer {
     try_connect(address, end).await.expect("the server listens and upgrades")
 }
 
-/// The same with a token that says who is calling.
+/// Connects a peer with a bearer token.
 pub async fn connect_as(
     address: SocketAddr,
     token: Option<&str>,
@@ -27,7 +26,7 @@ pub async fn connect_as(
     open(address, token, end).await.expect("the server listens and upgrades")
 }
 
-/// As [`connect`]; None if the server is not there.
+/// Like [`connect`]; `None` if no server is listening.
 pub async fn try_connect(
     address: SocketAddr,
     end: impl Future<Output = ()> + Send + 'static,
@@ -52,7 +51,7 @@ async fn open(
     let (outgoing, messages) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Some(frame) = incoming.recv().await {
-            // A text that is not UTF-8 cannot be sent; one that is not JSON can.
+            // Invalid UTF-8 cannot be sent as text; invalid JSON can.
             let text = String::from_utf8_lossy(&frame).into_owned();
             let _ = sink.send(Message::text(text)).await;
         }
@@ -69,7 +68,7 @@ async fn open(
                     Some(Ok(_)) => {}
                     Some(Err(_)) | None => break,
                 },
-                // Whoever listens no more hangs up.
+                // A dropped peer closes the socket.
                 () = outgoing.closed() => break,
             }
         }

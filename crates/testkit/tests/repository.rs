@@ -1,5 +1,5 @@
-//! The house rules a machine can check: who may depend on whom, how long files are, under which
-//! licences dependencies come, and that the map in ARCHITECTURE.md is true.
+//! Rules of the repository: dependencies between crates, length of files, licences of dependencies,
+//! and the crate list in ARCHITECTURE.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use std::process::Command;
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
-/// Which of our crates each may use, outside its tests. `proto` and `flow` may not even have a
-/// runtime or a clock.
-const MAY_USE: [(&str, &[&str]); 29] = [
+/// Crates of the workspace that each may depend on, outside its tests. `proto` and `session` may
+/// have neither a runtime nor a clock.
+const MAY_USE: [(&str, &[&str]); 33] = [
     ("mcp-flow-proto", &[]),
     ("mcp-flow-schema", &["mcp-flow-proto"]),
     ("mcp-flow-seal", &[]),
@@ -75,16 +75,38 @@ const MAY_USE: [(&str, &[&str]); 29] = [
             "mcp-flow-server",
         ],
     ),
+    ("mcp-flow-testkit", &["mcp-flow-proto"]),
+    ("mcp-flow-testkit-store", &["mcp-flow-session"]),
     (
-        "mcp-flow-testkit",
+        "mcp-flow-testkit-fixture",
         &[
-            "mcp-flow-client",
             "mcp-flow-engine",
-            "mcp-flow-files",
-            "mcp-flow-session",
             "mcp-flow-interaction",
             "mcp-flow-proto",
             "mcp-flow-server",
+            "mcp-flow-session",
+            "mcp-flow-testkit",
+        ],
+    ),
+    (
+        "mcp-flow-testkit-scenarios",
+        &[
+            "mcp-flow-client",
+            "mcp-flow-files",
+            "mcp-flow-interaction",
+            "mcp-flow-proto",
+            "mcp-flow-server",
+            "mcp-flow-testkit",
+            "mcp-flow-testkit-fixture",
+        ],
+    ),
+    (
+        "mcp-flow-testkit-fuzz",
+        &[
+            "mcp-flow-proto",
+            "mcp-flow-server",
+            "mcp-flow-testkit",
+            "mcp-flow-testkit-fixture",
             "mcp-flow-workflow",
         ],
     ),
@@ -120,7 +142,7 @@ const MAY_USE: [(&str, &[&str]); 29] = [
     ("interop", &[]),
 ];
 
-/// Crates that bring a clock, randomness or a runtime with them.
+/// Crates with a clock, randomness or a runtime.
 const IMPURE: [&str; 7] = ["tokio", "futures", "rand", "chrono", "time", "rustix", "getrandom"];
 
 /// Test programs that `./test` runs, by name.
@@ -128,7 +150,8 @@ const RUN: [&str; 3] = ["integration", "peers", "mistakes"];
 
 const LONGEST_FILE: usize = 600;
 
-/// Bounds the crates that a stdio server with one tool is built of, ours included.
+/// Limit on the crates that a stdio server with one tool is built of, including those of the
+/// workspace.
 const MOST_CRATES: usize = 90;
 
 #[test]
@@ -154,7 +177,7 @@ fn crates_depend_only_on_those_below_them() {
     }
 }
 
-/// Who uses the library with its default features pays for a stdio server, and for nothing else.
+/// The default features of the library add a stdio server and nothing else.
 #[test]
 fn a_stdio_server_is_built_of_few_crates() {
     let tree = Command::new(env!("CARGO"))
@@ -171,10 +194,10 @@ fn a_stdio_server_is_built_of_few_crates() {
     assert!(crates.iter().any(|name| name.starts_with("mcp-flow-stdio ")), "{crates:#?}");
 }
 
-/// A file in `tests` that its `main.rs` does not name would never run, nor would a program that `./test`
-/// does not name.
+/// A file in `tests` that its `main.rs` does not name would never run, nor would a program that
+/// `./test` does not name.
 #[test]
-fn every_file_of_tests_is_a_module() {
+fn test_files_are_modules_of_their_binary() {
     for package in metadata().workspace_packages() {
         let targets = package.targets.iter().filter(|target| target.is_test());
         for target in targets {
@@ -194,7 +217,7 @@ fn every_file_of_tests_is_a_module() {
 }
 
 #[test]
-fn files_are_short_enough_to_read() {
+fn files_stay_within_the_line_limit() {
     let mut long = Vec::new();
     each_file(&root(), &mut |path| {
         let kind = path.extension().unwrap_or_default().to_string_lossy();
@@ -209,7 +232,7 @@ fn files_are_short_enough_to_read() {
 }
 
 #[test]
-fn dependencies_come_under_licences_we_accept() {
+fn dependencies_have_accepted_licences() {
     let deny = std::fs::read_to_string(root().join("deny.toml")).unwrap();
     let deny: toml::Table = deny.parse().unwrap();
     let allowed: BTreeSet<_> = deny["licenses"]["allow"]
@@ -226,10 +249,10 @@ fn dependencies_come_under_licences_we_accept() {
     }
 }
 
-/// C-01: an error belongs to one of the domains that `docs/spec/conflicts.md` lists, so that clients
-/// can know all of them.
+/// C-01: every error belongs to a domain in `docs/spec/conflicts.md`, so that clients can know all
+/// of them.
 #[test]
-fn error_domains_are_those_documented() {
+fn error_domains_are_documented() {
     const DOMAINS: [&str; 4] = ["interaction", "flow", "workflow", "mcp"];
     let mut others = Vec::new();
     each_file(&root().join("crates"), &mut |path| {
@@ -249,9 +272,9 @@ fn error_domains_are_those_documented() {
     assert!(others.is_empty(), "not in the list of docs/spec/conflicts.md: {others:?}");
 }
 
-/// Every folder the map names is there, and every crate that is there is on the map.
+/// Every crate named in ARCHITECTURE.md exists, and every crate is named there.
 #[test]
-fn the_map_is_true() {
+fn architecture_lists_every_crate() {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let lines = text.lines().count();
     assert!(lines <= 100, "two screens are at most 100 lines, not {lines}");
@@ -269,7 +292,7 @@ fn the_map_is_true() {
     }
 }
 
-/// Whether a licence expression can be satisfied: any side of an OR, every side of an AND.
+/// Evaluates a licence expression: any side of an OR, every side of an AND.
 fn accepts(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let plain = expression.replace(['(', ')'], " ").replace('/', " OR ");
     plain

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{options, start, start_with};
 use mcp_flow_server::Server;
-use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit_fixture::Fixture;
 use mcp_flow_tls::Tls;
 use mcp_flow_webtransport::client::{self, ConnectError, ConnectSettings, Trust};
 use mcp_flow_webtransport::{Options, bind};

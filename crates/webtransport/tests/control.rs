@@ -3,7 +3,7 @@
 
 use crate::support::{Running, start};
 use mcp_flow_proto::Encoding;
-use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit_fixture::Fixture;
 use serde_json::{Value, json};
 
 /// WT-004, WT-030, WT-031, WT-034, WT-035: the response to `initialize` is JSON and has all five

@@ -6,8 +6,8 @@ use crate::support::{Caller, Running, options};
 use mcp_flow_proto::Encoding;
 use mcp_flow_proto::webtransport::DatagramChannel;
 use mcp_flow_server::{Bulk, Context, Limits, Tool};
-use mcp_flow_testkit::fixture::Fixture;
 use mcp_flow_testkit::relay::{Quality, Relay};
+use mcp_flow_testkit_fixture::Fixture;
 use mcp_flow_webtransport::client::{ConnectSettings, TransportEvent};
 use serde_json::{Value, json};
 

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 mod json {
-    mcp_flow_testkit::suite!(|server| async move {
+    mcp_flow_testkit_scenarios::suite!(|server| async move {
         super::connect(&server, mcp_flow_proto::Encoding::Json).await
     });
 }
 
 mod cbor {
-    mcp_flow_testkit::suite!(|server| async move {
+    mcp_flow_testkit_scenarios::suite!(|server| async move {
         super::connect(&server, mcp_flow_proto::Encoding::Cbor).await
     });
 }

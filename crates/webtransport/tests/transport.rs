@@ -13,7 +13,7 @@ use mcp_flow_proto::Encoding;
 use mcp_flow_proto::model::LogLevel;
 use mcp_flow_server::datagram::{AudioFormat, NotSupported};
 use mcp_flow_server::{Context, Limits, Server, Tool};
-use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit_fixture::Fixture;
 use mcp_flow_tls::Tls;
 use mcp_flow_webtransport::bind;
 use mcp_flow_webtransport::client::{ConnectSettings, Trust, WebTransport, received_audio, server};
@@ -31,11 +31,11 @@ async fn reach(served: Server, encoding: Encoding) -> Arc<dyn Connector> {
 }
 
 mod json {
-    mcp_flow_testkit::client_suite!(|served| super::reach(served, super::Encoding::Json));
+    mcp_flow_testkit_scenarios::client_suite!(|served| super::reach(served, super::Encoding::Json));
 }
 
 mod cbor {
-    mcp_flow_testkit::client_suite!(handshake; |served| super::reach(served, super::Encoding::Cbor));
+    mcp_flow_testkit_scenarios::client_suite!(handshake; |served| super::reach(served, super::Encoding::Cbor));
 }
 
 /// WT-036: the negotiated encoding is used; with JSON the newest revision is used too.

@@ -22,12 +22,14 @@ pub const SERVER_ERROR: RpcErrorKind = fault("SERVER_ERROR", -32000, -31200, "Se
 pub const WORKFLOW_NOT_FOUND: RpcErrorKind =
     fault("WORKFLOW_NOT_FOUND", -32001, -31201, "Workflow not found");
 /// The file of the workflow cannot be used.
-pub const INVALID_WORKFLOW: RpcErrorKind = fault("INVALID_WORKFLOW", -32002, -31202, "Invalid workflow");
+pub const INVALID_WORKFLOW: RpcErrorKind =
+    fault("INVALID_WORKFLOW", -32002, -31202, "Invalid workflow");
 /// The workflow has no step with this id.
 pub const STEP_NOT_FOUND: RpcErrorKind = fault("STEP_NOT_FOUND", -32003, -31203, "Step not found");
 
 /// The caller has no run with this id.
-pub(crate) const RUN_NOT_FOUND: RpcErrorKind = fault("RUN_NOT_FOUND", -32000, -31204, "Run not found");
+pub(crate) const RUN_NOT_FOUND: RpcErrorKind =
+    fault("RUN_NOT_FOUND", -32000, -31204, "Run not found");
 /// The token was not issued by this server to this caller.
 pub(crate) const BAD_TOKEN: RpcErrorKind = fault("BAD_TOKEN", -32000, -31205, "Bad token");
 /// The token was used before, with a different output.

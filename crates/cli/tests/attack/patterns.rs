@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use mcp_flow_testkit::scripted::{Asked, http};
+use mcp_flow_testkit::scripted::{ScriptedRequest, http};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -16,7 +16,7 @@ use crate::attack::way::{Transport, Way};
 #[tokio::test]
 async fn a_server_cannot_keep_its_client_busy() {
     let mut book = Book::default();
-    let address = http(|mut asked: Asked| match asked.method() {
+    let address = http(|mut asked: ScriptedRequest| match asked.method() {
         "server/discover" => asked
             .result(&json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})),
         "tools/list" => {

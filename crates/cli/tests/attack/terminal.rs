@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use mcp_flow_testkit::scripted::{Asked, http};
+use mcp_flow_testkit::scripted::{ScriptedRequest, http};
 use mcp_flow_testkit::wait::output;
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ fn run(words: &[&str]) -> (String, i32) {
     (String::from_utf8(said).unwrap(), output.status.code().unwrap_or(-1))
 }
 
-fn answer(asked: &mut Asked) {
+fn answer(asked: &mut ScriptedRequest) {
     let params = asked.message["params"].clone();
     let chosen = |value: &Value| {
         let number = value.as_str().and_then(|text| {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mcp_flow_testkit::scripted::{Asked, http};
+use mcp_flow_testkit::scripted::{ScriptedRequest, http};
 use serde_json::json;
 
 use super::{PROGRAM, run};
@@ -23,7 +23,7 @@ fn saved(folder: &Path) -> Vec<(String, Vec<u8>)> {
 /// one are shown, and saved by `--output`: fetched from the server, read from it, or as they came.
 #[test]
 fn every_form_of_seed_002_is_shown_and_saved() {
-    let address = http(|mut asked: Asked| {
+    let address = http(|mut asked: ScriptedRequest| {
         let host = asked.host().to_owned();
         match asked.method() {
             "server/discover" => asked.result(&json!({"supportedVersions": ["2026-07-28"]})),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Barrier;
 
-use mcp_flow_testkit::scripted::{Asked, http};
+use mcp_flow_testkit::scripted::{ScriptedRequest, http};
 use mcp_flow_testkit::wait::{Deadline, end};
 use serde_json::json;
 
@@ -110,9 +110,9 @@ fn one_that_stands_still_is_given_up() {
 /// Calls a tool that links to three files, whose content is up to the test: what was saved, what was
 /// said, and the exit code.
 fn download(
-    content: impl Fn(Asked) + Send + Sync + 'static,
+    content: impl Fn(ScriptedRequest) + Send + Sync + 'static,
 ) -> (Vec<(String, String)>, String, i32) {
-    let address = http(move |mut asked: Asked| {
+    let address = http(move |mut asked: ScriptedRequest| {
         if asked.line.starts_with("GET ") {
             return content(asked);
         }

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
-use mcp_flow_testkit::scripted::{Asked, http};
+use mcp_flow_testkit::scripted::{ScriptedRequest, http};
 use serde_json::{Value, json};
 
 use super::{PROGRAM, run};
@@ -64,7 +64,7 @@ fn no_text_of_a_server_acts_on_the_terminal() {
     }
 }
 
-fn answer(asked: &mut Asked, evil: impl Fn(&str) -> Value) {
+fn answer(asked: &mut ScriptedRequest, evil: impl Fn(&str) -> Value) {
     let tool = |name: &str| {
         json!({"name": name, "description": evil("d"),
             "inputSchema": {"type": "object", "properties": {format!("a{EVIL}"): {"type": "string"}}}})
@@ -145,29 +145,31 @@ fn nothing_goes_on_for_ever() {
         (format!("d{place}"), json!({"allOf": [next, next]}))
     };
     let bomb: serde_json::Map<_, _> = (0..60).map(twice).collect();
-    let address = http(move |mut asked: Asked| match (&*asked.line.clone(), asked.method()) {
-        ("POST /silent", _) => asked.until_closed(),
-        ("POST /loop", "resources/list" | "prompts/list") => {
-            asked.result(&json!({"resources": [], "prompts": [], "nextCursor": "again"}));
-        }
-        ("POST /garbage", "tools/list") => {
-            asked.content("200 OK", "application/json", "\u{1b}[2J{");
-        }
-        ("POST /long", "tools/list") => {
-            asked.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n");
-            for _ in 0..65 {
-                asked.write(&" ".repeat(1 << 20));
+    let address =
+        http(move |mut asked: ScriptedRequest| match (&*asked.line.clone(), asked.method()) {
+            ("POST /silent", _) => asked.until_closed(),
+            ("POST /loop", "resources/list" | "prompts/list") => {
+                asked.result(&json!({"resources": [], "prompts": [], "nextCursor": "again"}));
             }
-            asked.until_closed();
-        }
-        (_, "server/discover") => asked.result(&json!({"supportedVersions": ["2026-07-28"]})),
-        (_, "tools/list") => {
-            let property = json!({"$ref": "#/$defs/d0"});
-            let schema = json!({"type": "object", "properties": {"a": property}, "$defs": bomb});
-            asked.result(&json!({"tools": [{"name": "bomb", "inputSchema": schema}]}));
-        }
-        _ => asked.result(&json!({"content": [{"type": "text", "text": "done"}]})),
-    });
+            ("POST /garbage", "tools/list") => {
+                asked.content("200 OK", "application/json", "\u{1b}[2J{");
+            }
+            ("POST /long", "tools/list") => {
+                asked.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n");
+                for _ in 0..65 {
+                    asked.write(&" ".repeat(1 << 20));
+                }
+                asked.until_closed();
+            }
+            (_, "server/discover") => asked.result(&json!({"supportedVersions": ["2026-07-28"]})),
+            (_, "tools/list") => {
+                let property = json!({"$ref": "#/$defs/d0"});
+                let schema =
+                    json!({"type": "object", "properties": {"a": property}, "$defs": bomb});
+                asked.result(&json!({"tools": [{"name": "bomb", "inputSchema": schema}]}));
+            }
+            _ => asked.result(&json!({"content": [{"type": "text", "text": "done"}]})),
+        });
     let at = |path: &str| format!("http://{address}/{path}");
     for (words, code, told) in [
         (["resources", &at("loop"), "", ""], 4, "the same cursor twice"),
@@ -192,7 +194,7 @@ fn nothing_goes_on_for_ever() {
 fn an_expired_conversation_is_begun_again() {
     let starts = Mutex::new(Vec::new());
     let (told, started) = channel();
-    let address = http(move |mut asked: Asked| {
+    let address = http(move |mut asked: ScriptedRequest| {
         let prompt = |key: &str| json!({"type": "text", "message": key, "metadata": {"key": key}});
         let params = asked.message["params"].clone();
         match asked.method() {

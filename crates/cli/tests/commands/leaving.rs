@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
-use mcp_flow_testkit::scripted::{Asked, http};
+use mcp_flow_testkit::scripted::{ScriptedRequest, http};
 use mcp_flow_testkit::wait::Deadline;
 use serde_json::json;
 
@@ -41,7 +41,7 @@ fn a_conversation_that_is_left_is_taken_up_only_where_it_can_be() {
 }
 
 /// A server that keeps sessions in its own way.
-fn foreign(mut asked: Asked) {
+fn foreign(mut asked: ScriptedRequest) {
     let features = json!({"statefulSessions": true, "sessionPersistence": true});
     let declared = json!({"interactive": true, "version": "0.1.0", "features": features});
     let prompt = json!({"type": "text", "message": "Well?", "validation": {"required": true}});

@@ -10,7 +10,7 @@ fn call(script: &Script, words: &[&str], input: &str) -> (String, String, i32, V
     let path = script.path().display().to_string();
     let words = [&["call"], words, &["--", "sh", &path]].concat();
     let (out, err, code) = run(&words, input);
-    (out, err, code, script.told())
+    (out, err, code, script.received())
 }
 
 fn methods(told: &[Value]) -> Vec<&str> {

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
-use mcp_flow_testkit::scripted::{Asked, Script, http};
+use mcp_flow_testkit::scripted::{Script, ScriptedRequest, http};
 use mcp_flow_testkit::wait::LIMIT;
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ fn a_revision_is_chosen() {
 fn a_tool_that_asks_by_request_is_usable() {
     let (told, answered) = channel();
     let answered = Mutex::new(answered);
-    let address = http(move |mut asked: Asked| {
+    let address = http(move |mut asked: ScriptedRequest| {
         let message = asked.message.clone();
         let version = &message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"];
         let is_modern = !version.is_null();

@@ -31,7 +31,7 @@ fn requests_and_answers_are_edited_before_they_are_approved() {
         }
         let read = std::fs::read_to_string(&seen).unwrap();
         assert!(sent.iter().all(|part| read.contains(part)), "{read}");
-        let answer = script.told().into_iter().find(|message| message["id"] == "s1").unwrap();
+        let answer = script.received().into_iter().find(|message| message["id"] == "s1").unwrap();
         assert_eq!(answer["result"]["content"]["text"], told);
     }
     // Who edits and then says no has said no.
@@ -39,7 +39,7 @@ fn requests_and_answers_are_edited_before_they_are_approved() {
     let path = script.path().display().to_string();
     let (_, err, _) =
         run(&["call", "ask", "--config", &config, "--", "sh", &path], "edit\n\n\n\nno\n");
-    let answer = script.told().into_iter().find(|message| message["id"] == "s1").unwrap();
+    let answer = script.received().into_iter().find(|message| message["id"] == "s1").unwrap();
     assert_eq!(answer["error"]["code"], -1, "{err}");
 }
 

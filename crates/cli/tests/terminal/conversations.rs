@@ -220,7 +220,7 @@ fn forms_wait_for_their_turn() {
     }
     terminal.expect("thanks");
     terminal.ends_with(0);
-    let told = script.told();
+    let told = script.received();
     for form in ["first", "second"] {
         let answer = told.iter().find(|message| message["id"] == form).unwrap();
         assert_eq!(answer["result"]["content"]["it"], format!("{form} answer"));

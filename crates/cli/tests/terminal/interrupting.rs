@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-use mcp_flow_testkit::scripted::{Asked, Script, http};
+use mcp_flow_testkit::scripted::{Script, ScriptedRequest, http};
 use mcp_flow_testkit::wait::LIMIT;
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn a_server_over_pipes_is_told() {
     terminal.press(CTRL_C);
     terminal.expect("interrupted; what was under way is cancelled");
     terminal.ends_with(130);
-    check_cancelled(&script.told());
+    check_cancelled(&script.received());
 }
 
 /// A second ctrl-c does not wait for a server that will not end, and leaves nothing of it behind.
@@ -47,7 +47,7 @@ fn a_second_one_quits_at_once() {
     terminal.press(CTRL_C);
     terminal.expect("interrupted; the server was not waited for");
     terminal.ends_with(130);
-    check_cancelled(&script.told());
+    check_cancelled(&script.received());
     ends(life);
 }
 
@@ -101,7 +101,7 @@ fn a_server_over_http_is_told() {
 #[test]
 fn no_half_file_is_left_behind() {
     let (told, news) = channel();
-    let address = http(move |mut asked: Asked| {
+    let address = http(move |mut asked: ScriptedRequest| {
         if asked.line.starts_with("GET /part-") {
             asked.write("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nsome");
             told.send(()).unwrap();
@@ -154,8 +154,8 @@ fn path(script: &Script) -> String {
 fn slow_server(path: &str, is_modern: bool) -> (String, Receiver<Value>) {
     let (told, news) = channel();
     // The stream of events that the oldest transport answers on.
-    let events: Mutex<Option<Asked>> = Mutex::default();
-    let address = http(move |mut asked: Asked| {
+    let events: Mutex<Option<ScriptedRequest>> = Mutex::default();
+    let address = http(move |mut asked: ScriptedRequest| {
         if asked.line == "GET /sse" {
             asked.begin_events();
             asked.write("event: endpoint\ndata: /messages\n\n");
@@ -183,7 +183,7 @@ fn slow_server(path: &str, is_modern: bool) -> (String, Receiver<Value>) {
 }
 
 /// Answers as a server does that has the tool `slow`.
-fn answer(asked: &mut Asked, is_modern: bool, call: impl FnOnce(&mut Asked)) {
+fn answer(asked: &mut ScriptedRequest, is_modern: bool, call: impl FnOnce(&mut ScriptedRequest)) {
     match asked.method() {
         "server/discover" if is_modern => asked.result(&json!({
             "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})),

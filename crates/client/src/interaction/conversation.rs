@@ -90,7 +90,7 @@ impl Client {
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
     /// use mcp_flow_client::interaction::{Turn, Verdict};
     /// # use serde_json::{Map, json};
-    /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::interactive().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     ///
@@ -145,7 +145,7 @@ impl Client {
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
     /// # use mcp_flow_client::interaction::Turn;
     /// # use serde_json::Map;
-    /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::interactive().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// let session = client.begin("wizard", Map::new()).await?.session().to_owned();

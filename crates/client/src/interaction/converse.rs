@@ -41,7 +41,7 @@ impl Client {
     ///     }
     /// }
     ///
-    /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::interactive().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// let client = Client::builder().host(Ada).connect(connector).await?;
     /// let finished = client.converse("wizard", Map::new()).await?;
@@ -69,7 +69,7 @@ impl Client {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_flow_client::Error> {
-    /// # let server = mcp_flow_testkit::fixture::Fixture::conversing().server;
+    /// # let server = mcp_flow_testkit_fixture::Fixture::interactive().server;
     /// # let connector = mcp_flow_stdio::client::in_process(&server);
     /// # let client = mcp_flow_client::Client::builder().connect(connector).await?;
     /// // A tool that is not interactive.

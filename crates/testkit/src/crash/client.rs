@@ -1,95 +1,95 @@
-//! What a client knows, and what it must not be told.
+//! Client model: what it knows, and which replies would be wrong.
 
 use serde_json::json;
 
-use super::chance::Chance;
-use super::{Asked, ENTRIES, Heard, entry};
+use super::schedule::Schedule;
+use super::{ENTRIES, EntryPrompt, SessionReply, entry};
 
-/// A client in the middle of a conversation.
+/// A client in the middle of a session.
 #[derive(Default)]
 pub(super) struct Client {
-    /// The last question it has seen.
-    asked: Option<Asked>,
-    /// Whether that question may have been answered.
+    /// The last prompt it has seen.
+    prompt: Option<EntryPrompt>,
+    /// True if that prompt may have been answered.
     unsure: bool,
-    /// Whether its answer was accepted over this connection, where saying it again would only
-    /// bring what is next twice.
+    /// True if the answer was accepted on this connection, where repeating it would return the next
+    /// prompt twice.
     accepted_here: bool,
     /// The last entry that was accepted.
     accepted: u32,
-    /// How often it was told the final result.
+    /// How often it received the final result.
     ended: u32,
 }
 
-/// What a client does next.
+/// Next action of a client.
 #[derive(Clone, Debug)]
-pub(super) enum Move {
-    Begin,
-    Answer(Asked),
-    Look(Asked),
+pub(super) enum Action {
+    Start,
+    Answer(EntryPrompt),
+    Query(EntryPrompt),
 }
 
 impl Client {
-    /// What to do next; None when nothing is left. A result is asked for once more, because it may
-    /// have been lost on its way.
-    pub(super) fn turn(&self, chance: &mut Chance) -> Option<Move> {
-        let again = chance.below(2) == 0 && !self.accepted_here;
+    /// Chooses the next action; `None` when nothing is left. The result is requested once more,
+    /// because it may have been lost.
+    pub(super) fn action(&self, schedule: &mut Schedule) -> Option<Action> {
+        let again = schedule.below(2) == 0 && !self.accepted_here;
         if self.ended > 1 {
             return None;
         }
-        Some(match &self.asked {
-            None => Move::Begin,
-            Some(asked) if self.unsure && !again => Move::Look(asked.clone()),
-            Some(asked) => Move::Answer(asked.clone()),
+        Some(match &self.prompt {
+            None => Action::Start,
+            Some(prompt) if self.unsure && !again => Action::Query(prompt.clone()),
+            Some(prompt) => Action::Answer(prompt.clone()),
         })
     }
 
-    /// How many steps are over, for all that is known.
+    /// Number of steps known to be completed.
     pub(super) fn done(&self) -> u32 {
-        match (self.ended, &self.asked) {
-            (0, Some(asked)) => asked.number - 1,
+        match (self.ended, &self.prompt) {
+            (0, Some(prompt)) => prompt.number - 1,
             (0, None) => 0,
             _ => ENTRIES,
         }
     }
 
-    /// The program was killed, and the connection with it.
-    pub(super) fn lose(&mut self) {
+    /// Records that the program was killed and the connection lost.
+    pub(super) fn disconnect(&mut self) {
         self.accepted_here = false;
     }
 
-    /// Takes in what a move has led to; nothing if the program was killed first.
-    pub(super) fn hear(&mut self, turn: Move, heard: Option<Heard>) {
-        if matches!(turn, Move::Answer(_)) {
+    /// Records the reply to an action; `None` if the program was killed first.
+    pub(super) fn record(&mut self, action: Action, reply: Option<SessionReply>) {
+        if matches!(action, Action::Answer(_)) {
             self.unsure = true;
         }
-        let Some(heard) = heard else { return };
-        match (turn, heard) {
-            (Move::Begin, Heard::Asked(asked)) => {
-                assert_eq!(asked.number, 1, "a flow begins with its first question");
-                self.asked = Some(asked);
+        let Some(reply) = reply else { return };
+        match (action, reply) {
+            (Action::Start, SessionReply::Prompt(prompt)) => {
+                assert_eq!(prompt.number, 1, "a flow begins with its first question");
+                self.prompt = Some(prompt);
             }
-            (Move::Answer(answered), Heard::Accepted) => {
+            (Action::Answer(answered), SessionReply::Accepted) => {
                 self.accepted = self.accepted.max(answered.number);
                 self.accepted_here = true;
             }
-            (Move::Answer(asked) | Move::Look(asked), Heard::Asked(next)) => {
+            (Action::Answer(prompt) | Action::Query(prompt), SessionReply::Prompt(next)) => {
                 assert_eq!(self.ended, 0, "a flow that was over asks {next:?}");
-                let (last, number) = (asked.number, next.number);
+                let (last, number) = (prompt.number, next.number);
                 assert!([last, last + 1].contains(&number), "{number} is asked for after {last}");
                 assert!(number > self.accepted, "{number} is asked for though it was accepted");
                 self.accepted = number - 1;
                 (self.unsure, self.accepted_here) = (false, false);
-                self.asked = Some(next);
+                self.prompt = Some(next);
             }
-            (Move::Answer(asked) | Move::Look(asked), Heard::Ended(result)) => {
-                assert_eq!(asked.number, ENTRIES, "a flow is over before its last question");
+            (Action::Answer(prompt) | Action::Query(prompt), SessionReply::Ended(result)) => {
+                assert_eq!(prompt.number, ENTRIES, "a flow is over before its last question");
                 let entries: Vec<_> = (1..=ENTRIES).map(entry).collect();
                 assert_eq!(result, json!({"entries": entries}), "a result is wrong");
                 self.ended += 1;
                 self.accepted_here = false;
             }
-            (turn, heard) => panic!("{turn:?} is answered with {heard:?}"),
+            (action, reply) => panic!("{action:?} is answered with {reply:?}"),
         }
     }
 }

@@ -1,55 +1,56 @@
-//! `interaction.*` over a WebSocket, with questions the server sends of its own accord.
+//! Sessions by `interaction.*` over a WebSocket, with pushed prompts.
 
 use mcp_flow_proto::Revision;
 use serde_json::{Value, json};
 
-use super::{Asked, Heard, Talk};
+use super::{CrashClient, EntryPrompt, SessionReply};
 use crate::peer::Peer;
 use crate::websocket;
 
-/// A connection that is sent questions. After a crash it asks by itself what is next.
+/// Connection that receives pushed prompts. After a crash it polls.
 #[derive(Debug)]
-pub struct Pushed {
+pub struct PushClient {
     peer: Peer,
-    /// Whether what is next will be sent.
+    /// True if the next prompt will be pushed.
     expects: bool,
 }
 
-impl Talk for Pushed {
-    async fn connect(places: &Value) -> Option<Self> {
-        let peer = websocket::try_connect(super::address(places), std::future::pending()).await?;
+impl CrashClient for PushClient {
+    async fn connect(addresses: &Value) -> Option<Self> {
+        let peer =
+            websocket::try_connect(super::address(addresses), std::future::pending()).await?;
         Self::over(peer).await
     }
 
-    async fn begin(&mut self, flow: &str, params: &Value) -> Option<Heard> {
+    async fn start(&mut self, flow: &str, params: &Value) -> Option<SessionReply> {
         let start = json!({"toolName": flow, "initialParams": params});
         let result = self.call("interaction.start", start).await?;
-        Some(asked(&result["sessionId"], &result["initialPrompt"]))
+        Some(prompt(&result["sessionId"], &result["initialPrompt"]))
     }
 
-    async fn answer(&mut self, asked: &Asked, text: &str) -> Option<Heard> {
-        let response = json!({"value": text, "turnId": asked.number - 1});
-        let params = json!({"sessionId": asked.carried, "response": response});
+    async fn respond(&mut self, prompt: &EntryPrompt, text: &str) -> Option<SessionReply> {
+        let response = json!({"value": text, "turnId": prompt.number - 1});
+        let params = json!({"sessionId": prompt.carried, "response": response});
         let result = self.call("interaction.respond", params).await?;
         assert_eq!(result["accepted"], true, "{result}");
         self.expects = true;
-        Some(Heard::Accepted)
+        Some(SessionReply::Accepted)
     }
 
-    async fn look(&mut self, asked: &Asked) -> Option<Heard> {
-        if std::mem::take(&mut self.expects) { self.sent().await } else { self.poll(asked).await }
+    async fn query(&mut self, prompt: &EntryPrompt) -> Option<SessionReply> {
+        if std::mem::take(&mut self.expects) { self.sent().await } else { self.poll(prompt).await }
     }
 }
 
-impl Pushed {
-    /// Introduces itself over any connection.
+impl PushClient {
+    /// Performs the handshake over any connection.
     pub async fn over(mut peer: Peer) -> Option<Self> {
         peer.try_initialize(Revision::V2025_11_25, json!({})).await?;
         Some(Self { peer, expects: false })
     }
 
-    /// The next question or the end, as sent.
-    async fn sent(&mut self) -> Option<Heard> {
+    /// Waits for the next pushed prompt or completion.
+    async fn sent(&mut self) -> Option<SessionReply> {
         loop {
             let request = self.peer.try_find(|message| message.get("method").is_some()).await?;
             let id = &request["id"];
@@ -57,10 +58,10 @@ impl Pushed {
             let params = &request["params"];
             let session = &params["sessionId"];
             match request["method"].as_str() {
-                Some("interaction.prompt") => return Some(asked(session, &params["prompt"])),
-                // Without a question it tells of progress.
+                Some("interaction.prompt") => return Some(prompt(session, &params["prompt"])),
+                // Without a prompt it reports progress.
                 Some("interaction.continue") if params["nextPrompt"].is_object() => {
-                    return Some(asked(session, &params["nextPrompt"]));
+                    return Some(prompt(session, &params["nextPrompt"]));
                 }
                 Some("interaction.complete") => return Some(ended(params)),
                 _ => {}
@@ -68,8 +69,8 @@ impl Pushed {
         }
     }
 
-    /// The next question or the end, as asked for.
-    async fn poll(&mut self, asked_before: &Asked) -> Option<Heard> {
+    /// Polls for the next prompt or completion.
+    async fn poll(&mut self, asked_before: &EntryPrompt) -> Option<SessionReply> {
         let session = &asked_before.carried;
         loop {
             let params = json!({"sessionId": session});
@@ -78,7 +79,7 @@ impl Pushed {
                 return Some(ended(&next["complete"]));
             }
             if next["prompt"].is_object() {
-                return Some(asked(session, &next["prompt"]));
+                return Some(prompt(session, &next["prompt"]));
             }
             assert_eq!(next["pending"], true, "{next}");
         }
@@ -91,11 +92,11 @@ impl Pushed {
     }
 }
 
-fn asked(session: &Value, prompt: &Value) -> Heard {
-    Heard::Asked(Asked::read(&prompt["message"], session.clone()))
+fn prompt(session: &Value, prompt: &Value) -> SessionReply {
+    SessionReply::Prompt(EntryPrompt::read(&prompt["message"], session.clone()))
 }
 
-fn ended(complete: &Value) -> Heard {
+fn ended(complete: &Value) -> SessionReply {
     assert_eq!(complete["result"]["success"], true, "{complete}");
-    Heard::Ended(complete["result"]["data"].clone())
+    SessionReply::Ended(complete["result"]["data"].clone())
 }

@@ -1,42 +1,42 @@
-//! A flow called in rounds over Streamable HTTP (2026-07-28).
+//! Sessions by a flow called in rounds over Streamable HTTP (2026-07-28).
 
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-use super::{Asked, Heard, Talk};
+use super::{CrashClient, EntryPrompt, SessionReply};
 use crate::http::{Connection, Request};
 
-/// Each turn is a POST of its own, and the client carries the state.
+/// Client that sends each round in a POST of its own, with the request state.
 #[derive(Debug)]
-pub struct Rounds {
+pub struct RoundsClient {
     address: SocketAddr,
 }
 
-impl Talk for Rounds {
-    async fn connect(places: &Value) -> Option<Self> {
-        Some(Self { address: super::address(places) })
+impl CrashClient for RoundsClient {
+    async fn connect(addresses: &Value) -> Option<Self> {
+        Some(Self { address: super::address(addresses) })
     }
 
-    async fn begin(&mut self, flow: &str, params: &Value) -> Option<Heard> {
+    async fn start(&mut self, flow: &str, params: &Value) -> Option<SessionReply> {
         self.round(json!({"name": flow, "arguments": params})).await
     }
 
-    async fn answer(&mut self, asked: &Asked, text: &str) -> Option<Heard> {
-        let key = format!("entry_{}", asked.number);
-        let mut params = asked.carried.clone();
+    async fn respond(&mut self, prompt: &EntryPrompt, text: &str) -> Option<SessionReply> {
+        let key = format!("entry_{}", prompt.number);
+        let mut params = prompt.carried.clone();
         params["inputResponses"] = json!({&key: {"action": "accept", "content": {&key: text}}});
         self.round(params).await
     }
 
-    async fn look(&mut self, asked: &Asked) -> Option<Heard> {
-        self.round(asked.carried.clone()).await
+    async fn query(&mut self, prompt: &EntryPrompt) -> Option<SessionReply> {
+        self.round(prompt.carried.clone()).await
     }
 }
 
-impl Rounds {
-    async fn round(&mut self, mut params: Value) -> Option<Heard> {
+impl RoundsClient {
+    async fn round(&mut self, mut params: Value) -> Option<SessionReply> {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": {"name": "survivor", "version": "1.0.0"},
@@ -46,17 +46,20 @@ impl Rounds {
         let reply = self.post(&message).await?;
         let result = &reply["result"];
         if result["resultType"] == "input_required" {
-            let mut asked = result["inputRequests"].as_object().into_iter().flatten();
-            let message = asked.next().map(|(_, request)| &request["params"]["message"]);
+            let mut prompt = result["inputRequests"].as_object().into_iter().flatten();
+            let message = prompt.next().map(|(_, request)| &request["params"]["message"]);
             let carried = json!({"name": params["name"], "arguments": params["arguments"],
                 "requestState": result["requestState"]});
-            return Some(Heard::Asked(Asked::read(message.unwrap_or(&Value::Null), carried)));
+            return Some(SessionReply::Prompt(EntryPrompt::read(
+                message.unwrap_or(&Value::Null),
+                carried,
+            )));
         }
         assert_eq!(result["isError"], false, "{reply}");
-        Some(Heard::Ended(result["structuredContent"].clone()))
+        Some(SessionReply::Ended(result["structuredContent"].clone()))
     }
 
-    /// Sends a message; None if the program is killed before all of its reply is here.
+    /// Sends a message; `None` if the program is killed before its reply is complete.
     async fn post(&self, message: &Value) -> Option<Value> {
         let request = Request::post("/mcp", message)
             .header("mcp-protocol-version", "2026-07-28")
@@ -71,7 +74,7 @@ impl Rounds {
         }
         let status = response.status;
         assert_eq!(status, 200, "{}", response.text().await);
-        // Half a reply is none.
+        // An incomplete reply counts as none.
         serde_json::from_slice(&response.bytes().await).ok()
     }
 }

@@ -9,29 +9,28 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 
-use super::chance::{Chance, pause};
+use super::schedule::{Schedule, pause};
 use crate::wait::within;
 
-/// The program while it runs.
+/// Running program.
 pub(super) struct Server {
     child: Child,
-    /// What it said when it was ready.
-    pub(super) places: Value,
-    /// Kept open, so that it does not fail for having nobody to speak to.
+    /// Addresses it reported when it was ready.
+    pub(super) addresses: Value,
+    /// Kept open, so that the program does not fail on a closed pipe.
     _output: BufReader<ChildStdout>,
 }
 
 impl Server {
-    /// Starts the program in a folder, after having killed it while starting as often as chance
-    /// will have it. By then it may have taken up a step that was interrupted before, so each of
-    /// these kills is told too.
+    /// Starts the program in a directory, after killing it during startup as often as drawn. It may
+    /// have resumed an interrupted step by then, so each of these kills is recorded too.
     pub(super) async fn start(
         program: &Path,
         folder: &Path,
-        chance: &mut Chance,
+        schedule: &mut Schedule,
         mut killed: impl FnMut(),
     ) -> Self {
-        while let Some(time) = chance.start_fate() {
+        while let Some(time) = schedule.start_fault() {
             let mut child = spawn(program, folder);
             pause(time).await;
             kill(&mut child).await;
@@ -42,12 +41,12 @@ impl Server {
         let mut output = BufReader::new(child.stdout.take().expect("its output is piped"));
         let mut line = String::new();
         let read = within("the program to listen", output.read_line(&mut line)).await;
-        chance.started_in(begun.elapsed());
-        let places = serde_json::from_str(&line).unwrap_or_else(|_| {
+        schedule.record_start(begun.elapsed());
+        let addresses = serde_json::from_str(&line).unwrap_or_else(|_| {
             let said = std::fs::read_to_string(folder.join(ERRORS)).unwrap_or_default();
             panic!("the program does not start again ({read:?}, {line:?}): {said}")
         });
-        Self { child, places, _output: output }
+        Self { child, addresses, _output: output }
     }
 
     pub(super) async fn kill(&mut self) {
@@ -69,7 +68,7 @@ fn spawn(program: &Path, folder: &Path) -> Child {
         .expect("the program can be started")
 }
 
-/// Ends a process as nothing else does: it gets to do nothing more.
+/// Kills a process with SIGKILL.
 async fn kill(child: &mut Child) {
     child.kill().await.expect("the program can be killed");
 }

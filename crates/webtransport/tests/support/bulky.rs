@@ -1,7 +1,7 @@
 //! A server with large results.
 
 use mcp_flow_server::{Bulk, Context, Limits, Resource, Server, Tool, ToolOutput};
-use mcp_flow_testkit::fixture::Fixture;
+use mcp_flow_testkit_fixture::Fixture;
 use serde_json::Value;
 use tokio::io::AsyncReadExt;
 

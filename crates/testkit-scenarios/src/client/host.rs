@@ -1,0 +1,102 @@
+//! Scripted host: answers requests and prompts as a test dictates.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::BoxFuture;
+use mcp_flow_client::host::{Asker, ElicitAnswer, Elicitation, Host, SampleRefusal};
+use mcp_flow_client::interaction::{PromptAnswer, Question};
+use mcp_flow_proto::model::{
+    ClientCapabilities, CreateMessage, ElicitationCapability, Role, Root, RootsCapability,
+    SampleResult, SamplingCapability,
+};
+use serde_json::{Value, json};
+
+/// Fills in every form with a name, answers for a model, has one root, and answers prompts in
+/// order.
+#[derive(Clone, Debug, Default)]
+pub struct Scripted {
+    answers: Arc<Mutex<VecDeque<PromptAnswer>>>,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+impl Scripted {
+    /// Creates a host that answers prompts with these, in order.
+    pub fn answering<A: Into<Value>>(answers: impl IntoIterator<Item = A>) -> Self {
+        let answers = answers.into_iter().map(|answer| PromptAnswer::Value(answer.into()));
+        Self { answers: Arc::new(Mutex::new(answers.collect())), seen: Arc::default() }
+    }
+
+    /// Adds an answer.
+    pub fn then(&self, answer: PromptAnswer) {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).push_back(answer);
+    }
+
+    /// Returns the prompts seen, with the problem of the previous answer.
+    pub fn seen(&self) -> Vec<String> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, what: String) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    }
+}
+
+impl Host for Scripted {
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities {
+            sampling: Some(SamplingCapability { tools: true, context: false }),
+            elicitation: Some(ElicitationCapability { form: true, url: true }),
+            roots: Some(RootsCapability { list_changed: true }),
+            inline_interaction: false,
+        }
+    }
+
+    fn elicit<'a>(&'a self, _: &'a Asker, question: Elicitation) -> BoxFuture<'a, ElicitAnswer> {
+        Box::pin(async move {
+            match question {
+                Elicitation::Form { message, .. } => {
+                    self.note(message);
+                    let content = json!({"name": "Ada", "one": "a"});
+                    ElicitAnswer::Accept(content.as_object().cloned().unwrap_or_default())
+                }
+                Elicitation::Url { url, .. } => {
+                    self.note(url);
+                    ElicitAnswer::Accept(serde_json::Map::new())
+                }
+                _ => ElicitAnswer::Cancel,
+            }
+        })
+    }
+
+    fn sample<'a>(
+        &'a self,
+        asker: &'a Asker,
+        request: CreateMessage,
+    ) -> BoxFuture<'a, Result<SampleResult, SampleRefusal>> {
+        Box::pin(async move {
+            self.note(format!("{} asks {} messages", asker.name, request.messages.len()));
+            Ok(SampleResult {
+                role: Role::Assistant,
+                content: vec!["Paris".into()],
+                model: "stub".to_owned(),
+                stop_reason: Some("endTurn".to_owned()),
+                meta: None,
+            })
+        })
+    }
+
+    fn roots<'a>(&'a self, _: &'a Asker) -> BoxFuture<'a, Vec<Root>> {
+        let root = Root { uri: "file:///work".to_owned(), name: None, meta: None };
+        Box::pin(async { vec![root] })
+    }
+
+    fn answer<'a>(&'a self, _: &'a Asker, question: &'a Question) -> BoxFuture<'a, PromptAnswer> {
+        Box::pin(async {
+            let wrong = question.rejection.as_ref().map(|wrong| format!(" ({})", wrong.error));
+            self.note(format!("{}{}", question.prompt.message, wrong.unwrap_or_default()));
+            let next = self.answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            next.unwrap_or(PromptAnswer::Cancel(Some("out of answers".to_owned())))
+        })
+    }
+}

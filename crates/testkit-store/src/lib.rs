@@ -1,0 +1,118 @@
+//! Contract of session stores: one test per clause, for every implementation.
+//!
+//! ```text
+//! mcp_flow_testkit_store::store_contract!(|| std::sync::Arc::new(MemoryStore::new()));
+//! ```
+//!
+//! [`crash`] checks a store that was stopped in the middle of writing. Depends on `session` only.
+
+// A failed expectation panics with the reason: that is how a test learns of it.
+#![allow(clippy::panic, clippy::unwrap_used)]
+
+mod contract;
+pub mod crash;
+mod model;
+
+use std::sync::Arc;
+
+use mcp_flow_session::event::{Ended, Ending, Started};
+use mcp_flow_session::store::{Append, Summary};
+use mcp_flow_session::{Event, Owner, SessionId, State, Store, Timestamp};
+use serde_json::{Map, json};
+
+pub use contract::{
+    an_append_at_an_outdated_length_conflicts, appended_events_are_read_back,
+    concurrent_writers_exclude_each_other, deadlines_come_due, erased_sessions_are_forgotten,
+    lists_are_paginated, replacing_a_journal_erases_it, sessions_are_counted,
+};
+pub use model::any_sequence_of_operations_matches_the_model;
+
+/// Makes one test of each clause, each with a store of its own.
+#[macro_export]
+macro_rules! store_contract {
+    ($open:expr) => {
+        $crate::store_contract!($open;
+            appended_events_are_read_back,
+            an_append_at_an_outdated_length_conflicts,
+            replacing_a_journal_erases_it,
+            lists_are_paginated,
+            sessions_are_counted,
+            deadlines_come_due,
+            erased_sessions_are_forgotten,
+            concurrent_writers_exclude_each_other,
+            any_sequence_of_operations_matches_the_model
+        );
+    };
+    ($open:expr; $($clause:ident),+) => {
+        $(
+            #[tokio::test]
+            async fn $clause() {
+                $crate::$clause($open()).await;
+            }
+        )+
+    };
+}
+
+/// A store as engines use it.
+pub type Opened = Arc<dyn Store>;
+
+/// Session id for a number.
+pub fn id(number: u128) -> SessionId {
+    // Spread out, as random ids are.
+    SessionId::from_random(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
+}
+
+/// First event of a session.
+pub fn started(owner: &str) -> Event {
+    Event::Started(Started {
+        flow: "sample".into(),
+        owner: Owner::new(owner),
+        params: Map::new(),
+        context: Map::new(),
+        inactivity: None,
+        ends: None,
+        at: Timestamp::from_millis(1),
+    })
+}
+
+/// Event that is distinguishable by its number.
+pub fn noted(number: usize) -> Event {
+    let (key, at) = (format!("note {number}"), Timestamp::from_millis(2));
+    Event::DataSet { key, value: json!({"number": number, "text": "so it was written"}), at }
+}
+
+/// Event that ends a session.
+pub fn ended(owner: &str) -> Event {
+    Event::Ended(Ended {
+        flow: "sample".into(),
+        owner: Owner::new(owner),
+        created: Timestamp::from_millis(1),
+        turns: 0,
+        last_answer: None,
+        last_by_default: false,
+        finished_early: false,
+        last_activity: None,
+        ending: Ending::Cancelled { reason: None },
+        kept: serde_json::Map::new(),
+        at: Timestamp::from_millis(3),
+        until: Timestamp::from_millis(4),
+    })
+}
+
+/// Summary of a session.
+pub fn summary(owner: &str, state: State, deadline: Option<u64>) -> Summary {
+    Summary {
+        flow: "sample".into(),
+        owner: Owner::new(owner),
+        state,
+        created: Timestamp::from_millis(1),
+        touched: Timestamp::from_millis(2),
+        deadline: deadline.map(Timestamp::from_millis),
+    }
+}
+
+/// Append to a session that waits.
+pub fn append(id: SessionId, length: usize, events: Vec<Event>) -> Append {
+    let summary = summary("ada", State::WaitingUser, None);
+    Append { id, length, events, summary, replace: false }
+}
