@@ -78,7 +78,7 @@ impl Admin {
             .declare("admin", EXTENSION, json!({"version": VERSION}))
             .observer(RecorderObserver(self.inner.recorder.clone()))
             .hook(move |connection: &ConnectionInfo, event: &ConnectionEvent<'_>| {
-                connections.note(connection.transport, event);
+                connections.record(connection.transport, event);
                 Ok(())
             })
     }

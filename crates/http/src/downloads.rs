@@ -1,6 +1,6 @@
 //! Downloads at `/download/TOKEN`: bulk content too large for a message, until it expires.
 //!
-//! StaticTokens are random, and valid only for the principal they were created for. Seekable content can be
+//! Tokens are random, and valid only for the principal they were created for. Seekable content can be
 //! fetched repeatedly and by range; a stream can be fetched once.
 
 mod range;

@@ -31,7 +31,7 @@ mod transport;
 pub use listen::{BindError, Bound, bind};
 #[cfg(feature = "client")]
 pub use mcp_flow_http_client as client;
-pub use mcp_flow_server::{StaticTokens, TokenError, Verifier};
+pub use mcp_flow_server::Verifier;
 pub use mcp_flow_tls::{Tls, TlsError};
 pub use operator::pages::{Page, Pages};
 pub use options::Options;

@@ -75,7 +75,8 @@ impl Bound {
     }
 
     /// Requires a bearer token that this verifier accepts, such as
-    /// [`StaticTokens`](mcp_flow_server::StaticTokens). Without one, every caller is the principal `local`.
+    /// `StaticTokens` of the crate `mcp-flow-identity`. Without one, every caller is the principal
+    /// `local`.
     #[must_use]
     pub fn verifier(mut self, verifier: Arc<dyn Verifier>) -> Self {
         self.verifier = Some(verifier);

@@ -5,11 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use crate::support::{Running, call, in_session, initialize, start_with, stateless_post};
 use mcp_flow_http::{Options, Verifier};
+use mcp_flow_identity::{StaticTokens, TokenHash};
 use mcp_flow_server::identity::{TokenRejected, TokenRequirements, Verification};
 use mcp_flow_server::permissions::{AccessRule, Names};
-use mcp_flow_server::{
-    Bulk, Context, Permissions, Principal, Server, StaticTokens, TokenHash, Tool,
-};
+use mcp_flow_server::{Bulk, Context, Permissions, Principal, Server, Tool};
 use mcp_flow_testkit::http::{Connection, Request};
 use mcp_flow_testkit::wait::within;
 use mcp_flow_testkit_fixture::Fixture;

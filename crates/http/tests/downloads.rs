@@ -145,7 +145,7 @@ async fn a_reader_is_downloaded_once() {
 #[tokio::test]
 async fn a_link_belongs_to_its_principal() {
     let (_folder, server) = files();
-    let tokens: mcp_flow_http::StaticTokens =
+    let tokens: mcp_flow_identity::StaticTokens =
         "ada:0123456789abcdef\nbob:fedcba9876543210".parse().unwrap();
     let running = start_with(&server, |bound| bound.verifier(std::sync::Arc::new(tokens))).await;
     let (ada, bob) = ("Bearer 0123456789abcdef", "Bearer fedcba9876543210");

@@ -1,7 +1,8 @@
 //! CORS and the origin policy.
 
 use crate::support::{Running, initialize, start_with};
-use mcp_flow_http::{Options, StaticTokens};
+use mcp_flow_http::Options;
+use mcp_flow_identity::StaticTokens;
 use mcp_flow_testkit::http::Request;
 use mcp_flow_testkit_fixture::Fixture;
 

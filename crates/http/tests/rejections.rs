@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use crate::support::{Running, call, in_session, initialize, start, start_with, stateless_post};
-use mcp_flow_http::{Options, StaticTokens};
+use mcp_flow_http::Options;
+use mcp_flow_identity::StaticTokens;
 use mcp_flow_server::{Limits, Rate};
 use mcp_flow_testkit::http::{Connection, Request};
 use mcp_flow_testkit::wait::within;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{call, in_session, initialize, start, start_with, start_with_options};
-use mcp_flow_http::{Options, StaticTokens};
+use mcp_flow_http::Options;
+use mcp_flow_identity::StaticTokens;
 use mcp_flow_server::{Context, Tool};
 use mcp_flow_testkit::http::{Request, Response};
 use mcp_flow_testkit::wait::within;

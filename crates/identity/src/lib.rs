@@ -7,8 +7,8 @@
 //! are closed.
 //!
 //! ```
-//! use mcp_flow_identity::{TokenVerifier, VerifierSettings};
-//! use mcp_flow_server::{Principal, TokenHash, StaticTokens, Verifier};
+//! use mcp_flow_identity::{StaticTokens, TokenHash, TokenVerifier, VerifierSettings};
+//! use mcp_flow_server::{Principal, Verifier};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
@@ -27,10 +27,11 @@ mod claims;
 mod crypto;
 mod issuer;
 mod keys;
+mod static_tokens;
 mod token_verifier;
 
 pub use issuer::{Algorithm, IssuerSettings, KeySource};
 pub use keys::KeyError;
-pub use mcp_flow_server::SHORTEST_TOKEN;
 pub use mcp_flow_server::identity::check_name;
+pub use static_tokens::{SHORTEST_TOKEN, StaticTokens, TokenError, TokenHash};
 pub use token_verifier::{TokenVerifier, VerifierSettings};

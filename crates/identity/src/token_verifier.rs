@@ -9,12 +9,13 @@ use jsonwebtoken::dangerous::insecure_decode_claims;
 use jsonwebtoken::{Header, decode_header};
 use mcp_flow_server::identity::{TokenRejected, TokenRequirements, Verification};
 use mcp_flow_server::permissions::Names;
-use mcp_flow_server::{Principal, StaticTokens, TokenHash, Verifier};
+use mcp_flow_server::{Principal, Verifier};
 use parking_lot::{Mutex, RwLock};
 
 use crate::claims::{self, Claims};
 use crate::issuer::{Issuer, IssuerSettings, VerifiedToken};
 use crate::keys::{Key, KeyError};
+use crate::static_tokens::{StaticTokens, TokenHash};
 
 /// Accepted tokens, issuers and denied principals.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +76,7 @@ impl TokenVerifier {
         drop(rules);
         self.revoke_unless(|entry| {
             let is_issuer = new.issuers.iter().any(|issuer| Arc::ptr_eq(issuer, &entry.issuer));
-            is_issuer && !new.denied.have(entry.principal.name())
+            is_issuer && !new.denied.contains(entry.principal.name())
         });
         Ok(())
     }
@@ -134,7 +135,7 @@ impl TokenVerifier {
         let mut verified = self.verified.lock();
         let rules = self.rules();
         let is_issuer = rules.issuers.iter().any(|known| Arc::ptr_eq(known, issuer));
-        if !is_issuer || rules.denied.have(principal.name()) {
+        if !is_issuer || rules.denied.contains(principal.name()) {
             return Err(TokenRejected::Unknown);
         }
         verified.sweep();
@@ -211,7 +212,7 @@ impl Rules {
             list.dedup();
         }
         terms.scopes = scopes;
-        let allowed = tokens.iter().filter(|(_, principal)| !denied.have(principal.name()));
+        let allowed = tokens.iter().filter(|(_, principal)| !denied.contains(principal.name()));
         let tokens = allowed.map(|(hash, principal)| (hash, principal.clone())).collect();
         Ok(Self { tokens, issuers, denied, terms: Arc::new(terms) })
     }

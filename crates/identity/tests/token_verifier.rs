@@ -3,10 +3,12 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::support::{issuer, keys_file};
-use mcp_flow_identity::{Algorithm, KeySource, TokenVerifier, VerifierSettings};
+use mcp_flow_identity::{
+    Algorithm, KeySource, StaticTokens, TokenHash, TokenVerifier, VerifierSettings,
+};
 use mcp_flow_server::identity::TokenRejected;
 use mcp_flow_server::permissions::Names;
-use mcp_flow_server::{Principal, StaticTokens, TokenHash, Verifier};
+use mcp_flow_server::{Principal, Verifier};
 use mcp_flow_testkit::signer::{self, Signer};
 use serde_json::{Value, json};
 
@@ -207,7 +209,7 @@ async fn keys_rotate() {
     .unwrap();
     let ada = verify(&verifier, &first.sign(&claims())).await.unwrap();
     assert_eq!(server.requests(), 1);
-    // StaticTokens with unknown keys do not cause a fetch each.
+    // Tokens with unknown keys do not cause a fetch each.
     for number in 0..5 {
         let forger = Signer::ed25519(&format!("unknown {number}"));
         assert_eq!(

@@ -67,6 +67,8 @@ pub use mcp_flow_files as files;
 pub use mcp_flow_http as http;
 #[cfg(feature = "identity")]
 pub use mcp_flow_identity as identity;
+#[cfg(feature = "identity")]
+pub use mcp_flow_identity::{StaticTokens, TokenHash};
 #[cfg(feature = "flows")]
 pub use mcp_flow_interaction::{
     Interaction, InteractionBuilder, IntoFlows, OfferedFlow, ServeFlows, describe_session,
@@ -83,10 +85,9 @@ pub use mcp_flow_server::{
     BuildError, Bulk, Connection, ConnectionEnd, ConnectionEvent, ConnectionInfo, ContentForm,
     Context, Dialect, Elicited, Failure, Form, Hook, IntoPromptOutput, IntoPrompts, IntoResources,
     IntoToolOutput, IntoTools, Limits, Peer, Permissions, Principal, Prompt, PromptOutput, Rate,
-    Resource, ResourceTemplate, Server, ServerBuilder, Signing, StaticTokens, Structured,
-    TokenHash, Tool, ToolNames, ToolOutput, Verifier, VersionPolicy, Veto, WeakServer, ask, bulk,
-    completion, content, context, datagram, input, load, observe, permissions, prompt, resource,
-    strip_control_characters, tool,
+    Resource, ResourceTemplate, Server, ServerBuilder, Signing, Structured, Tool, ToolNames,
+    ToolOutput, Verifier, VersionPolicy, Veto, WeakServer, ask, bulk, completion, content, context,
+    datagram, input, load, observe, permissions, prompt, resource, strip_control_characters, tool,
 };
 #[cfg(feature = "flows")]
 pub use mcp_flow_session as session;

@@ -75,7 +75,7 @@ impl Metrics {
         let counting = self.inner.clone();
         server.observer(self.clone()).hook(
             move |connection: &ConnectionInfo, event: &ConnectionEvent<'_>| {
-                counting.connections.note(connection.transport, event);
+                counting.connections.record(connection.transport, event);
                 Ok(())
             },
         )

@@ -4,7 +4,7 @@ use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
-use crate::sentence::{Rule, required, stray};
+use crate::sentence::{Rule, required, unknown_member};
 use crate::{MOST_VIOLATIONS, Violation, forms};
 
 /// Compiles a schema. Its patterns run in linear time and bounded memory, and it refers to nothing
@@ -49,14 +49,14 @@ fn explain(schema: &Value, arguments: &Value, error: &ValidationError<'_>) -> Ve
             unexpected
                 .iter()
                 .take(MOST_VIOLATIONS)
-                .map(|name| stray(location, name, &known))
+                .map(|name| unknown_member(location, name, &known))
                 .collect()
         }
         // The validator's way to report that no member is allowed.
         Kind::FalseSchema if at_rule.ends_with("/additionalProperties") => {
             let object = arguments.pointer(location).and_then(Value::as_object);
             let members = object.into_iter().flat_map(|object| object.keys());
-            members.take(MOST_VIOLATIONS).map(|name| stray(location, name, &[])).collect()
+            members.take(MOST_VIOLATIONS).map(|name| unknown_member(location, name, &[])).collect()
         }
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
             let forms = forms::listed(schema, at_rule);

@@ -62,7 +62,7 @@ pub(crate) fn required(location: &str, name: &str) -> Violation {
 }
 
 /// Describes an unknown member: the known ones, and which was probably meant.
-pub(crate) fn stray(location: &str, name: &str, known: &[&str]) -> Violation {
+pub(crate) fn unknown_member(location: &str, name: &str, known: &[&str]) -> Violation {
     let short = shorten(name);
     let pointer = member(location, &short);
     let name = dotted(&pointer);

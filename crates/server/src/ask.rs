@@ -79,7 +79,7 @@ impl Context {
         &self,
         form: impl Into<Form<T>>,
     ) -> Result<Elicited<T>, AskError> {
-        self.any().elicit(form).await
+        self.unkeyed().elicit(form).await
     }
 
     /// Asks the client's user to open a URL, for input that the client must not see.
@@ -90,17 +90,17 @@ impl Context {
         message: impl Into<String>,
         url: impl Into<String>,
     ) -> Result<Elicited<()>, AskError> {
-        self.any().elicit_url(message, url).await
+        self.unkeyed().elicit_url(message, url).await
     }
 
     /// Asks the client's model (sampling).
     pub async fn sample(&self, request: CreateMessage) -> Result<SampleResult, AskError> {
-        self.any().sample(request).await
+        self.unkeyed().sample(request).await
     }
 
     /// Asks the client for its roots. They are a hint, and grant nothing.
     pub async fn roots(&self) -> Result<Vec<Root>, AskError> {
-        self.any().roots().await
+        self.unkeyed().roots().await
     }
 
     /// Returns whether the client declares a capability.
@@ -108,7 +108,7 @@ impl Context {
         self.peer().is_some_and(|peer| capability.is_declared_by(peer))
     }
 
-    fn any(&self) -> Ask<'_> {
+    fn unkeyed(&self) -> Ask<'_> {
         Ask { context: self, key: None }
     }
 }

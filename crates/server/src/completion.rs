@@ -148,7 +148,7 @@ pub(crate) fn unknown_argument(name: &str, known: &[&str]) -> RpcError {
 }
 
 /// The reply without suggestions.
-pub(crate) fn nothing(context: &Context) -> Reply {
+pub(crate) fn no_completions(context: &Context) -> Reply {
     Reply::Ready(Completion::default().reply(context))
 }
 

@@ -83,7 +83,7 @@ pub struct Connection {
 
 impl Connection {
     pub(crate) fn open(server: Server, info: ConnectionInfo) -> Result<Self, Veto> {
-        server.raise(&info, &ConnectionEvent::Connected)?;
+        server.emit(&info, &ConnectionEvent::Connected)?;
         let limits = server.limits();
         let signed = Signed::new(&server, info.in_order);
         let inner = Arc::new(ConnectionInner {
@@ -275,7 +275,7 @@ impl Drop for Connection {
         let ended = lifecycle::close(&self.inner);
         // Nothing can be prevented any more, so a veto is ignored.
         let event = ConnectionEvent::Closed(ended);
-        let _ = self.inner.server.raise(&self.inner.info, &event);
+        let _ = self.inner.server.emit(&self.inner.info, &event);
     }
 }
 
@@ -376,12 +376,12 @@ impl ConnectionInner {
     /// Answers with an error for what did not become a request.
     fn reject(&self, route: &Route, id: Option<&RequestId>, error: &RpcError) {
         let revision = self.revision();
-        self.raise_error(error);
+        self.emit_error(error);
         self.output.reject(route, id, revision, error);
     }
 
-    fn raise_error(&self, error: &RpcError) {
+    fn emit_error(&self, error: &RpcError) {
         tracing::debug!(name = error.name(), code = error.code(), "request rejected or failed");
-        let _ = self.server.raise(&self.info, &ConnectionEvent::Error(error));
+        let _ = self.server.emit(&self.info, &ConnectionEvent::Error(error));
     }
 }

@@ -28,7 +28,7 @@ pub trait Datagrams: Send + Sync + fmt::Debug + 'static {
         request: Option<&RequestId>,
         payload: &[u8],
         allowed: &mut dyn FnMut() -> bool,
-    ) -> Result<(), NoDatagram>;
+    ) -> Result<(), DatagramError>;
 
     /// Discards queued datagrams of a request.
     fn discard(&self, request: &RequestId);
@@ -36,7 +36,7 @@ pub trait Datagrams: Send + Sync + fmt::Debug + 'static {
 
 /// A datagram cannot be sent: it is too long, or its request has no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoDatagram;
+pub struct DatagramError;
 
 /// Audio format, announced to the client before the first chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -148,12 +148,16 @@ impl Principal {
     }
 
     /// Reads the permissions evaluated for this set of rules, if they were.
-    pub(crate) fn granted<T>(&self, number: u64, look: impl FnOnce(&Grants) -> T) -> Option<T> {
+    pub(crate) fn cached_grants<T>(
+        &self,
+        number: u64,
+        look: impl FnOnce(&Grants) -> T,
+    ) -> Option<T> {
         let granted = self.0.granted.read();
         granted.as_ref().filter(|granted| granted.number() == number).map(look)
     }
 
-    pub(crate) fn note_granted(&self, granted: Grants) {
+    pub(crate) fn cache_grants(&self, granted: Grants) {
         *self.0.granted.write() = Some(granted);
     }
 }

@@ -29,7 +29,7 @@ use mcp_flow_proto::{Params, RpcError, method};
 
 use crate::context::Context;
 use crate::handler::Reply;
-use answering::{demanded, settle};
+use answering::{finish_round, input_request};
 use fingerprint::Fingerprint;
 
 pub use required::InputRequired;
@@ -60,29 +60,29 @@ pub(crate) fn serve(
         Err(details) => return Reply::Ready(Err(RpcError::invalid_params(details))),
     }
     match call(context) {
-        Reply::Ready(outcome) => Reply::Ready(settle(context, outcome, request)),
+        Reply::Ready(outcome) => Reply::Ready(finish_round(context, outcome, request)),
         Reply::Later(mut future) => {
             // Most calls that ask do so on the first poll, while the params are still available.
             let first = future.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
             if let Poll::Ready(outcome) = first {
-                return Reply::Ready(settle(context, outcome, request));
+                return Reply::Ready(finish_round(context, outcome, request));
             }
-            if let Some(outcome) = demanded(context, None, request) {
+            if let Some(outcome) = input_request(context, None, request) {
                 return Reply::Ready(outcome);
             }
             let (context, request) = (context.clone(), request());
             Reply::Later(Box::pin(poll_fn(move |task| {
                 if let Poll::Ready(outcome) = future.as_mut().poll(task) {
-                    return Poll::Ready(settle(&context, outcome, || request));
+                    return Poll::Ready(finish_round(&context, outcome, || request));
                 }
-                demanded(&context, Some(task.waker()), || request)
+                input_request(&context, Some(task.waker()), || request)
                     .map_or(Poll::Pending, Poll::Ready)
             })))
         }
         Reply::Blocking(work) => {
             context.rounds().never_wait();
             let (context, request) = (context.clone(), request());
-            Reply::Blocking(Box::new(move || settle(&context, work(), || request)))
+            Reply::Blocking(Box::new(move || finish_round(&context, work(), || request)))
         }
         listening @ Reply::Listen(_) => listening,
     }

@@ -56,7 +56,6 @@ pub mod revision;
 pub mod router;
 mod server;
 mod signing;
-mod tokens;
 pub mod tool;
 
 pub use ask::{AskError, Elicited, Form};
@@ -80,7 +79,6 @@ pub use resource::{AddResourcesError, BadResource, IntoResources, Resource, Reso
 pub use revision::{Dialect, VersionPolicy};
 pub use server::{BuildError, Server, ServerBuilder, WeakServer};
 pub use signing::{OpenedFrame, Signing};
-pub use tokens::{SHORTEST_TOKEN, StaticTokens, TokenError, TokenHash};
 pub use tool::{
     AddToolsError, BadTool, Failure, IntoToolOutput, IntoTools, Structured, Tool, ToolNames,
     ToolOutput,

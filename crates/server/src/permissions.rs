@@ -51,7 +51,7 @@ pub struct AccessRule {
 
 impl AccessRule {
     fn is_for(&self, principal: &Principal) -> bool {
-        self.principals.have(principal.name())
+        self.principals.contains(principal.name())
             || self.scopes.iter().any(|scope| principal.has_scope(scope))
     }
 
@@ -132,19 +132,19 @@ impl Permissions {
     /// The permissions of a principal now.
     pub fn of(&self, principal: &Principal) -> Grants {
         let number = self.inner.number.load(Ordering::Acquire);
-        principal.granted(number, Grants::clone).unwrap_or_else(|| self.evaluate(principal))
+        principal.cached_grants(number, Grants::clone).unwrap_or_else(|| self.evaluate(principal))
     }
 
     /// Returns whether a principal may use something now.
     pub fn may(&self, principal: &Principal, kind: PermissionKind, name: &str) -> bool {
         let number = self.inner.number.load(Ordering::Acquire);
-        let known = principal.granted(number, |granted| granted.may(kind, name));
+        let known = principal.cached_grants(number, |granted| granted.may(kind, name));
         known.unwrap_or_else(|| self.evaluate(principal).may(kind, name))
     }
 
     fn evaluate(&self, principal: &Principal) -> Grants {
         let granted = Grants::new(self.rules(), principal);
-        principal.note_granted(granted.clone());
+        principal.cache_grants(granted.clone());
         granted
     }
 
@@ -178,24 +178,24 @@ impl Grants {
     pub fn may(&self, kind: PermissionKind, name: &str) -> bool {
         match kind {
             PermissionKind::Resource => self.may_read(name),
-            kind => self.0.rules.iter().any(|rule| rule.names(kind).have(name)),
+            kind => self.0.rules.iter().any(|rule| rule.names(kind).contains(name)),
         }
     }
 
     /// Compares unescaped: a URI has several spellings with the same meaning.
     fn may_read(&self, uri: &str) -> bool {
         let plain = names::without_escapes(uri);
-        self.0.rules.iter().any(|rule| rule.resources.have(&plain))
+        self.0.rules.iter().any(|rule| rule.resources.contains(&plain))
     }
 
     /// Returns whether anything of a kind may be used.
     pub fn may_any(&self, kind: PermissionKind) -> bool {
-        self.0.rules.iter().any(|rule| !rule.names(kind).are_none())
+        self.0.rules.iter().any(|rule| !rule.names(kind).is_empty())
     }
 
     /// Returns whether everything of a kind may be used.
     pub fn may_all(&self, kind: PermissionKind) -> bool {
-        self.0.rules.iter().any(|rule| rule.names(kind).are_all())
+        self.0.rules.iter().any(|rule| rule.names(kind).include_all())
     }
 
     /// Returns whether the sessions of others may be accessed.

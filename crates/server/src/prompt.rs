@@ -17,7 +17,7 @@ use mcp_flow_proto::model::PromptDefinition;
 use mcp_flow_proto::{Raw, RpcError};
 use mcp_flow_schema::CheckError;
 
-use crate::completion::{Resolved, nothing, unknown_argument};
+use crate::completion::{Resolved, no_completions, unknown_argument};
 use crate::context::Context;
 use crate::handler::Reply;
 use crate::tool::arguments::violations_error;
@@ -93,7 +93,9 @@ impl Prompt {
         let Some(position) = self.shape.position(argument) else {
             return Reply::Ready(Err(unknown_argument(argument, &names)));
         };
-        let Some(completer) = self.shape.completer(position) else { return nothing(context) };
+        let Some(completer) = self.shape.completer(position) else {
+            return no_completions(context);
+        };
         match Resolved::read(resolved, &names) {
             Ok(resolved) => completer.reply(context, partial, resolved),
             Err(error) => Reply::Ready(Err(error)),

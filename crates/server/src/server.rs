@@ -202,7 +202,7 @@ impl Server {
     }
 
     /// Records that tools are, or were, registered.
-    pub(crate) fn note_tools(&self) {
+    pub(crate) fn declare_tools(&self) {
         self.inner.has_tools.store(true, Ordering::Release);
     }
 
@@ -328,7 +328,7 @@ impl Server {
         &self.inner.observers
     }
 
-    pub(crate) fn raise(
+    pub(crate) fn emit(
         &self,
         info: &ConnectionInfo,
         event: &ConnectionEvent<'_>,

@@ -12,7 +12,7 @@ use mcp_flow_proto::RequestId;
 use mcp_flow_proto::model::LogLevel;
 use mcp_flow_proto::webtransport::{Datagram, DatagramChannel, request_number};
 use mcp_flow_server::Connection;
-use mcp_flow_server::datagram::{Datagrams, NoDatagram};
+use mcp_flow_server::datagram::{DatagramError, Datagrams};
 use mcp_flow_server::observe::{MetricType, MetricsText};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
@@ -176,14 +176,14 @@ impl Datagrams for SessionDatagrams {
         request: Option<&RequestId>,
         payload: &[u8],
         allowed: &mut dyn FnMut() -> bool,
-    ) -> Result<(), NoDatagram> {
+    ) -> Result<(), DatagramError> {
         let request = match request {
             None => 0,
-            Some(id) => request_number(id).ok_or(NoDatagram)?,
+            Some(id) => request_number(id).ok_or(DatagramError)?,
         };
         let longest = self.session.max_datagram_size().min(Datagram::LONGEST);
         if !self.are_enabled || payload.len() + Datagram::HEADER > longest {
-            return Err(NoDatagram);
+            return Err(DatagramError);
         }
         let mut queue = self.queue();
         if !allowed() {

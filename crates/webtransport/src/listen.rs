@@ -101,8 +101,8 @@ impl Bound {
     }
 
     /// Requires a bearer token that `verifier` accepts, such as
-    /// [`StaticTokens`](mcp_flow_server::StaticTokens). Without a verifier, every client is the principal
-    /// `local`.
+    /// `StaticTokens` of the crate `mcp-flow-identity`. Without a verifier, every client is the
+    /// principal `local`.
     #[must_use]
     pub fn verifier(mut self, verifier: Arc<dyn Verifier>) -> Self {
         self.verifier = Some(verifier);

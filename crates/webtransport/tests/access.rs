@@ -56,7 +56,7 @@ async fn both_loopback_addresses_are_served() {
 /// principal.
 #[tokio::test]
 async fn only_valid_tokens_are_accepted() {
-    let tokens: mcp_flow_server::StaticTokens = "ada:0123456789abcdef".parse().unwrap();
+    let tokens: mcp_flow_identity::StaticTokens = "ada:0123456789abcdef".parse().unwrap();
     let verifier = std::sync::Arc::new(tokens);
     let running = start_with(&Fixture::new().server, |bound| bound.verifier(verifier));
     for token in [None, Some("0123456789abcdee")] {
@@ -76,7 +76,7 @@ async fn only_valid_tokens_are_accepted() {
 /// C-46, INT-115: a session ends when its token is revoked.
 #[tokio::test]
 async fn a_revoked_token_ends_the_session() {
-    let tokens: mcp_flow_server::StaticTokens = "ada:0123456789abcdef".parse().unwrap();
+    let tokens: mcp_flow_identity::StaticTokens = "ada:0123456789abcdef".parse().unwrap();
     let tokens = std::sync::Arc::new(tokens);
     let verifier = tokens.clone();
     let running = start_with(&Fixture::new().server, |bound| bound.verifier(verifier));

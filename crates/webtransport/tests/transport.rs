@@ -192,7 +192,7 @@ async fn the_client_reconnects_to_a_restarted_server() {
 /// WT-068, MCP-070: a missing token and a wrong path are different kinds of errors.
 #[tokio::test]
 async fn rejections_are_distinguished() {
-    let tokens: mcp_flow_server::StaticTokens = "ada:0123456789abcdef".parse().unwrap();
+    let tokens: mcp_flow_identity::StaticTokens = "ada:0123456789abcdef".parse().unwrap();
     let verifier = std::sync::Arc::new(tokens);
     let running = start_with(&Fixture::new().server, |bound| bound.verifier(verifier));
     let token =

@@ -10,7 +10,7 @@ use super::{
     Bound, Check, Forms, Length, List, Object, Others, Plain, ROOT, Rest, Side, Text, Types,
 };
 use crate::number::{canonical, compare, is_whole};
-use crate::sentence::{Rule, at, required, stray};
+use crate::sentence::{Rule, at, required, unknown_member};
 use crate::{MOST_VIOLATIONS, Violation, forms, member};
 
 /// One pass over a value.
@@ -221,7 +221,7 @@ impl<'p> Validation<'p> {
             match &object.others {
                 Others::Forbidden if !is_covered => {
                     let known: Vec<_> = object.names.iter().map(String::as_str).collect();
-                    self.violation(|location| stray(location, name, &known))?;
+                    self.violation(|location| unknown_member(location, name, &known))?;
                 }
                 Others::Checked(check) if !is_covered => {
                     self.check_inside(Step::Member(name), check, member)?;
@@ -291,7 +291,7 @@ impl<'p> Validation<'p> {
             std::mem::replace(&mut self.violations, others)
         });
         self.violations.extend(explained);
-        self.go_on()
+        self.continue_or_stop()
     }
 
     fn fault(&mut self, rule: &Rule<'_>, value: &Value) -> Flow {
@@ -303,7 +303,7 @@ impl<'p> Validation<'p> {
             return Flow::Break(());
         }
         self.violations.push(violation(&self.pointer()));
-        self.go_on()
+        self.continue_or_stop()
     }
 
     /// The location as a JSON Pointer.
@@ -314,7 +314,7 @@ impl<'p> Validation<'p> {
         })
     }
 
-    fn go_on(&self) -> Flow {
+    fn continue_or_stop(&self) -> Flow {
         let is_enough = self.is_exhausted || self.violations.len() >= MOST_VIOLATIONS;
         if is_enough { Flow::Break(()) } else { Flow::Continue(()) }
     }

@@ -17,7 +17,7 @@ impl Ask<'_> {
         }
         if let Some(mut round) = self.context.rounds().current() {
             let (name, part) = capability.path();
-            round.lacks(name, part);
+            round.record_missing(name, part);
         }
         Err(AskError::Missing(capability))
     }

@@ -125,7 +125,7 @@ impl Call {
     pub(super) fn report(&self, outcome: &Outcome) {
         self.observe(outcome);
         if let Err(error) = outcome {
-            self.connection.raise_error(error);
+            self.connection.emit_error(error);
         }
     }
 

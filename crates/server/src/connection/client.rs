@@ -213,7 +213,7 @@ impl ClientRequests {
     }
 
     /// Passes a response to the request it answers.
-    pub(crate) fn settle(&self, id: i64, outcome: Result<Raw<'_>, Raw<'_>>) {
+    pub(crate) fn resolve(&self, id: i64, outcome: Result<Raw<'_>, Raw<'_>>) {
         let waiting = self.open.lock().waiting.remove(&id);
         if let Some(waiting) = waiting {
             // The receiver may be dropped at this very moment.

@@ -56,7 +56,7 @@ pub(super) fn dispatch_message(
     frame: &[u8],
     route: Route,
 ) {
-    raise_message(connection, &message);
+    emit_message(connection, &message);
     match message {
         Message::Request(request) => dispatch_request(connection, request, frame, route),
         Message::Notification(notification) => {
@@ -389,7 +389,7 @@ fn stop_call(connection: &ConnectionInner, params: &CancelParams, answer: bool) 
 /// Passes a response to the request it answers. Others are ignored.
 fn handle_response(connection: &ConnectionInner, response: &Response<'_>) {
     if let Some(RequestId::Integer(id)) = response.id {
-        connection.client.settle(id, response.outcome);
+        connection.client.resolve(id, response.outcome);
     }
 }
 
@@ -402,7 +402,7 @@ fn reject_request(
     error: &RpcError,
 ) {
     connection.output.reply(route, id, revision, &Err(error.clone()), || true);
-    connection.raise_error(error);
+    connection.emit_error(error);
 }
 
 /// Returns whether a request is never parked. `shutdown` is answered after all others in any case.
@@ -415,13 +415,13 @@ pub(super) fn is_stateless(connection: &ConnectionInner, request: &Request<'_>) 
     request.is_stateless() && connection.server.versions().serves_statelessly()
 }
 
-fn raise_message(connection: &ConnectionInner, message: &Message<'_>) {
+fn emit_message(connection: &ConnectionInner, message: &Message<'_>) {
     let method = match message {
         Message::Request(request) => Some(&*request.method),
         Message::Notification(notification) => Some(&*notification.method),
         Message::Response(_) => None,
     };
-    let _ = connection.server.raise(&connection.info, &ConnectionEvent::Message { method });
+    let _ = connection.server.emit(&connection.info, &ConnectionEvent::Message { method });
 }
 
 /// The peer, unless it has not initialized yet, and the `_meta` of the request.

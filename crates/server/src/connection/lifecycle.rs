@@ -169,7 +169,7 @@ pub(super) fn exit(connection: &ConnectionInner) {
 pub(super) fn client_is_ready(connection: &ConnectionInner) {
     let Some(peer) = connection.state().lifecycle.peer().cloned() else { return };
     let event = ConnectionEvent::Initialized(&peer);
-    if connection.server.raise(&connection.info, &event).is_err() {
+    if connection.server.emit(&connection.info, &event).is_err() {
         connection.state().lifecycle.ended.get_or_insert(ConnectionEnd::Vetoed);
         return stop_all(connection);
     }

@@ -102,7 +102,7 @@ impl Output {
                 }
             }
             Err(error) => {
-                let error = self.dialect.word(error);
+                let error = self.dialect.reword(error);
                 write::error(out, self.encoding(), Some(id), &error, revision);
             }
         };
@@ -142,7 +142,7 @@ impl Output {
         error: &RpcError,
     ) {
         let mut reply = Vec::new();
-        write::error(&mut reply, self.encoding(), id, &self.dialect.word(error), revision);
+        write::error(&mut reply, self.encoding(), id, &self.dialect.reword(error), revision);
         if route.batch.is_some() {
             return batch::gather(self, route, Some(reply));
         }

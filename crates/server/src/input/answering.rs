@@ -15,7 +15,7 @@ use crate::revision::add_server_info;
 ///
 /// A handler that fails after asking for an undeclared capability failed because of that. A handler
 /// that cannot wait has its outcome discarded while it needs input.
-pub(super) fn settle(
+pub(super) fn finish_round(
     context: &Context,
     outcome: Outcome,
     request: impl FnOnce() -> Fingerprint,
@@ -32,7 +32,7 @@ pub(super) fn settle(
 
 /// The request for input to reply with, if the waiting handler needs input. Otherwise the task is
 /// woken once it does.
-pub(super) fn demanded(
+pub(super) fn input_request(
     context: &Context,
     waker: Option<&Waker>,
     request: impl FnOnce() -> Fingerprint,

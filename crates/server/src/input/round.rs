@@ -130,7 +130,7 @@ impl Round {
     }
 
     /// Records a missing client capability and sub-capability.
-    pub(crate) fn lacks(&mut self, capability: &str, part: Option<&str>) {
+    pub(crate) fn record_missing(&mut self, capability: &str, part: Option<&str>) {
         let parts = self.missing.entry(capability).or_insert_with(|| Map::new().into());
         if let (Some(parts), Some(part)) = (parts.as_object_mut(), part) {
             parts.insert(part.to_owned(), Map::new().into());

@@ -63,11 +63,11 @@ impl State {
         request: Fingerprint,
     ) -> Result<Self, RpcError> {
         let keys = context.server().sealing_keys().map_err(|_| RpcError::internal())?;
-        let content = keys.open(request_state(context), now(), text).map_err(refuse)?;
+        let content = keys.open(request_state(context), now(), text).map_err(rejection)?;
         let state: Self = serde_json::from_slice(&content).map_err(|error| {
             // Sealed by another version, which encodes it differently.
             tracing::warn!(%error, "a request state cannot be decoded");
-            refuse(Unsealed::UnknownKey)
+            rejection(Unsealed::UnknownKey)
         })?;
         if state.request != Some(request) {
             return Err(RpcError::invalid_params(
@@ -84,7 +84,7 @@ fn request_state(context: &Context) -> Seal<'_> {
 }
 
 /// The error for a rejected state. It does not reveal whose state it was.
-fn refuse(reason: Unsealed) -> RpcError {
+fn rejection(reason: Unsealed) -> RpcError {
     let what = match reason {
         Unsealed::Expired => "requestState has expired",
         _ => "requestState was not issued to this caller by this server",

@@ -35,7 +35,7 @@ fn negotiate(context: &Context, params: Params<'_>) -> Outcome {
     };
     tracing::debug!(client = peer.name(), %revision, "initialize");
     server
-        .raise(&connection.info, &ConnectionEvent::Initialize(&peer))
+        .emit(&connection.info, &ConnectionEvent::Initialize(&peer))
         .map_err(|veto| RpcError::new(ACCESS_DENIED).details(veto.to_string()))?;
     connection.state().lifecycle.initialize(peer).map_err(|_| already_initialized())?;
     subscriptions::register(connection);

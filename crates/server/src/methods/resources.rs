@@ -14,7 +14,7 @@ use crate::connection::subscriptions;
 use crate::context::Context;
 use crate::handler::{Outcome, Reply};
 use crate::resource::Contents;
-use crate::resource::catalog::refuse;
+use crate::resource::catalog::read_failure;
 use crate::resource::provider::Position;
 use crate::resource::{Access, ReadError};
 
@@ -118,7 +118,7 @@ pub(super) fn read(context: &Context, params: Params<'_>) -> Reply {
         Ok(reading) => {
             let context = context.clone();
             Reply::Later(Box::pin(async move {
-                let contents = reading.await.map_err(|error| refuse(&uri, error))?;
+                let contents = reading.await.map_err(|error| read_failure(&uri, error))?;
                 reply(&context, &uri, contents).await
             }))
         }
@@ -208,7 +208,7 @@ async fn deliver(context: &Context, uri: &str, bulk: Bulk) -> Result<ResourceCon
     let delivery = context.route_bulk(bulk).await.map_err(|error| match error {
         DeliveryError::TooLarge { size, limit, .. } => too_large(uri, size, limit),
         DeliveryError::Rejected(DeliveryRejected(error)) => error,
-        error => refuse(uri, ReadError::Failed(error.to_string())),
+        error => read_failure(uri, ReadError::Failed(error.to_string())),
     })?;
     Ok(match delivery {
         Delivery::Link(link) => linked(uri, &link),

@@ -12,7 +12,7 @@ use crate::event::ConnectionEvent;
 /// use mcp_flow_server::observe::ConnectionCounts;
 ///
 /// let counts = ConnectionCounts::default();
-/// counts.note("stdio", &ConnectionEvent::Connected);
+/// counts.record("stdio", &ConnectionEvent::Connected);
 /// assert_eq!(counts.open(), 1);
 /// ```
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ struct Kind {
 
 impl ConnectionCounts {
     /// Records that a connection opened or closed; ignores other events.
-    pub fn note(&self, transport: &'static str, event: &ConnectionEvent<'_>) {
+    pub fn record(&self, transport: &'static str, event: &ConnectionEvent<'_>) {
         if !matches!(event, ConnectionEvent::Connected | ConnectionEvent::Closed(_)) {
             return;
         }
@@ -83,10 +83,10 @@ mod tests {
     fn connections_are_counted_by_kind_up_to_the_number_of_slots() {
         let counts = ConnectionCounts::default();
         for transport in ["http", "http", "stdio", "a", "b", "c", "d", "e", "f", "g"] {
-            counts.note(transport, &ConnectionEvent::Connected);
+            counts.record(transport, &ConnectionEvent::Connected);
         }
-        counts.note("http", &ConnectionEvent::Closed(ConnectionEnd::Drained));
-        counts.note("g", &ConnectionEvent::Closed(ConnectionEnd::Drained));
+        counts.record("http", &ConnectionEvent::Closed(ConnectionEnd::Drained));
+        counts.record("g", &ConnectionEvent::Closed(ConnectionEnd::Drained));
         assert_eq!(counts.open(), 8);
         let counted: Vec<_> = counts.each().collect();
         assert_eq!(counted[0], ConnectionCount { transport: "http", open: 1, opened: 2 });

@@ -47,7 +47,7 @@ impl Names {
     }
 
     /// Returns whether a name is in the set.
-    pub fn have(&self, name: &str) -> bool {
+    pub fn contains(&self, name: &str) -> bool {
         let is_in = self.all
             || self.exact.contains(name)
             || self.prefixes.iter().any(|prefix| name.starts_with(&**prefix))
@@ -56,12 +56,12 @@ impl Names {
     }
 
     /// Returns whether every name is in the set.
-    pub fn are_all(&self) -> bool {
+    pub fn include_all(&self) -> bool {
         self.all && self.not.is_empty()
     }
 
     /// Returns whether the set is empty.
-    pub fn are_none(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         let is_any = self.all || !self.exact.is_empty() || !self.prefixes.is_empty();
         !is_any && self.wild.is_empty()
     }
@@ -91,9 +91,9 @@ mod tests {
             ("*c", "abc", true),
             ("*c", "cb", false),
         ] {
-            assert_eq!(Names::new([pattern]).have(name), is_in, "{pattern} {name}");
+            assert_eq!(Names::new([pattern]).contains(name), is_in, "{pattern} {name}");
         }
         let names = Names::new(["a*", "!ab*"]);
-        assert!(names.have("ac") && !names.have("abc") && !names.are_none());
+        assert!(names.contains("ac") && !names.contains("abc") && !names.is_empty());
     }
 }

@@ -154,7 +154,7 @@ impl Catalog {
         match self.check(caller, uri)? {
             Target::Resource(resource) => Ok(resource.read(caller)),
             Target::Template(template) => match template.read(caller, uri) {
-                Some(reading) => reading.map_err(|error| refuse(uri, error)),
+                Some(reading) => reading.map_err(|error| read_failure(uri, error)),
                 None => Err(RpcError::resource_not_found(uri)),
             },
             Target::Provided(provider) => {
@@ -183,7 +183,7 @@ impl Catalog {
             Err(ReadError::Failed(details)) => {
                 Err(refused(format!("This resource cannot be watched: {details}.")))
             }
-            Err(error) => Err(refuse(uri, error)),
+            Err(error) => Err(read_failure(uri, error)),
         }
     }
 
@@ -279,7 +279,7 @@ enum Target {
 }
 
 /// The error for a failed read.
-pub(crate) fn refuse(uri: &str, error: ReadError) -> RpcError {
+pub(crate) fn read_failure(uri: &str, error: ReadError) -> RpcError {
     match error {
         ReadError::NotFound => RpcError::resource_not_found(uri),
         ReadError::Denied(details) => denied(uri, &details),

@@ -4,7 +4,7 @@ use mcp_flow_proto::Raw;
 
 use super::template::UriTemplate;
 use super::{BadResource, ResourceTemplate, TemplateBuilder};
-use crate::completion::{Completer, Completion, Resolved, nothing, unknown_argument};
+use crate::completion::{Completer, Completion, Resolved, no_completions, unknown_argument};
 use crate::context::Context;
 use crate::handler::Reply;
 
@@ -60,7 +60,7 @@ impl ResourceTemplate {
             return Reply::Ready(Err(unknown_argument(variable, &names)));
         }
         let completer = self.completers.iter().find(|(name, _)| name == variable);
-        let Some((_, completer)) = completer else { return nothing(context) };
+        let Some((_, completer)) = completer else { return no_completions(context) };
         match Resolved::read(resolved, &names) {
             Ok(resolved) => completer.reply(context, partial, resolved),
             Err(error) => Reply::Ready(Err(error)),

@@ -35,7 +35,7 @@ impl Dialect {
     }
 
     /// The error in this dialect's wording; the original text moves to its details (WFL-052).
-    pub(crate) fn word(self, error: &RpcError) -> Cow<'_, RpcError> {
+    pub(crate) fn reword(self, error: &RpcError) -> Cow<'_, RpcError> {
         if self == Self::Official {
             return Cow::Borrowed(error);
         }
@@ -78,13 +78,13 @@ mod tests {
             (RpcError::invalid_params("id is required"), "Invalid params", "id is required"),
             (RpcError::too_large(9), "Server error", "Message too large: the limit is 9 bytes"),
         ] {
-            let worded = Dialect::Seed004.word(&error);
+            let worded = Dialect::Seed004.reword(&error);
             let wire = serde_json::to_value(worded.wire(Revision::V2024_11_05)).unwrap();
             assert_eq!(
                 (&wire["message"], &wire["data"]["details"]),
                 (&message.into(), &details.into())
             );
-            assert_eq!(*Dialect::Official.word(&error), error);
+            assert_eq!(*Dialect::Official.reword(&error), error);
         }
     }
 }

@@ -28,7 +28,7 @@ impl Server {
                 tools.iter().map(|tool| (tool.kind(), tool.definition().name.clone())).collect();
             let added = self.tools_mut().add(tools);
             added.map_err(|(error, _unused)| error)?;
-            self.note_tools();
+            self.declare_tools();
             for (kind, name) in &names {
                 self.announce(&Change { topics: TOOLS, names: Some((*kind, vec![name])) });
             }

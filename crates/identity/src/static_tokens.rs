@@ -8,15 +8,15 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
+use mcp_flow_server::identity::{Principal, TokenRejected, Verification, Verifier, check_name};
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq;
 
-use crate::identity::{Principal, TokenRejected, Verification, Verifier, check_name};
-
-/// Tokens and the principals they stand for.
+/// Bearer tokens and their principals.
 ///
 /// ```
-/// use mcp_flow_server::{Principal, TokenHash, StaticTokens};
+/// use mcp_flow_identity::{StaticTokens, TokenHash};
+/// use mcp_flow_server::Principal;
 ///
 /// let hash = TokenHash::of("a-long-and-random-text");
 /// let tokens = StaticTokens::default().and(hash, Principal::named("ada")).unwrap();
