@@ -130,8 +130,8 @@ impl Bound {
         let service =
             Service::new(server.clone(), self.options, access, is_encrypted, self.operator);
         if let Some((tls, _)) = &self.tls {
-            let (watching, draining) = (tls.clone().watch(), service.draining.clone());
-            service.spawn(async move {
+            let (watching, draining) = (tls.clone().watch(), service.tasks.draining().clone());
+            service.tasks.spawn(async move {
                 draining.run_until_cancelled(watching).await;
             });
         }
@@ -195,8 +195,10 @@ fn accept(service: &Arc<Service>, tls: Option<&Acceptor>, stream: TcpStream, pee
     let stream = WriteTimeout::new(stream, service.options.write_timeout)
         .on_flush(connected.follow_ups.clone());
     match tls {
-        None => service.spawn(serve_http1(service.clone(), stream, connected)),
-        Some(tls) => service.spawn(serve_tls(service.clone(), tls.clone(), stream, connected)),
+        None => service.tasks.spawn(serve_http1(service.clone(), stream, connected)),
+        Some(tls) => {
+            service.tasks.spawn(serve_tls(service.clone(), tls.clone(), stream, connected))
+        }
     }
 }
 
@@ -207,7 +209,9 @@ async fn serve_tls(
     connected: Arc<HttpConnection>,
 ) {
     let handshake = timeout(service.options.head_timeout, tls.accept(stream));
-    let Some(accepted) = service.draining.run_until_cancelled(handshake).await else { return };
+    let Some(accepted) = service.tasks.draining().run_until_cancelled(handshake).await else {
+        return;
+    };
     match accepted {
         Ok(Ok(stream)) if tls::speaks_http2(&stream) => {
             Box::pin(serve_http2(service, stream, connected)).await;
@@ -239,7 +243,7 @@ async fn serve_http1(
         pin!(builder.serve_connection(TokioIo::new(stream), handler).with_upgrades());
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = service.draining.cancelled() => {
+        () = service.tasks.draining().cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
@@ -280,7 +284,7 @@ async fn serve_http2(
             }
             return;
         }
-        () = service.draining.cancelled() => {
+        () = service.tasks.draining().cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

@@ -12,10 +12,9 @@ use mcp_flow_proto::RpcError;
 use mcp_flow_proto::error::ACCESS_DENIED;
 use mcp_flow_server::access::AccessPolicy;
 use mcp_flow_server::bulk::SideChannel;
+use mcp_flow_server::drain::DrainGroup;
 use mcp_flow_server::{Connection, ConnectionInfo, Principal, Server};
 use parking_lot::RwLock;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::authentication;
 use crate::downloads::{self, Downloads, Links};
@@ -45,11 +44,7 @@ pub(crate) struct Service {
     links: RwLock<Arc<Links>>,
     scheme: &'static str,
     pub(crate) metrics: Arc<Metrics>,
-    /// Cancelled when draining starts: no new work, running calls may finish.
-    pub(crate) draining: CancellationToken,
-    /// Cancelled when the drain time is over: everything is dropped.
-    aborted: CancellationToken,
-    tasks: TaskTracker,
+    pub(crate) tasks: DrainGroup,
     access: AccessPolicy,
     operator: OperatorEndpoints,
 }
@@ -73,9 +68,7 @@ impl Service {
             legacy_sessions: Sessions::new(options.max_sessions),
             options,
             metrics: Arc::default(),
-            draining: CancellationToken::new(),
-            aborted: CancellationToken::new(),
-            tasks: TaskTracker::new(),
+            tasks: DrainGroup::default(),
             access,
             operator,
         })
@@ -106,7 +99,9 @@ impl Service {
         connection: Arc<HttpConnection>,
     ) -> HttpResponse {
         let (path, readiness) = (request.uri().path(), self.operator.readiness.as_ref());
-        if let Some(response) = health::serve(path, self.draining.is_cancelled(), readiness).await {
+        if let Some(response) =
+            health::serve(path, self.tasks.draining().is_cancelled(), readiness).await
+        {
             return response;
         }
         // HTTP/2 names the host in the URI; the stages behind read it from the header.
@@ -275,30 +270,12 @@ impl Service {
         links
     }
 
-    /// Spawns a task that [`drain`](Self::drain) waits for, and aborts when the time is over.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let aborted = self.aborted.clone();
-        // Moving a future into another doubles its size; a box has one size.
-        let task = Box::pin(task);
-        self.tasks.spawn(async move {
-            tokio::select! {
-                () = task => {}
-                () = aborted.cancelled() => {}
-            }
-        });
-    }
-
     /// Ends all sessions once their running calls are done, and waits for that up to a limit.
     pub(crate) async fn drain(&self, limit: Duration) {
-        self.draining.cancel();
+        self.tasks.draining().cancel();
         self.sessions.end_all();
         self.legacy_sessions.end_all();
-        self.tasks.close();
-        if tokio::time::timeout(limit, self.tasks.wait()).await.is_err() {
-            tracing::warn!("the drain time is over; closing connections that are still open");
-            self.aborted.cancel();
-            self.tasks.wait().await;
-        }
+        self.tasks.drain(limit).await;
     }
 }
 

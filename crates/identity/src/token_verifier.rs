@@ -65,7 +65,7 @@ impl TokenVerifier {
         Ok(Self { rules, verified: Mutex::new(verified) })
     }
 
-    /// Replaces the settings. StaticTokens that are still valid stay in use, all others are revoked. On an
+    /// Replaces the settings. Tokens that are still valid stay in use, all others are revoked. On an
     /// error nothing changes.
     pub fn replace(&self, settings: VerifierSettings) -> Result<(), KeyError> {
         let mut rules = self.rules.write();

@@ -85,7 +85,7 @@ impl StreamTracker {
     }
 }
 
-/// AccessPolicy of one open stream, until its response is handed to hyper.
+/// Guard of one open stream, until its response is handed to hyper.
 #[derive(Debug)]
 pub(crate) struct OpenStream(StreamTracker);
 

@@ -83,8 +83,8 @@ pub(crate) fn discard(service: &Service, mut body: Incoming) {
         return;
     }
     let (mut left, limit) = (4 * service.server.limits().frame, service.options.body_timeout);
-    let draining = service.draining.clone();
-    service.spawn(async move {
+    let draining = service.tasks.draining().clone();
+    service.tasks.spawn(async move {
         let discarding = async {
             while let Some(Ok(frame)) = body.frame().await {
                 left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));

@@ -46,7 +46,7 @@ pub(crate) fn upgrade(
     };
     let upgrade = hyper::upgrade::on(&mut request);
     let served = service.clone();
-    service.spawn(async move {
+    service.tasks.spawn(async move {
         match upgrade.await {
             Ok(upgraded) => {
                 let stream = TokioIo::new(upgraded);

@@ -79,11 +79,11 @@ fn start_session(service: &Arc<Service>, connection: Connection) -> Option<Arc<H
         return None;
     }
     // Draining may have ended all sessions before this one was added.
-    if service.draining.is_cancelled() {
+    if service.tasks.draining().is_cancelled() {
         session.end();
     }
     let (driven, kept) = (session.clone(), service.clone());
-    service.spawn(async move {
+    service.tasks.spawn(async move {
         driven.drive().await;
         kept.sessions.remove(driven.id());
     });
@@ -120,7 +120,7 @@ async fn exchange(
                 let log = session.new_log();
                 let response = events(log.read_after(0, primes, keep_alive));
                 log.disconnect_reader();
-                service.spawn(async move { session.record(&log, exchange, None).await });
+                service.tasks.spawn(async move { session.record(&log, exchange, None).await });
                 return response;
             }
         },
@@ -141,7 +141,7 @@ async fn exchange(
     };
     let log = session.new_log();
     let response = events(log.read_after(0, primes, keep_alive));
-    service.spawn(async move { session.record(&log, exchange, first).await });
+    service.tasks.spawn(async move { session.record(&log, exchange, first).await });
     response
 }
 

@@ -105,7 +105,7 @@ impl SingleRequest {
             tokio::select! {
                 biased;
                 segment = self.connection.output() => return segment,
-                () = self.service.draining.cancelled(), if !self.is_ending => {
+                () = self.service.tasks.draining().cancelled(), if !self.is_ending => {
                     self.is_ending = true;
                     self.connection.end_of_input();
                 }

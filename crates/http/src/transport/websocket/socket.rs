@@ -105,7 +105,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                 () = &mut expired => {
                     break End::close(CloseCode::Policy, "the token has ended");
                 }
-                () = service.draining.cancelled(), if !is_ending => {
+                () = service.tasks.draining().cancelled(), if !is_ending => {
                     is_ending = true;
                     self.connection.end_of_input();
                 }
