@@ -47,11 +47,11 @@ use token::Token;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Stateless {
     template: Engine,
     keys: KeyRing,
-    guard: Option<Guard>,
+    guard: Option<Arc<Guard>>,
     patience: Duration,
 }
 
@@ -67,7 +67,7 @@ impl Stateless {
     /// too.
     #[must_use]
     pub fn replay_guard(mut self, guard: Arc<dyn ReplayGuard>) -> Self {
-        self.guard = Some(Guard::new(guard));
+        self.guard = Some(Arc::new(Guard::new(guard)));
         self
     }
 
@@ -113,9 +113,10 @@ impl Stateless {
         owner: &Owner,
         response: Response,
     ) -> Result<(Reply, String), EngineError> {
-        self.turn(token, owner, async |engine, id| {
-            let reply = engine.respond(id, owner, response).await?;
-            let view = self.settled(engine, id, owner, limit).await?;
+        let (sessions, caller) = (self.clone(), owner.clone());
+        self.turn(token, owner, async move |engine, id| {
+            let reply = engine.respond(id, &caller, response).await?;
+            let view = sessions.settled(&engine, id, &caller, limit).await?;
             Ok(match reply {
                 Reply::Accepted(_) => Reply::Accepted(view),
                 other => other,
@@ -131,12 +132,15 @@ impl Stateless {
         owner: &Owner,
         reason: Option<String>,
     ) -> Result<(View, String), EngineError> {
-        self.turn(token, owner, async |engine, id| engine.cancel(id, owner, reason).await).await
+        let caller = owner.clone();
+        self.turn(token, owner, async move |engine, id| engine.cancel(id, &caller, reason).await)
+            .await
     }
 
     /// Finishes the session in a token with what was gathered so far (C-08).
     pub async fn finish(&self, token: &str, owner: &Owner) -> Result<(View, String), EngineError> {
-        self.turn(token, owner, async |engine, id| engine.finish(id, owner).await).await
+        let caller = owner.clone();
+        self.turn(token, owner, async move |engine, id| engine.finish(id, &caller).await).await
     }
 
     /// All there is to know of the session in a token. The end of one that ran out of time is
@@ -170,38 +174,66 @@ impl Stateless {
         Token::open(token, &self.keys).ok().map(|token| token.id)
     }
 
-    /// One request: unpack the session, do something with it, pack it again.
-    async fn turn<T>(
+    /// Runs one request on the session in a token and seals the result into the next token.
+    ///
+    /// The turn runs in its own task and is recorded even if the caller goes away: the flow's steps
+    /// have had their effects by then, so the token that led to them must not be accepted again.
+    /// [`Engine::shutdown`] interrupts it like any other flow at work.
+    async fn turn<T, W>(
         &self,
         token: &str,
         owner: &Owner,
-        work: impl AsyncFnOnce(&Engine, SessionId) -> Result<T, EngineError>,
-    ) -> Result<(T, String), EngineError> {
+        work: impl FnOnce(Engine, SessionId) -> W + Send + 'static,
+    ) -> Result<(T, String), EngineError>
+    where
+        T: Send + 'static,
+        W: Future<Output = Result<T, EngineError>> + Send + 'static,
+    {
         let token = Token::open(token, &self.keys)?;
+        // Before a permit is taken: only the owner may use up a turn.
+        let loaded = self.load(&token, owner).await?;
+        let (sessions, tasks) = (self.clone(), &self.template.core.tasks);
+        let turn = tasks.spawn(async move { sessions.run_turn(&token, loaded, work).await });
+        match turn.await.map_err(tokio::task::JoinError::try_into_panic) {
+            Ok(done) => done,
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            Err(Err(_)) => Err(EngineError::ShuttingDown),
+        }
+    }
+
+    async fn run_turn<T, W>(
+        &self,
+        token: &Token,
+        Loaded { engine, store, deadline }: Loaded,
+        work: impl FnOnce(Engine, SessionId) -> W,
+    ) -> Result<(T, String), EngineError>
+    where
+        W: Future<Output = Result<T, EngineError>>,
+    {
         let id = token.id;
-        // Before anything is taken: a stranger must not use up someone's turn.
-        let Loaded { engine, store, deadline } = self.load(&token, owner).await?;
-        let taken = match &self.guard {
+        let permit = match &self.guard {
             // Nothing can follow an end, so there is nothing to guard.
             Some(guard) if !is_over(&token.journal) => {
-                Some(guard.take(id, count(&token.journal)).await?)
+                Some(guard.acquire(id, count(&token.journal)).await?)
             }
             _ => None,
         };
-        let done = work(&engine, id).await;
+        let done = tokio::select! {
+            done = work(engine.clone(), id) => done,
+            () = self.template.core.stopping.cancelled() => Err(EngineError::ShuttingDown),
+        };
         engine.shutdown().await;
         let done = done?;
         let journal = store.read(id).await?;
-        if let Some(taken) = taken {
+        if let Some(permit) = permit {
             let turn = if is_over(&journal) { u64::MAX } else { count(&journal) };
             let session = Session::replay(&journal).ok().flatten();
             let next = session.and_then(|session| session.deadline());
-            // Neither this token nor the next can be used after that, not even to ask what became of
-            // its session.
+            // Past this time neither this token nor the next is accepted, not even by `inspect`.
             let remembered = self.template.core.limits.bounds.remembered;
             let until = deadline.zip(next).map(|(one, other)| one.max(other).after(remembered));
             let until = until.unwrap_or(Timestamp::NEVER);
-            taken.keep(LastTurn { id, turn, until, at: self.template.now() }).await?;
+            permit.record(LastTurn { id, turn, until, at: self.template.now() }).await?;
         }
         Ok((done, Token { id, journal }.seal(&self.keys)))
     }

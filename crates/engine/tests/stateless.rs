@@ -1,17 +1,21 @@
 //! Sessions that the client keeps.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::support::{StillClock, builder, me, open, result, start};
+use crate::support::{StillClock, builder, me, open, result, start, within};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mcp_flow_engine::{BadToken, EngineError, Reply, Stateless};
+use mcp_flow_engine::{BadToken, Definition, EngineError, Flow, Reply, Stateless};
 use mcp_flow_seal::{Key, KeyRing};
 use mcp_flow_session::event::Limit;
-use mcp_flow_session::store::MemoryGuard;
-use mcp_flow_session::{MemoryStore, Owner, State};
+use mcp_flow_session::question::integer;
+use mcp_flow_session::store::{LastTurn, MemoryGuard, ReplayGuard, Reply as StoreReply};
+use mcp_flow_session::{MemoryStore, Owner, SessionId, State};
+use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 /// INT-003, INT-129, INT-131: each turn in a process that has never seen the session.
 #[tokio::test]
@@ -117,6 +121,95 @@ async fn a_refused_request_can_be_repeated() {
     assert!(matches!(early, EngineError::NotEarly));
     guarded.respond(&token, &me(), json!("Ada").into()).await.unwrap();
 }
+
+/// INT-133, C-43: a turn whose request was dropped is completed and recorded, so that the same token
+/// cannot run its steps again.
+#[tokio::test]
+async fn a_turn_whose_caller_goes_away_is_recorded() {
+    let (begun, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let runs = Arc::new(AtomicUsize::new(0));
+    let (started, released, counted) = (begun.clone(), release.clone(), runs.clone());
+    let pay = move |flow: Flow, _: Nothing| {
+        let (begun, release, runs) = (started.clone(), released.clone(), counted.clone());
+        async move {
+            flow.ask("amount", integer("How much?")).await?;
+            let work = || async {
+                runs.fetch_add(1, Ordering::SeqCst);
+                begun.notify_one();
+                release.notified().await;
+                std::io::Result::Ok(())
+            };
+            flow.step("pay", work).await
+        }
+    };
+    let recorded = Arc::new(Recorded { guard: MemoryGuard::new(10), turns: Notify::new() });
+    let engine = builder(Arc::new(MemoryStore::new())).flow(Definition::new("pay", pay)).build();
+    let stateless = Stateless::new(&engine, keys(1)).replay_guard(recorded.clone());
+    let (_, token) = stateless.start(start("pay")).await.unwrap();
+    tokio::select! {
+        _ = stateless.respond(&token, &me(), json!(5).into()) => panic!("the step is waiting"),
+        () = begun.notified() => {}
+    }
+    let again = stateless.respond(&token, &me(), json!(5).into()).await.unwrap_err();
+    assert!(matches!(again, EngineError::Outdated), "its turn is in progress: {again:?}");
+    release.notify_one();
+    within("the turn to be recorded", recorded.turns.notified()).await;
+    let again = stateless.respond(&token, &me(), json!(5).into()).await.unwrap_err();
+    assert!(matches!(again, EngineError::Outdated), "{again:?}");
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+/// A shutdown interrupts a turn in progress instead of waiting for its steps.
+#[tokio::test]
+async fn a_shutdown_interrupts_a_turn() {
+    let begun = Arc::new(Notify::new());
+    let started = begun.clone();
+    let wait = move |flow: Flow, _: Nothing| {
+        let begun = started.clone();
+        async move {
+            flow.ask("amount", integer("How much?")).await?;
+            let work = || async {
+                begun.notify_one();
+                std::future::pending::<std::io::Result<()>>().await
+            };
+            flow.step("pay", work).await
+        }
+    };
+    let engine = builder(Arc::new(MemoryStore::new())).flow(Definition::new("wait", wait)).build();
+    let stateless = Stateless::new(&engine, keys(1)).replay_guard(guard(10));
+    let (_, token) = stateless.start(start("wait")).await.unwrap();
+    let (me, shutdown) = (me(), async {
+        begun.notified().await;
+        engine.shutdown().await;
+    });
+    let respond = stateless.respond(&token, &me, json!(5).into());
+    let (interrupted, ()) = within("the shutdown", async { tokio::join!(respond, shutdown) }).await;
+    assert!(matches!(interrupted, Err(EngineError::ShuttingDown)), "{interrupted:?}");
+}
+
+/// A guard in memory that signals each recorded turn.
+#[derive(Debug)]
+struct Recorded {
+    guard: MemoryGuard,
+    turns: Notify,
+}
+
+impl ReplayGuard for Recorded {
+    fn last_turn(&self, id: SessionId) -> StoreReply<'_, Option<u64>> {
+        self.guard.last_turn(id)
+    }
+
+    fn keep_turn(&self, turn: LastTurn) -> StoreReply<'_, ()> {
+        Box::pin(async move {
+            self.guard.keep_turn(turn).await?;
+            self.turns.notify_one();
+            Ok(())
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Nothing {}
 
 fn stateless() -> Stateless {
     Stateless::new(&builder(Arc::new(MemoryStore::new())).build(), keys(1))

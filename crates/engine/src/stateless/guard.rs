@@ -1,4 +1,4 @@
-//! One turn at a time, and none twice, for sessions that clients carry.
+//! Turn permits for client-held sessions: one turn at a time, and none from an outdated token.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,58 +8,65 @@ use mcp_flow_session::store::{LastTurn, ReplayGuard};
 
 use crate::error::EngineError;
 
-/// Tells old tokens from the newest.
+/// Rejects outdated tokens, and hands out one permit per session at a time.
 #[derive(Debug)]
 pub(super) struct Guard {
-    kept: Arc<dyn ReplayGuard>,
-    /// Sessions with a turn under way.
-    under_way: Mutex<HashSet<SessionId>>,
+    recorded: Arc<dyn ReplayGuard>,
+    /// Sessions whose permit is held.
+    in_progress: Mutex<HashSet<SessionId>>,
 }
 
 impl Guard {
-    pub(super) fn new(kept: Arc<dyn ReplayGuard>) -> Self {
-        Self { kept, under_way: Mutex::default() }
+    pub(super) fn new(recorded: Arc<dyn ReplayGuard>) -> Self {
+        Self { recorded, in_progress: Mutex::default() }
     }
 
-    /// Refuses a token that had so many events, if its session has moved on.
+    /// Rejects a token with this many events if a later turn of its session was recorded.
     pub(super) async fn check(&self, id: SessionId, events: u64) -> Result<(), EngineError> {
-        match self.kept.last_turn(id).await? {
+        match self.recorded.last_turn(id).await? {
             Some(last) if last > events => Err(EngineError::Outdated),
             _ => Ok(()),
         }
     }
 
-    /// Takes the turn after so many events, if nobody has.
-    pub(super) async fn take(&self, id: SessionId, events: u64) -> Result<Taken<'_>, EngineError> {
+    /// Acquires the permit for the turn after this many events.
+    ///
+    /// Fails with [`EngineError::Outdated`] if that turn was recorded or is in progress.
+    pub(super) async fn acquire(
+        self: &Arc<Self>,
+        id: SessionId,
+        events: u64,
+    ) -> Result<TurnPermit, EngineError> {
         if !self.lock().insert(id) {
             return Err(EngineError::Outdated);
         }
-        let taken = Taken { guard: self, id };
+        let permit = TurnPermit { guard: Arc::clone(self), id };
         self.check(id, events).await?;
-        Ok(taken)
+        Ok(permit)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<SessionId>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A turn that is taken; given back when dropped, so that a request that failed can be repeated.
+/// Permit for one turn of a session. Released on drop, so that a request that failed can be
+/// repeated.
 #[derive(Debug)]
-pub(super) struct Taken<'a> {
-    guard: &'a Guard,
+pub(super) struct TurnPermit {
+    guard: Arc<Guard>,
     id: SessionId,
 }
 
-impl Taken<'_> {
-    /// The turn is over. Nobody is told what came of it before this is durable: whoever has the next
-    /// token can be sure that the one before is not good any more.
-    pub(super) async fn keep(self, turn: LastTurn) -> Result<(), EngineError> {
-        Ok(self.guard.kept.keep_turn(turn).await?)
+impl TurnPermit {
+    /// Records the turn. The reply is sent only after this is durable: once a client has the next
+    /// token, the one before is rejected.
+    pub(super) async fn record(self, turn: LastTurn) -> Result<(), EngineError> {
+        Ok(self.guard.recorded.keep_turn(turn).await?)
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for TurnPermit {
     fn drop(&mut self) {
         self.guard.lock().remove(&self.id);
     }
