@@ -1,12 +1,12 @@
 //! The database itself: opening it, and opening it again after it failed.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use mcp_flow_seal::{KeyRing, Seal};
 use redb::{Builder, Database, DatabaseError, ReadableDatabase};
 
-use crate::error::{OpenError, guarded};
+use crate::error::{OpenError, catch_panic, guarded};
 use crate::tables::{META, Tables};
 
 /// The database, which is closed and opened again when it fails.
@@ -15,6 +15,8 @@ pub(crate) struct Shelf {
     open: Box<Opener>,
     /// None while it could not be opened again.
     database: RwLock<Option<Database>>,
+    /// Set when work on the database panicked, until it is reopened.
+    panicked: AtomicBool,
     /// The size of the largest write that failed since one as large succeeded.
     failed: AtomicUsize,
 }
@@ -28,11 +30,19 @@ impl Shelf {
             prepare(&database, &keys)?;
             Ok::<_, OpenError>(database)
         })?;
-        let (database, failed) = (RwLock::new(Some(database)), AtomicUsize::new(0));
-        Ok(Self { keys, open, database, failed })
+        Ok(Self {
+            keys,
+            open,
+            database: RwLock::new(Some(database)),
+            panicked: AtomicBool::new(false),
+            failed: AtomicUsize::new(0),
+        })
     }
 
-    /// Uses the database, after opening it again if need be.
+    /// Runs work on the database, after reopening it if that is needed.
+    ///
+    /// A panic becomes an error, and the next call reopens: redb may hold poisoned locks and
+    /// half-made changes in memory by then.
     pub(crate) fn with<T>(
         &self,
         work: impl FnOnce(&Database) -> Result<T, redb::Error>,
@@ -40,20 +50,35 @@ impl Shelf {
         loop {
             {
                 let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
-                if let Some(database) = database.as_ref() {
-                    return guarded(|| work(database));
+                if let Some(database) = self.usable(&database) {
+                    return catch_panic(|| work(database)).unwrap_or_else(|panic| {
+                        self.panicked.store(true, Ordering::Release);
+                        Err(panic)
+                    });
                 }
             }
-            self.reopen()?;
+            let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+            // Another caller may have been faster.
+            if self.usable(&database).is_none() {
+                self.replace(&mut database)?;
+            }
         }
     }
 
-    /// Closes the database and opens it again. What was committed is there then, and nothing else.
+    /// Closes the database and opens it again. Only what was committed is there then.
     pub(crate) fn reopen(&self) -> Result<(), redb::Error> {
-        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        // Closed first: only one can have it open.
-        *database = None;
+        self.replace(&mut self.database.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn usable<'a>(&self, database: &'a Option<Database>) -> Option<&'a Database> {
+        database.as_ref().filter(|_| !self.panicked.load(Ordering::Acquire))
+    }
+
+    fn replace(&self, database: &mut Option<Database>) -> Result<(), redb::Error> {
+        // Closed first, because a file can be open once only.
+        close(database);
         *database = Some(guarded(|| Ok::<_, redb::Error>((self.open)(&builder())?))?);
+        self.panicked.store(false, Ordering::Release);
         Ok(())
     }
 
@@ -71,6 +96,19 @@ impl Shelf {
     pub(crate) fn failed(&self) -> usize {
         self.failed.load(Ordering::Relaxed)
     }
+}
+
+impl Drop for Shelf {
+    fn drop(&mut self) {
+        close(self.database.get_mut().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Closes the database. Closing one that panicked before may panic again, which is of no interest:
+/// it is opened from what was committed.
+fn close(database: &mut Option<Database>) {
+    let database = database.take();
+    let _ = catch_panic(|| drop(database));
 }
 
 /// Makes the tables and checks the keys, or checks that they are as they should be.

@@ -83,16 +83,20 @@ fn is_nonsense(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }
 
-/// Runs work on the database, and turns a panic into an error: redb checks its assumptions with
-/// assertions, and a file that was damaged behind its back breaks them.
+/// Runs work on the database and turns a panic into an error; see [`catch_panic`].
 pub(crate) fn guarded<T, E: From<redb::Error>>(
     work: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
-    // What a panic may leave half done is opened again before it is used again.
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+    catch_panic(work).unwrap_or_else(|panic| Err(panic.into()))
+}
+
+/// Catches a panic of redb: it checks its invariants with assertions, which a file damaged from
+/// outside breaks. The database may be inconsistent in memory then and has to be reopened.
+pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, redb::Error> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        Err(redb::Error::Corrupted(text.unwrap_or("an assertion failed").to_owned()).into())
+        redb::Error::Corrupted(text.unwrap_or("an assertion failed").to_owned())
     })
 }
 

@@ -1,6 +1,7 @@
 //! What was acknowledged is there, whatever happens to the process, the disk or the file.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::{Disk, keys, occurrences};
 use mcp_flow_seal::{Key, KeyRing};
@@ -71,6 +72,48 @@ async fn a_full_disk_is_reported_and_survived() {
     drop(store);
     let store = open(&disk, keys(1)).unwrap();
     assert_eq!(store.read(id(1)).await.unwrap().len(), length + 200);
+}
+
+/// A write that panics, and a database that panics again when it is closed, end neither the writer
+/// nor the store.
+#[tokio::test]
+async fn a_panic_while_writing_is_survived() {
+    let disk = Disk::new();
+    let store = open(&disk, keys(1)).unwrap();
+    store.append(append(id(1), 0, vec![started("ada")])).await.unwrap();
+    disk.panics(true);
+    let failed = store.append(append(id(1), 1, vec![noted(1)])).await;
+    assert!(matches!(failed, Err(StoreError::Backend(_))), "{failed:?}");
+    disk.panics(false);
+    store.append(append(id(1), 1, vec![noted(1)])).await.unwrap();
+    assert_eq!(store.read(id(1)).await.unwrap().len(), 2);
+}
+
+/// Reads succeed again after one of them panicked.
+#[tokio::test]
+async fn a_panic_while_reading_is_survived() {
+    let disk = Disk::new();
+    let store = open(&disk, keys(1)).unwrap();
+    for number in 0..50 {
+        store.append(append(id(number), 0, vec![started("ada"), noted(1)])).await.unwrap();
+    }
+    drop(store);
+    let opened = Arc::new(AtomicUsize::new(0));
+    let (plugged, count) = (disk.clone(), Arc::clone(&opened));
+    let open = move |builder: &redb::Builder| {
+        count.fetch_add(1, Ordering::SeqCst);
+        builder.create_with_backend(plugged.plug())
+    };
+    // Opened again, it has nothing in its cache yet.
+    let store = RedbStore::open_from(open, keys(1)).unwrap();
+    disk.panics(true);
+    let failed = store.read(id(7)).await;
+    assert!(matches!(failed, Err(StoreError::Backend(_))), "{failed:?}");
+    disk.panics(false);
+    for number in 0..50 {
+        assert_eq!(store.read(id(number)).await.unwrap().len(), 2);
+    }
+    assert_eq!(opened.load(Ordering::SeqCst), 2, "the database that panicked is not used again");
 }
 
 /// INT-113: nothing anyone said is in the file, nor who they are.

@@ -30,6 +30,8 @@ struct State {
     room: Option<usize>,
     /// Counts how often it was plugged in: older plugs are dead.
     plugged: u64,
+    /// Whether operations panic, as redb does on a file that breaks its assumptions.
+    panics: bool,
 }
 
 impl Disk {
@@ -45,6 +47,11 @@ impl Disk {
     /// Makes room for so many bytes in all; as much as there is if None.
     pub(crate) fn room(&self, bytes: Option<usize>) {
         self.0.lock().unwrap().room = bytes;
+    }
+
+    /// Has every operation panic, or none.
+    pub(crate) fn panics(&self, panics: bool) {
+        self.0.lock().unwrap().panics = panics;
     }
 
     pub(crate) fn size(&self) -> usize {
@@ -92,6 +99,14 @@ pub(crate) struct Plug {
 impl Plug {
     fn operate<T>(&self, counts: bool, work: impl FnOnce(&mut State) -> T) -> io::Result<T> {
         let mut state = self.disk.0.lock().unwrap();
+        if state.panics {
+            drop(state);
+            // A second panic while the first unwinds would end the process.
+            if std::thread::panicking() {
+                return Err(io::Error::other("panicking"));
+            }
+            panic!("an assertion failed");
+        }
         if state.plugged != self.number || state.left == Some(0) {
             return Err(io::Error::other("unplugged"));
         }
