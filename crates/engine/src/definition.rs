@@ -159,6 +159,11 @@ impl Definition {
         self.early
     }
 
+    /// The question declared for a key by [`question`](Self::question).
+    pub fn declared(&self, key: &str) -> Option<&Prompt> {
+        self.questions.get(key)
+    }
+
     pub(crate) fn is_patient(&self) -> bool {
         self.patient
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_flow_engine::{Engine, EngineBuilder, Limits, Stateless};
+use mcp_flow_engine::{Definition, Engine, EngineBuilder, Limits, Stateless};
 use mcp_flow_seal::KeyRing;
 use mcp_flow_server::permissions::PermissionKind;
 use mcp_flow_server::router::Era;
@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::offer::{IntoFlows, OfferedFlow};
 use crate::shown::ShownTurns;
+use crate::tool::Unanswered;
 use crate::warning::Warnings;
 use crate::{methods, tool};
 
@@ -50,16 +51,20 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    /// The questions that nothing was given for, with the schemas of their answers. Whether all of
-    /// them will be asked is up to the flow.
+    /// The questions that nothing was given for. The flow decides which of them it asks.
     pub(crate) fn unanswered<'a>(
         &'a self,
+        definition: Option<&'a Definition>,
         given: &Map<String, Value>,
-    ) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    ) -> impl Iterator<Item = Unanswered<'a>> {
         let properties = &self.tool.schema["properties"];
         let is_given = |key: &String| given.get(key).is_some_and(|value| !value.is_null());
         let keys = self.keys.iter().filter(move |key| !is_given(key));
-        keys.map(|key| (key.as_str(), &properties[key]))
+        keys.map(move |key| Unanswered {
+            key,
+            schema: &properties[key],
+            declared: definition.and_then(|definition| definition.declared(key)),
+        })
     }
 }
 

@@ -21,6 +21,7 @@ use serde_json::{Map, Value};
 use crate::fault::{not_started, refused};
 use crate::interaction::{Interaction, owner};
 use form::Form;
+pub(crate) use output::Unanswered;
 
 /// Calls a flow: by rounds or forms if the client can do that, with what was given if not.
 pub(crate) async fn call(
@@ -175,9 +176,11 @@ impl Call {
             Standing::Waiting(open) => {
                 unfinished.end("a value was missing").await;
                 let offered = self.interaction.inner.flows.get(&self.flow);
-                let unanswered =
-                    offered.into_iter().flat_map(|flow| flow.unanswered(&self.arguments));
-                let others: Vec<_> = unanswered.filter(|(key, _)| *key != open.key).collect();
+                let definition = self.engine.flow(&self.flow);
+                let unanswered = offered
+                    .into_iter()
+                    .flat_map(|flow| flow.unanswered(definition, &self.arguments));
+                let others: Vec<_> = unanswered.filter(|other| other.key != open.key).collect();
                 let missing = output::missing(&self.flow, &self.arguments, &open, &others);
                 if !self.may_ask() || !self.context.takes_rounds() {
                     return Ok(missing.into_output().into());

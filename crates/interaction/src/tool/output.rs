@@ -1,9 +1,11 @@
 //! How a flow that was called as a tool ended, as a tool's result.
 
+use std::iter;
+
 use mcp_flow_engine::OpenQuestion;
 use mcp_flow_server::{Failure, ToolOutput};
 use mcp_flow_session::event::{Ended, Ending};
-use mcp_flow_session::prompt::Choice;
+use mcp_flow_session::prompt::{Choice, Rules};
 use mcp_flow_session::{Prompt, PromptType};
 use serde_json::{Map, Value, json};
 
@@ -46,24 +48,34 @@ pub(super) fn declined(key: &str) -> ToolOutput {
     failure("DECLINED", format!("The user declined to answer `{key}`, and nothing more was done."))
 }
 
+/// A question nothing was given for.
+pub(crate) struct Unanswered<'a> {
+    pub(crate) key: &'a str,
+    /// Schema of its argument.
+    pub(crate) schema: &'a Value,
+    /// The question itself, if the flow declares it.
+    pub(crate) declared: Option<&'a Prompt>,
+}
+
 /// Values are missing that nobody can be asked for: the one the flow waits for, those of its other
 /// questions, with their schemas, and how to give them.
 pub(super) fn missing(
     flow: &str,
     given: &Map<String, Value>,
     open: &OpenQuestion,
-    others: &[(&str, &Value)],
+    others: &[Unanswered<'_>],
 ) -> Failure {
     let OpenQuestion { key, prompt, .. } = open;
     let question = serde_json::to_value(&**prompt).unwrap_or_default();
     let mut missing = vec![json!({"key": key, "prompt": question})];
     let mut example: Map<String, Value> = given.clone();
-    example.insert(key.clone(), example_of(prompt));
-    for (key, schema) in others {
+    example.extend(example_of(prompt).map(|value| (key.clone(), value)));
+    for Unanswered { key, schema, declared } in others {
         missing.push(json!({"key": key, "schema": schema}));
-        example.insert((*key).to_owned(), example_by(schema));
+        let value = declared.map_or_else(|| example_by(schema), example_of);
+        example.extend(value.map(|value| ((*key).to_owned(), value)));
     }
-    let names: Vec<_> = others.iter().map(|(key, _)| format!("`{key}`")).collect();
+    let names: Vec<_> = others.iter().map(|other| format!("`{}`", other.key)).collect();
     let later = match names.is_empty() {
         true => String::new(),
         false => format!("\nIt may also ask for {}.", names.join(", ")),
@@ -113,32 +125,116 @@ fn shown(choice: &Choice) -> String {
     }
 }
 
-/// A value that shows the form, not the content, of an answer.
-fn example_of(prompt: &Prompt) -> Value {
+/// An answer that the rules of a question allow, where one can be made up. A text shows its form
+/// only: which content a pattern asks for is up to the caller.
+fn example_of(prompt: &Prompt) -> Option<Value> {
     if let Some(default) = &prompt.default_value {
-        return default.clone();
+        return Some(default.clone());
     }
-    match prompt.kind {
-        PromptType::Text => prompt.placeholder.as_deref().unwrap_or("…").into(),
-        PromptType::Choice => {
-            prompt.choices.first().map(|choice| choice.value.clone()).unwrap_or_default()
-        }
-        PromptType::Confirm => true.into(),
-        PromptType::Number => 1.into(),
-        PromptType::Date => "2030-01-31".into(),
-        PromptType::File => json!({"uri": "https://example.com/file"}),
-        PromptType::Custom => json!({}),
+    let rules = &prompt.validation;
+    let candidates: Vec<Value> = match prompt.kind {
+        PromptType::Text => vec![prompt.placeholder.as_deref().unwrap_or("…").into()],
+        PromptType::Choice => prompt.choices.iter().map(|choice| choice.value.clone()).collect(),
+        PromptType::Confirm => vec![true.into()],
+        PromptType::Number => iter::once(1.into()).chain(bounds(rules)).collect(),
+        PromptType::Date => iter::once("2030-01-31".into()).chain(bounds(rules)).collect(),
+        PromptType::File => vec![json!({"uri": example_uri(&rules.uri_schemes)})],
+        PromptType::Custom => rules.schema.as_ref().and_then(stated_in).into_iter().collect(),
+    };
+    let is_valid = |value: &Value| prompt.kind == PromptType::Text || prompt.check(value).is_ok();
+    candidates.into_iter().find(is_valid)
+}
+
+fn bounds(rules: &Rules) -> impl Iterator<Item = Value> {
+    [&rules.min, &rules.max].into_iter().flatten().map(|bound| json!(bound))
+}
+
+fn example_uri(schemes: &[String]) -> String {
+    let takes = |scheme: &str| schemes.iter().any(|taken| taken.eq_ignore_ascii_case(scheme));
+    match schemes.first() {
+        Some(_) if takes("https") => HTTPS_FILE.to_owned(),
+        Some(_) if takes("data") => "data:text/plain;base64,SGVsbG8=".to_owned(),
+        Some(scheme) => format!("{scheme}://example.com/file"),
+        None => HTTPS_FILE.to_owned(),
     }
 }
 
-/// A value of the form a schema asks for.
-fn example_by(schema: &Value) -> Value {
-    match (schema["type"].as_str(), schema["format"].as_str()) {
-        (Some("boolean"), _) => true.into(),
-        (Some("integer" | "number"), _) => 1.into(),
-        (_, Some("date")) => "2030-01-31".into(),
-        _ => "…".into(),
-    }
+/// A value of the type a schema asks for; one that says nothing may be a text.
+fn example_by(schema: &Value) -> Option<Value> {
+    stated_in(schema).or_else(|| match (schema["type"].as_str(), schema["format"].as_str()) {
+        (Some("boolean"), _) => Some(true.into()),
+        (Some("integer" | "number"), _) => Some(1.into()),
+        (Some("object" | "array"), _) => None,
+        (_, Some("date")) => Some("2030-01-31".into()),
+        _ => Some("…".into()),
+    })
 }
+
+/// A value that a schema itself states: an example, its default, or one of those it enumerates.
+fn stated_in(schema: &Value) -> Option<Value> {
+    let first = |name: &str| schema.get(name).and_then(|list| list.get(0));
+    let stated = first("examples").or_else(|| schema.get("default"));
+    stated.or_else(|| schema.get("const")).or_else(|| first("enum")).cloned()
+}
+
+const HTTPS_FILE: &str = "https://example.com/file";
 
 const MOST_SHOWN: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use mcp_flow_session::question::{choice, custom_schema, date, file, integer, text};
+    use mcp_flow_session::{Date, Prompt, Question};
+    use serde_json::{Value, json};
+
+    use super::{example_by, example_of};
+
+    /// INT-100: the example for a question is an answer that its rules allow.
+    #[test]
+    fn examples_keep_the_rules_of_their_question() {
+        let seat = choice("Which seat?", &["window", "aisle"]);
+        check(seat.prompt(), Some(json!("window")));
+        check(file("Photo?").prompt(), Some(json!({"uri": "https://example.com/file"})));
+        let stored = file("Photo?").uri_scheme("s3");
+        check(stored.prompt(), Some(json!({"uri": "s3://example.com/file"})));
+        let inline = file("Photo?").uri_scheme("data");
+        check(inline.prompt(), Some(json!({"uri": "data:text/plain;base64,SGVsbG8="})));
+        check(integer("How many?").range(5..=9).prompt(), Some(json!(5)));
+        let day = date("Which day?").until(Date::constant(2024, 2, 29));
+        check(day.prompt(), Some(json!("2024-02-29")));
+        for (schema, example) in [
+            (json!({"type": "object", "examples": [{"x": 1}]}), Some(json!({"x": 1}))),
+            (json!({"type": "integer", "default": 7}), Some(json!(7))),
+            (json!({"enum": ["red", "green"]}), Some(json!("red"))),
+            (json!({"type": "object", "required": ["x"]}), None),
+            (json!({"type": "string", "default": 7}), None),
+        ] {
+            check(custom_schema("Anything?", schema).prompt(), example);
+        }
+        // Of a text only the form is shown.
+        let code = text("Code?").pattern("^[A-Z]{3}$");
+        assert_eq!(example_of(code.prompt()), Some(json!("…")));
+    }
+
+    #[test]
+    fn examples_are_taken_from_the_schema_of_an_argument() {
+        for (schema, example) in [
+            (json!({"type": "boolean"}), json!(true)),
+            (json!({"type": "string", "format": "date"}), json!("2030-01-31")),
+            (json!({"enum": [3, 4]}), json!(3)),
+            (json!({"type": "array", "examples": [["a"]]}), json!(["a"])),
+            (json!({"anyOf": [{"type": "string"}, {"type": "number"}]}), json!("…")),
+        ] {
+            assert_eq!(example_by(&schema), Some(example), "{schema}");
+        }
+        assert_eq!(example_by(&json!({"type": "object"})), None);
+    }
+
+    fn check(prompt: &Prompt, expected: Option<Value>) {
+        let example = example_of(prompt);
+        assert_eq!(example, expected);
+        if let Some(example) = example {
+            assert!(prompt.check(&example).is_ok(), "{example}");
+        }
+    }
+}
